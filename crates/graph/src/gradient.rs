@@ -1,0 +1,153 @@
+//! The gradient reader: reverse mode, recorded into the same graph. It asks each op for its own rule and
+//! adds up what meets; the three sums and constants that it needs come from the ops crate as a [`Calculus`].
+
+use crate::{Derivative, Error, Flow, Graph, Origin, Pass, Result, Tape, Var};
+use std::collections::HashMap;
+
+/// The few ops that differentiation itself records.
+pub trait Calculus {
+    /// Ones in the shape and dtype of a value: where differentiation begins.
+    fn ones_like(&self, g: &mut Graph, like: Var) -> Result<Var>;
+    /// Zeros in the shape and dtype of a value: the gradient of what has no influence.
+    fn zeros_like(&self, g: &mut Graph, like: Var) -> Result<Var>;
+    /// The sum of two gradients.
+    fn add(&self, g: &mut Graph, a: Var, b: Var) -> Result<Var>;
+}
+
+/// Records the gradient of the single number `of` with respect to each of `wrt`.
+pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) -> Result<Vec<Var>> {
+    if !g.owns(of) || wrt.iter().any(|&var| !g.owns(var)) {
+        return Err(Error::ForeignVar { op: "gradient".into(), operand: 0 });
+    }
+    if g.shape(of).count().fixed() != Some(1) {
+        return Err(Error::Shape {
+            op: "gradient".into(),
+            operand: "the value to differentiate".into(),
+            got: g.shape(of).to_string(),
+            expected: "a single number".into(),
+            origin: "; reduce it with `sum` or `mean` first".into(),
+        });
+    }
+    let leads = dependents(g, wrt);
+    if !leads[of.index()] || g.value(of).flow == Flow::None {
+        return Err(Error::invalid(
+            "gradient",
+            "the value does not depend on any of the variables given",
+            "check for a stop_gradient, an integer op, or a graph recorded for inference in between",
+        ));
+    }
+    let last = match g.value(of).origin {
+        Origin::Node { node, .. } => node,
+        _ => {
+            return g.in_pass(Pass::Backward, "", |g| wrt.iter().map(|_| calculus.ones_like(g, of)).collect());
+        }
+    };
+
+    let mut sums: HashMap<Var, Var> = HashMap::new();
+    let mut again = Replay::default();
+    sums.insert(of, g.in_pass(Pass::Backward, "", |g| calculus.ones_like(g, of))?);
+    for index in (0..=last).rev() {
+        let node = g.nodes()[index].clone();
+        let grads: Vec<Option<Var>> = node.outputs.iter().map(|out| sums.get(out).copied()).collect();
+        if grads.iter().all(Option::is_none) {
+            continue;
+        }
+        let wanted: Vec<bool> = (0..node.inputs.len())
+            .map(|i| {
+                let var = node.inputs[i];
+                leads[var.index()]
+                    && g.value(var).flow != Flow::None
+                    && node.op.derivative(i) != Derivative::Zero
+            })
+            .collect();
+        if !wanted.contains(&true) {
+            continue;
+        }
+        for (input, _) in wanted.iter().enumerate().filter(|(_, wanted)| **wanted) {
+            if let Derivative::Missing(reason) = node.op.derivative(input) {
+                return Err(Error::NoGradient {
+                    op: node.name.clone(),
+                    operand: node.op.operands()[input].into(),
+                    reason: reason.into(),
+                });
+            }
+        }
+        if let Some(region) = node.region {
+            again.run(g, region, last)?;
+        }
+        let inputs = again.now(&node.inputs);
+        let outputs = again.now(&node.outputs);
+        let scope = node.name.rsplit_once('.').map_or("", |(scope, _)| scope);
+        let found = g.in_pass(Pass::Backward, scope, |g| -> Result<_> {
+            let tape = Tape { inputs: &inputs, outputs: &outputs, grads: &grads, wanted: &wanted };
+            let found = node.op.gradient(g, &tape)?;
+            for (input, grad) in found.into_iter().enumerate() {
+                let (Some(grad), true) = (grad, wanted[input]) else { continue };
+                let var = node.inputs[input];
+                debug_assert_eq!(g.shape(grad), g.shape(var), "{}: gradient of input {input}", node.name);
+                let sum = match sums.get(&var) {
+                    Some(&before) => calculus.add(g, before, grad)?,
+                    None => grad,
+                };
+                sums.insert(var, sum);
+            }
+            Ok(())
+        });
+        found?;
+    }
+    g.in_pass(Pass::Backward, "", |g| {
+        wrt.iter()
+            .map(|&var| sums.get(&var).map_or_else(|| calculus.zeros_like(g, var), |&sum| Ok(sum)))
+            .collect()
+    })
+}
+
+/// Which values depend on any of the given ones.
+fn dependents(g: &Graph, wrt: &[Var]) -> Vec<bool> {
+    let mut depends = vec![false; g.values().len()];
+    for var in wrt {
+        depends[var.index()] = true;
+    }
+    for node in g.nodes() {
+        if node.inputs.iter().any(|input| depends[input.index()]) {
+            for output in &node.outputs {
+                depends[output.index()] = true;
+            }
+        }
+    }
+    depends
+}
+
+/// Blocks marked recompute: which values of the forward pass have a second life in the backward pass.
+#[derive(Default)]
+struct Replay {
+    done: Vec<usize>,
+    now: HashMap<Var, Var>,
+}
+
+impl Replay {
+    /// Records the nodes of a region once more, the first time that the backward pass needs any of them.
+    /// The ops are the same objects, so their random streams are the same, too.
+    fn run(&mut self, g: &mut Graph, region: usize, last: usize) -> Result<()> {
+        if self.done.contains(&region) {
+            return Ok(());
+        }
+        self.done.push(region);
+        for index in 0..=last {
+            let node = g.nodes()[index].clone();
+            if node.region != Some(region) {
+                continue;
+            }
+            let inputs = self.now(&node.inputs);
+            let outputs = g.in_pass(Pass::Recompute, "", |g| {
+                g.record_named(node.op.clone(), node.attachment.clone(), &inputs, node.name.clone())
+            })?;
+            self.now.extend(node.outputs.iter().copied().zip(outputs));
+        }
+        Ok(())
+    }
+
+    fn now(&self, vars: &[Var]) -> Vec<Var> {
+        vars.iter().map(|var| *self.now.get(var).unwrap_or(var)).collect()
+    }
+}

@@ -1,0 +1,635 @@
+//! The graph: a list of typed operations on symbolic values, in the order in which they were recorded,
+//! which is also the order in which they run. Recording checks shapes, names, state versions and
+//! derivatives; nothing here touches a number.
+
+use crate::{Alias, DType, Derivative, Dim, Error, Fact, Letter, Letters, Op, Precision, Result, Shape};
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A handle to a value of one graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Var {
+    graph: u32,
+    index: u32,
+}
+
+impl Var {
+    /// The value's place in [`Graph::values`].
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// How a parameter or a state begins. Random ones are drawn by name, so that the order of declaration and
+/// the presence of other parameters change nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Init {
+    /// Every element 0.
+    Zeros,
+    /// Every element 1.
+    Ones,
+    /// Every element this number.
+    Constant(f32),
+    /// Normal with mean 0 and this standard deviation.
+    Normal(f32),
+    /// Uniform between minus and plus this number.
+    Uniform(f32),
+}
+
+/// Whether a stored value is trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Trained: gradients flow to it.
+    Parameter,
+    /// Kept from run to run without a gradient: moments, caches, running statistics.
+    State,
+}
+
+/// A value that outlives a run: a parameter or a state, found in the `Store` by its name.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its dotted name.
+    pub name: String,
+    /// Whether it is trained.
+    pub role: Role,
+    /// Its shape and dtype.
+    pub fact: Fact,
+    /// How it begins.
+    pub init: Init,
+    /// The newest version in this graph.
+    pub current: Var,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug)]
+pub enum Origin {
+    /// Fed at each run under this name.
+    Input(String),
+    /// Read from the store: an index into [`Graph::stored`].
+    Stored(usize),
+    /// Fixed numbers.
+    Constant(Arc<[f64]>),
+    /// Computed.
+    Node {
+        /// By which node.
+        node: usize,
+        /// As which of its outputs.
+        output: usize,
+    },
+}
+
+/// Whether a gradient can pass through a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// None is wanted: data, integers, state.
+    None,
+    /// It depends on a parameter, and every op on the way has a derivative.
+    Open,
+    /// It depends on a parameter through this op of a backward pass, which has no derivative of its own.
+    Blocked(&'static str),
+}
+
+/// One value of the graph.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Its shape and dtype.
+    pub fact: Fact,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Whether a gradient passes through it.
+    pub flow: Flow,
+    /// The stored value of which this is a version.
+    pub version_of: Option<usize>,
+}
+
+/// Which part of a step a node belongs to; costs and pictures are grouped by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Pass {
+    /// Recorded by the model.
+    #[default]
+    Forward,
+    /// Recorded again by the gradient reader instead of keeping intermediate values.
+    Recompute,
+    /// Recorded by the gradient reader.
+    Backward,
+}
+
+/// What the crates above attach to a node: the ops crate puts the op's kernels here, so that this crate
+/// needs to know nothing of how an op is computed.
+pub type Attachment = Arc<dyn Any + Send + Sync>;
+
+/// One recorded operation.
+#[derive(Clone)]
+pub struct Node {
+    /// The operation and its settings.
+    pub op: Arc<dyn Op>,
+    /// Its kernels, opaque here.
+    pub attachment: Attachment,
+    /// The values it reads.
+    pub inputs: Vec<Var>,
+    /// The values it makes.
+    pub outputs: Vec<Var>,
+    /// Its dotted name, unique in its pass: `block.0.attention.linear`, `block.0.attention.linear#2`.
+    pub name: String,
+    /// Which part of the step it belongs to.
+    pub pass: Pass,
+    /// The block marked *recompute* to which it belongs.
+    pub region: Option<usize>,
+}
+
+/// The recording of a program.
+pub struct Graph {
+    id: u32,
+    values: Vec<Value>,
+    nodes: Vec<Node>,
+    stored: Vec<Stored>,
+    stored_by_name: HashMap<String, usize>,
+    inputs: BTreeMap<String, Var>,
+    outputs: Vec<(String, Var)>,
+    taps: BTreeMap<String, Var>,
+    letters: Vec<Letter>,
+    scope: Vec<String>,
+    names: HashMap<String, usize>,
+    pass: Pass,
+    region: Option<usize>,
+    regions: usize,
+    precision: Precision,
+    trains: bool,
+}
+
+impl Default for Graph {
+    fn default() -> Self {
+        Graph::new()
+    }
+}
+
+impl Graph {
+    /// An empty graph whose parameters want gradients.
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Graph {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            values: Vec::new(),
+            nodes: Vec::new(),
+            stored: Vec::new(),
+            stored_by_name: HashMap::new(),
+            inputs: BTreeMap::new(),
+            outputs: Vec::new(),
+            taps: BTreeMap::new(),
+            letters: Vec::new(),
+            scope: Vec::new(),
+            names: HashMap::new(),
+            pass: Pass::Forward,
+            region: None,
+            regions: 0,
+            precision: Precision::F32,
+            trains: true,
+        }
+    }
+
+    /// An empty graph that will not be differentiated: ops without a derivative are welcome.
+    pub fn inference() -> Self {
+        Graph { trains: false, ..Graph::new() }
+    }
+
+    /// Sets the precision of the products and attentions recorded from here on.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
+    }
+
+    /// The precision of products and attentions.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    // ---- leaves -------------------------------------------------------------------------------------
+
+    /// Declares an open letter; declaring it again with another bound is an error.
+    pub fn open(&mut self, name: char, bound: usize) -> Result<Letter> {
+        let letter = Letter::new(name, bound);
+        match self.letters.iter().find(|known| known.name() == name) {
+            Some(known) if *known != letter => Err(Error::Duplicate {
+                kind: "letter".into(),
+                name: name.to_string(),
+                first: format!("at most {}", known.bound()),
+                second: format!("at most {bound}"),
+            }),
+            Some(_) => Ok(letter),
+            None if self.letters.len() == crate::MAX_LETTERS => {
+                Err(Error::TooManyLetters { letter: name, most: crate::MAX_LETTERS })
+            }
+            None => {
+                self.letters.push(letter);
+                Ok(letter)
+            }
+        }
+    }
+
+    /// A value fed at each run: data, learning rate, step number, positions.
+    pub fn input(&mut self, name: &str, dtype: DType, shape: impl Into<Shape>) -> Result<Var> {
+        self.add_input(name, Fact::new(shape, dtype), Flow::None)
+    }
+
+    /// An f32 input with respect to which gradients may be asked for.
+    pub fn input_with_gradient(&mut self, name: &str, shape: impl Into<Shape>) -> Result<Var> {
+        self.add_input(name, Fact::f32(shape), Flow::Open)
+    }
+
+    fn add_input(&mut self, name: &str, fact: Fact, flow: Flow) -> Result<Var> {
+        self.check_fact("input", name, &fact)?;
+        if let Some(&known) = self.inputs.get(name) {
+            return Err(duplicate("input", name, self.fact(known), &fact));
+        }
+        let var = self.push(Value { fact, origin: Origin::Input(name.into()), flow, version_of: None });
+        self.inputs.insert(name.into(), var);
+        Ok(var)
+    }
+
+    /// A trained f32 value that lives in the store. Asking again for the same name gives the newest version.
+    pub fn parameter(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<Var> {
+        self.store(name, Role::Parameter, Fact::f32(shape), init)
+    }
+
+    /// A value that lives in the store without a gradient. Asking again gives the newest version.
+    pub fn state(&mut self, name: &str, dtype: DType, shape: impl Into<Shape>, init: Init) -> Result<Var> {
+        self.store(name, Role::State, Fact::new(shape, dtype), init)
+    }
+
+    fn store(&mut self, name: &str, role: Role, fact: Fact, init: Init) -> Result<Var> {
+        self.check_fact("parameter", name, &fact)?;
+        if let Some(letter) = fact.shape.iter().flat_map(|dim| dim.letters()).next() {
+            return Err(Error::invalid(
+                "parameter",
+                format!("`{name}` has the open letter {} in its shape {}", letter.name(), fact.shape),
+                "what lives in the store has one size; use the bound",
+            ));
+        }
+        if let Some(&index) = self.stored_by_name.get(name) {
+            let known = &self.stored[index];
+            if known.fact != fact || known.role != role {
+                return Err(duplicate("parameter", name, &known.fact, &fact));
+            }
+            return Ok(known.current);
+        }
+        let index = self.stored.len();
+        let flow = if role == Role::Parameter && self.trains { Flow::Open } else { Flow::None };
+        let origin = Origin::Stored(index);
+        let current = self.push(Value { fact: fact.clone(), origin, flow, version_of: Some(index) });
+        self.stored.push(Stored { name: name.into(), role, fact, init, current });
+        self.stored_by_name.insert(name.into(), index);
+        Ok(current)
+    }
+
+    /// Fixed numbers. What changes from run to run is an input, never a constant.
+    pub fn constant(&mut self, dtype: DType, shape: impl Into<Shape>, numbers: &[f64]) -> Result<Var> {
+        let fact = Fact::new(shape, dtype);
+        self.check_fact("constant", "constant", &fact)?;
+        if fact.shape.count().fixed() != Some(numbers.len()) {
+            return Err(Error::Shape {
+                op: "constant".into(),
+                operand: "numbers".into(),
+                got: format!("{} long", numbers.len()),
+                expected: format!("{} for the shape {}", fact.shape.count(), fact.shape),
+                origin: String::new(),
+            });
+        }
+        let origin = Origin::Constant(numbers.into());
+        Ok(self.push(Value { fact, origin, flow: Flow::None, version_of: None }))
+    }
+
+    fn check_fact(&self, op: &str, name: &str, fact: &Fact) -> Result<()> {
+        if name.is_empty() {
+            return Err(Error::invalid(
+                op,
+                "the name is empty",
+                "give it a dotted name such as `head.weight`",
+            ));
+        }
+        if fact.shape.len() > crate::MAX_RANK {
+            return Err(Error::invalid(
+                op,
+                format!("`{name}` has {} axes", fact.shape.len()),
+                format!("at most {} are supported", crate::MAX_RANK),
+            ));
+        }
+        for letter in fact.shape.iter().flat_map(Dim::letters) {
+            if !self.letters.contains(&letter) {
+                return Err(Error::invalid(
+                    op,
+                    format!("`{name}` uses the letter {} ≤ {}", letter.name(), letter.bound()),
+                    "declare it on this graph with `open`",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    // ---- names --------------------------------------------------------------------------------------
+
+    /// Records under a dotted prefix: `g.scope("block.0", |g| …)`.
+    pub fn scope<R>(&mut self, name: impl std::fmt::Display, record: impl FnOnce(&mut Graph) -> R) -> R {
+        self.scope.push(name.to_string());
+        let result = record(self);
+        self.scope.pop();
+        result
+    }
+
+    /// A unique dotted name in the present scope: what random streams are keyed by.
+    pub fn fresh_name(&mut self, name: &str) -> String {
+        let dotted = self.dotted(name);
+        let count = self.names.entry(dotted.clone()).or_insert(0);
+        *count += 1;
+        if *count == 1 { dotted } else { format!("{dotted}#{count}") }
+    }
+
+    fn dotted(&self, name: &str) -> String {
+        if self.scope.is_empty() { name.to_string() } else { format!("{}.{name}", self.scope.join(".")) }
+    }
+
+    /// Names a value where it arises, so that it can be looked at: looking is asking the engine to keep it.
+    pub fn tap(&mut self, name: &str, var: Var) -> Result<Var> {
+        let dotted = self.dotted(name);
+        self.check_var("tap", 0, var)?;
+        if let Some(&known) = self.taps.get(&dotted) {
+            return Err(duplicate("tap", &dotted, self.fact(known), self.fact(var)));
+        }
+        self.taps.insert(dotted, var);
+        Ok(var)
+    }
+
+    /// Names a result of the program.
+    pub fn output(&mut self, name: &str, var: Var) -> Result<Var> {
+        self.check_var("output", 0, var)?;
+        if let Some((_, known)) = self.outputs.iter().find(|(known, _)| known == name) {
+            return Err(duplicate("output", name, self.fact(*known), self.fact(var)));
+        }
+        self.outputs.push((name.into(), var));
+        Ok(var)
+    }
+
+    // ---- recording ----------------------------------------------------------------------------------
+
+    /// Records one operation. `attachment` is what the crates above need to compute it.
+    pub fn record(&mut self, op: Arc<dyn Op>, attachment: Attachment, inputs: &[Var]) -> Result<Vec<Var>> {
+        let name = self.fresh_name(op.name());
+        self.record_named(op, attachment, inputs, name)
+    }
+
+    pub(crate) fn record_named(
+        &mut self,
+        op: Arc<dyn Op>,
+        attachment: Attachment,
+        inputs: &[Var],
+        name: String,
+    ) -> Result<Vec<Var>> {
+        let operands = op.operands();
+        if operands.len() != inputs.len() {
+            return Err(Error::invalid(
+                op.name(),
+                format!("{} operands were given, it takes {}", inputs.len(), operands.len()),
+                format!("give {}", operands.join(", ")),
+            ));
+        }
+        for (operand, &var) in inputs.iter().enumerate() {
+            self.check_var(op.name(), operand, var)?;
+        }
+        let input_facts: Vec<Fact> = inputs.iter().map(|&var| self.fact(var).clone()).collect();
+        let facts = op.infer(&input_facts)?;
+        let flow = self.flow_through(&*op, &operands, inputs)?;
+        let updates = self.updates_of(&*op, inputs, &facts)?;
+
+        let node = self.nodes.len();
+        let mut outputs = Vec::new();
+        for (output, fact) in facts.into_iter().enumerate() {
+            let version_of = updates.iter().find(|(o, _)| *o == output).map(|(_, stored)| *stored);
+            // No gradient flows through state, nor through integers.
+            let flow = if version_of.is_some() || !fact.dtype.is_float() { Flow::None } else { flow.clone() };
+            let var = self.push(Value { fact, origin: Origin::Node { node, output }, flow, version_of });
+            if let Some(stored) = version_of {
+                self.stored[stored].current = var;
+            }
+            outputs.push(var);
+        }
+        let (inputs, pass, region) = (inputs.to_vec(), self.pass, self.region);
+        self.nodes.push(Node { op, attachment, inputs, outputs: outputs.clone(), name, pass, region });
+        Ok(outputs)
+    }
+
+    fn flow_through(&self, op: &dyn Op, operands: &[&'static str], inputs: &[Var]) -> Result<Flow> {
+        let mut result = Flow::None;
+        for (input, &var) in inputs.iter().enumerate() {
+            let flow = &self.value(var).flow;
+            match (flow, op.derivative(input)) {
+                (Flow::None, _) | (_, Derivative::Zero) => {}
+                (Flow::Blocked(by), _) => result = Flow::Blocked(by),
+                (Flow::Open, Derivative::Exists) => {
+                    if result == Flow::None {
+                        result = Flow::Open;
+                    }
+                }
+                // An update takes gradients as data: what it returns is state, through which none flows.
+                (Flow::Open, Derivative::Missing(reason)) => {
+                    let only_state = op.aliases().iter().any(|a| matches!(a, Alias::Update { .. }));
+                    if self.pass == Pass::Forward && !only_state {
+                        return Err(Error::NoGradient {
+                            op: op.name().into(),
+                            operand: operands[input].into(),
+                            reason: reason.into(),
+                        });
+                    }
+                    result = Flow::Blocked(op.name());
+                }
+            }
+        }
+        Ok(result)
+    }
+
+    fn updates_of(&self, op: &dyn Op, inputs: &[Var], facts: &[Fact]) -> Result<Vec<(usize, usize)>> {
+        let mut updates = Vec::new();
+        for alias in op.aliases() {
+            let Alias::Update { output, input } = alias else { continue };
+            let Some(stored) = self.value(inputs[input]).version_of else {
+                return Err(Error::invalid(
+                    op.name(),
+                    format!("{} is neither a parameter nor a state", op.operands()[input]),
+                    "only what lives in the store can be updated",
+                ));
+            };
+            if self.region.is_some() {
+                return Err(Error::invalid(
+                    op.name(),
+                    format!("updates `{}` inside a block marked recompute", self.stored[stored].name),
+                    "a block that runs twice must not change state; move the update out of it",
+                ));
+            }
+            if updates.iter().any(|(_, known)| *known == stored) {
+                return Err(Error::invalid(
+                    op.name(),
+                    format!("updates `{}` twice", self.stored[stored].name),
+                    "give each state once",
+                ));
+            }
+            if facts[output] != self.stored[stored].fact {
+                return Err(Error::Shape {
+                    op: op.name().into(),
+                    operand: op.operands()[input].into(),
+                    got: facts[output].to_string(),
+                    expected: self.stored[stored].fact.to_string(),
+                    origin: format!("; an update keeps the shape of `{}`", self.stored[stored].name),
+                });
+            }
+            updates.push((output, stored));
+        }
+        Ok(updates)
+    }
+
+    fn check_var(&self, op: &str, operand: usize, var: Var) -> Result<()> {
+        if var.graph != self.id {
+            return Err(Error::ForeignVar { op: op.into(), operand });
+        }
+        if let Some(stored) = self.value(var).version_of {
+            let stored = &self.stored[stored];
+            if stored.current != var {
+                let by = match self.value(stored.current).origin {
+                    Origin::Node { node, .. } => self.nodes[node].name.clone(),
+                    _ => "a later version".into(),
+                };
+                return Err(Error::StaleState { op: op.into(), name: stored.name.clone(), by });
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks what `record` records as *recompute*: the backward pass runs it again instead of keeping what
+    /// it made. Costs one more forward of the block, saves its intermediate values.
+    pub fn recompute<R>(&mut self, record: impl FnOnce(&mut Graph) -> R) -> R {
+        let outer = self.region;
+        // A block inside a block belongs to the outer one: it is replayed as a whole.
+        if outer.is_none() {
+            self.region = Some(self.regions);
+            self.regions += 1;
+        }
+        let result = record(self);
+        self.region = outer;
+        result
+    }
+
+    /// Records in another pass and under another node's scope; for the gradient reader.
+    pub(crate) fn in_pass<R>(&mut self, pass: Pass, scope: &str, record: impl FnOnce(&mut Graph) -> R) -> R {
+        let scope = if scope.is_empty() { Vec::new() } else { vec![scope.to_string()] };
+        let outer = (self.pass, std::mem::replace(&mut self.scope, scope), self.region.take());
+        self.pass = pass;
+        let result = record(self);
+        (self.pass, self.scope, self.region) = outer;
+        result
+    }
+
+    fn push(&mut self, value: Value) -> Var {
+        let var = Var { graph: self.id, index: self.values.len() as u32 };
+        self.values.push(value);
+        var
+    }
+
+    // ---- reading ------------------------------------------------------------------------------------
+
+    /// The sizes of a value's axes, checked against a pattern: `let [b, t, c] = g.dims(x, "B T C")?`.
+    pub fn dims<const N: usize>(&self, var: Var, pattern: &str) -> Result<[Dim; N]> {
+        self.check_var("dims", 0, var)?;
+        let shape = &self.fact(var).shape;
+        let mut letters = Letters::new("dims");
+        letters.bind("value", shape, pattern)?;
+        <[Dim; N]>::try_from(shape.to_vec()).map_err(|_| {
+            Error::invalid(
+                "dims",
+                format!("the pattern `{pattern}` has not {N} letters"),
+                "name each axis once",
+            )
+        })
+    }
+
+    /// The value behind a handle.
+    pub fn value(&self, var: Var) -> &Value {
+        &self.values[var.index()]
+    }
+
+    /// The shape and dtype of a value.
+    pub fn fact(&self, var: Var) -> &Fact {
+        &self.value(var).fact
+    }
+
+    /// The shape of a value.
+    pub fn shape(&self, var: Var) -> &Shape {
+        &self.fact(var).shape
+    }
+
+    /// The dtype of a value.
+    pub fn dtype(&self, var: Var) -> DType {
+        self.fact(var).dtype
+    }
+
+    /// The handle of a value by its place in [`Graph::values`].
+    pub fn var(&self, index: usize) -> Var {
+        Var { graph: self.id, index: index as u32 }
+    }
+
+    /// True if the handle belongs to this graph.
+    pub fn owns(&self, var: Var) -> bool {
+        var.graph == self.id
+    }
+
+    /// All values, in the order of recording.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// All nodes, in the order of recording, which is the order of running.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The parameters and states.
+    pub fn stored(&self) -> &[Stored] {
+        &self.stored
+    }
+
+    /// The inputs, by name.
+    pub fn inputs(&self) -> impl Iterator<Item = (&str, Var)> {
+        self.inputs.iter().map(|(name, &var)| (name.as_str(), var))
+    }
+
+    /// The named results, in the order of declaration.
+    pub fn outputs(&self) -> impl Iterator<Item = (&str, Var)> {
+        self.outputs.iter().map(|(name, var)| (name.as_str(), *var))
+    }
+
+    /// The taps, by dotted name.
+    pub fn taps(&self) -> impl Iterator<Item = (&str, Var)> {
+        self.taps.iter().map(|(name, &var)| (name.as_str(), var))
+    }
+
+    /// The open letters.
+    pub fn letters(&self) -> &[Letter] {
+        &self.letters
+    }
+
+    /// The newest versions of all parameters, in the order of declaration.
+    pub fn parameters(&self) -> Vec<Var> {
+        self.stored.iter().filter(|s| s.role == Role::Parameter).map(|s| s.current).collect()
+    }
+
+    /// An output or a tap by name; the error offers the nearest name.
+    pub fn find(&self, name: &str) -> Result<Var> {
+        let mut all = self.outputs().chain(self.taps());
+        if let Some((_, var)) = all.find(|(known, _)| *known == name) {
+            return Ok(var);
+        }
+        Err(Error::unknown("output or tap", name, self.outputs().chain(self.taps()).map(|(known, _)| known)))
+    }
+}
+
+fn duplicate(kind: &str, name: &str, first: &Fact, second: &Fact) -> Error {
+    let (first, second) = (first.to_string(), second.to_string());
+    Error::Duplicate { kind: kind.into(), name: name.into(), first, second }
+}

@@ -1,0 +1,26 @@
+//! The language of Regard: a model records a [`Graph`] of typed, fused operations on symbolic values with
+//! known shapes, and everything that Regard can say or do about it is a reader of that one graph.
+//!
+//! This crate holds the language (shapes in the alphabet, dtypes, the graph, the contract of an [`Op`]) and
+//! the readers that need no numbers: [`gradient()`], [`plan`], [`cost`], [`reach`] and [`describe`].
+
+mod dim;
+mod dtype;
+mod error;
+mod gradient;
+mod graph;
+mod op;
+mod shape;
+
+pub mod cost;
+pub mod reach;
+
+pub use cost::{Cost, Work};
+pub use dim::{Dim, Letter, MAX_LETTERS, Sizes};
+pub use dtype::{DType, Precision};
+pub use error::{Error, Result};
+pub use gradient::{Calculus, gradient};
+pub use graph::{Attachment, Flow, Graph, Init, Node, Origin, Pass, Role, Stored, Value, Var};
+pub use op::{Alias, Concrete, Derivative, Fact, Op, Tape};
+pub use reach::{Along, Relation};
+pub use shape::{Dims, Letters, MAX_RANK, Shape};
