@@ -84,7 +84,12 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
             for (input, grad) in found.into_iter().enumerate() {
                 let (Some(grad), true) = (grad, wanted[input]) else { continue };
                 let var = node.inputs[input];
-                debug_assert_eq!(g.shape(grad), g.shape(var), "{}: gradient of input {input}", node.name);
+                if g.fact(grad) != g.fact(var) {
+                    let (got, expected) = (g.fact(grad).to_string(), g.fact(var).to_string());
+                    let operand = format!("the gradient of {}", node.op.operands()[input]);
+                    let origin = "; a gradient has the shape and dtype of its value".into();
+                    return Err(Error::Shape { op: node.name.clone(), operand, got, expected, origin });
+                }
                 let sum = match sums.get(&var) {
                     Some(&before) => calculus.add(g, before, grad)?,
                     None => grad,

@@ -1,0 +1,207 @@
+//! What happens to a product before it is stored: scale, bias, activation, residual, rounding. Done once per
+//! tile, on f32 values that are still in the nearest cache.
+
+use super::matrix::{Data, DataMut, Matrix, MatrixMut};
+use crate::cpu::{convert, math};
+use crate::cpu::threads::Disjoint;
+use half::bf16;
+
+/// The activations that a product can apply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// The identity.
+    #[default]
+    None,
+    /// max(x, 0).
+    Relu,
+    /// x Phi(x).
+    Gelu,
+    /// GELU in its tanh form.
+    GeluTanh,
+    /// x sigmoid(x).
+    Silu,
+}
+
+impl Activation {
+    /// The value at x.
+    #[inline(always)]
+    pub fn apply(self, x: f32) -> f32 {
+        match self {
+            Activation::None => x,
+            Activation::Relu => math::relu(x),
+            Activation::Gelu => math::gelu(x),
+            Activation::GeluTanh => math::gelu_tanh(x),
+            Activation::Silu => math::silu(x),
+        }
+    }
+
+    /// The derivative at x.
+    #[inline(always)]
+    pub fn derivative(self, x: f32) -> f32 {
+        match self {
+            Activation::None => 1.0,
+            Activation::Relu => math::relu_derivative(x),
+            Activation::Gelu => math::gelu_derivative(x),
+            Activation::GeluTanh => math::gelu_tanh_derivative(x),
+            Activation::Silu => math::silu_derivative(x),
+        }
+    }
+}
+
+/// What to do with `s = A · B` before it is stored, in this order: `v = scale · s + bias`; `pre = v`;
+/// `y = activation(v) + residual`; `C = y`, or `C += y`.
+#[derive(Debug)]
+pub struct Epilogue<'a> {
+    /// Factor of the product; applied only if it is not 1.
+    pub scale: f32,
+    /// One number for each column.
+    pub bias: Option<&'a [f32]>,
+    /// Also store the value before the activation, here.
+    pub pre: Option<MatrixMut<'a>>,
+    /// Applied after the bias.
+    pub activation: Activation,
+    /// Added after the activation; columns must be contiguous.
+    pub residual: Option<Matrix<'a>>,
+    /// Add to the output instead of replacing it; f32 output only.
+    pub accumulate: bool,
+}
+
+impl Default for Epilogue<'_> {
+    fn default() -> Self {
+        Epilogue {
+            scale: 1.0,
+            bias: None,
+            pre: None,
+            activation: Activation::None,
+            residual: None,
+            accumulate: false,
+        }
+    }
+}
+
+/// An output that tasks write in parts.
+pub(super) enum Target<'a> {
+    F32(Disjoint<'a, f32>, usize),
+    Bf16(Disjoint<'a, bf16>, usize),
+}
+
+impl<'a> Target<'a> {
+    pub(super) fn new(matrix: MatrixMut<'a>) -> Self {
+        match matrix.data {
+            DataMut::F32(data) => Target::F32(Disjoint::new(data), matrix.row_stride),
+            DataMut::Bf16(data) => Target::Bf16(Disjoint::new(data), matrix.row_stride),
+        }
+    }
+
+    /// A part of one row.
+    ///
+    /// # Safety
+    /// No two parts in use share an element.
+    unsafe fn part(&self, row: usize, column: usize, width: usize) -> RowMut<'_> {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            match self {
+                Target::F32(data, stride) => {
+                    let start = row * stride + column;
+                    RowMut::F32(data.range(start..start + width))
+                }
+                Target::Bf16(data, stride) => {
+                    let start = row * stride + column;
+                    RowMut::Bf16(data.range(start..start + width))
+                }
+            }
+        }
+    }
+}
+
+/// The epilogue of one product, shared by its tasks.
+pub(super) struct Finish<'a> {
+    pub scale: f32,
+    pub bias: Option<&'a [f32]>,
+    pub pre: Option<Target<'a>>,
+    pub activation: Activation,
+    pub residual: Option<Matrix<'a>>,
+    pub accumulate: bool,
+    pub out: Target<'a>,
+}
+
+enum RowMut<'a> {
+    F32(&'a mut [f32]),
+    Bf16(&'a mut [bf16]),
+}
+
+impl RowMut<'_> {
+    #[inline(always)]
+    fn store(self, values: &[f32]) {
+        match self {
+            RowMut::F32(out) => out.copy_from_slice(values),
+            RowMut::Bf16(out) => {
+                for (out, x) in out.iter_mut().zip(values) {
+                    *out = convert::narrow(*x);
+                }
+            }
+        }
+    }
+}
+
+impl Finish<'_> {
+    /// Finishes one row of a tile: `values` are columns `column..` of row `row`.
+    ///
+    /// # Safety
+    /// No other task works on these elements of the outputs at the same time.
+    pub(super) unsafe fn row(&self, level: crate::Level, values: &mut [f32], row: usize, column: usize) {
+        let width = values.len();
+        let bias = self.bias.map(|bias| &bias[column..column + width]);
+        let residual = self.residual.map(|matrix| {
+            let start = row * matrix.row_stride + column;
+            match matrix.data {
+                Data::F32(data) => Data::F32(&data[start..start + width]),
+                Data::Bf16(data) => Data::Bf16(&data[start..start + width]),
+            }
+        });
+        // SAFETY: passed on to the caller; `pre` and `out` are different borrows.
+        let (pre, out) = unsafe {
+            (self.pre.as_ref().map(|pre| pre.part(row, column, width)), self.out.part(row, column, width))
+        };
+        finish_row(level, values, self.scale, bias, pre, self.activation, residual, self.accumulate, out);
+    }
+}
+
+crate::multiversion! {
+    fn finish_row(
+        values: &mut [f32],
+        scale: f32,
+        bias: Option<&[f32]>,
+        pre: Option<RowMut<'_>>,
+        activation: Activation,
+        residual: Option<Data<'_>>,
+        accumulate: bool,
+        out: RowMut<'_>,
+    ) {
+        if scale != 1.0 {
+            values.iter_mut().for_each(|x| *x *= scale);
+        }
+        if let Some(bias) = bias {
+            values.iter_mut().zip(bias).for_each(|(x, b)| *x += b);
+        }
+        if let Some(pre) = pre {
+            pre.store(values);
+        }
+        match activation {
+            Activation::None => (),
+            Activation::Relu => values.iter_mut().for_each(|x| *x = math::relu(*x)),
+            Activation::Gelu => values.iter_mut().for_each(|x| *x = math::gelu(*x)),
+            Activation::GeluTanh => values.iter_mut().for_each(|x| *x = math::gelu_tanh(*x)),
+            Activation::Silu => values.iter_mut().for_each(|x| *x = math::silu(*x)),
+        }
+        match residual {
+            None => (),
+            Some(Data::F32(add)) => values.iter_mut().zip(add).for_each(|(x, r)| *x += r),
+            Some(Data::Bf16(add)) => values.iter_mut().zip(add).for_each(|(x, r)| *x += convert::widen(*r)),
+        }
+        match out {
+            RowMut::F32(out) if accumulate => out.iter_mut().zip(values).for_each(|(c, x)| *c += *x),
+            out => out.store(values),
+        }
+    }
+}

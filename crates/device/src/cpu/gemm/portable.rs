@@ -1,0 +1,56 @@
+//! The kernel in plain Rust: four rows at a time by 32 columns, each element its own chain of `mul_add`.
+
+use super::PANEL;
+use super::kernel::{Panel, Strip, Tile, bf16_place};
+use super::STRIP;
+use crate::cpu::convert::widen;
+
+const ROWS: usize = 4;
+
+/// # Safety
+/// As [`super::kernel::multiply`].
+pub(super) unsafe fn multiply(rows: usize, k: usize, a: *const f32, strip: Strip, panel: Panel, tile: Tile) {
+    let (stride, step) = match strip {
+        Strip::Rows(stride) => (stride, 1),
+        Strip::Columns => (1, STRIP),
+    };
+    let mut first = 0;
+    while first < rows {
+        let count = ROWS.min(rows - first);
+        let mut sums = [[0.0f32; PANEL]; ROWS];
+        // SAFETY: all addresses are inside the strip, the panel and the tile, whose sizes the caller vouches for.
+        unsafe {
+            for i in 0..k {
+                let b = read_row(panel, i);
+                for (r, sum) in sums[..count].iter_mut().enumerate() {
+                    let x = *a.add((first + r) * stride + i * step);
+                    for (sum, b) in sum.iter_mut().zip(&b) {
+                        *sum = x.mul_add(*b, *sum);
+                    }
+                }
+            }
+            for (r, sum) in sums[..count].iter().enumerate() {
+                let row = std::slice::from_raw_parts_mut(tile.c.add((first + r) * tile.stride), PANEL);
+                for (to, value) in row.iter_mut().zip(sum) {
+                    *to = if tile.add { *to + value } else { *value };
+                }
+            }
+        }
+        first += count;
+    }
+}
+
+/// Row `i` of a panel, as f32 in the order of the columns.
+///
+/// # Safety
+/// The panel holds more than `i` rows.
+#[inline(always)]
+unsafe fn read_row(panel: Panel, i: usize) -> [f32; PANEL] {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match panel {
+            Panel::F32(b) => *b.add(i * PANEL).cast(),
+            Panel::Bf16(b) => std::array::from_fn(|j| widen(*b.add(i * PANEL + bf16_place(j)))),
+        }
+    }
+}

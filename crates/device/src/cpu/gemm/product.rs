@@ -1,0 +1,218 @@
+//! The product itself: the call, its cut into tasks, and what one task does.
+
+use super::epilogue::{Epilogue, Finish, Target};
+use super::kernel::{self, Panel, Tile};
+use super::matrix::{Matrix, MatrixMut};
+use super::pack_a::{self, pack_a};
+use super::pack_b::{PackedB, Storage};
+use super::{PANEL, STRIP, k_blocks};
+use crate::cpu::level::Level;
+use crate::cpu::scratch::Scratch;
+use crate::cpu::threads::Pool;
+
+/// Most strips of a task: 96 rows.
+const MOST_STRIPS: usize = 8;
+/// Most panels of a task: 256 columns. With a block of 512 that is half a megabyte of B in the second cache.
+const MOST_PANELS: usize = 8;
+/// Elements of the packed part of A.
+const PACKED_A: usize = MOST_STRIPS * STRIP * pack_a::ROW;
+/// Elements from one row of the tile to the next.
+const TILE_ROW: usize = MOST_PANELS * PANEL;
+/// Elements of the tile of C.
+const TILE: usize = MOST_STRIPS * STRIP * TILE_ROW;
+
+/// A product C[M N] = epilogue(A[M K] · B[K N]); K and N come from B.
+#[derive(Debug)]
+pub struct Gemm<'a> {
+    /// Rows of A and C.
+    pub m: usize,
+    /// M by K.
+    pub a: Matrix<'a>,
+    /// Round A to bf16 as it is read. With B stored as bf16 this is the bf16 product, summed in f32.
+    pub round_a: bool,
+    /// K by N, packed.
+    pub b: PackedB<'a>,
+    /// M by N.
+    pub out: MatrixMut<'a>,
+    /// What happens before the result is stored.
+    pub epilogue: Epilogue<'a>,
+}
+
+impl<'a> Gemm<'a> {
+    /// The plain product; A is rounded to bf16 if B is stored so.
+    pub fn new(m: usize, a: Matrix<'a>, b: PackedB<'a>, out: MatrixMut<'a>) -> Self {
+        Gemm { m, a, round_a: b.storage == Storage::Bf16, b, out, epilogue: Epilogue::default() }
+    }
+
+    /// The same product with an epilogue.
+    pub fn with(self, epilogue: Epilogue<'a>) -> Self {
+        Gemm { epilogue, ..self }
+    }
+
+    /// Bytes of scratch that each worker needs, whatever the sizes.
+    pub const fn thread_scratch_bytes() -> usize {
+        (PACKED_A + TILE) * 4
+    }
+}
+
+/// Computes a product. Panics if sizes do not fit or the scratch has too few or too small slots.
+///
+/// With a scratch of one slot the whole product runs on the calling thread.
+pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>) {
+    let Gemm { m, a, round_a, b, out, epilogue } = call;
+    let (n, k) = (b.n, b.k);
+    check(m, &a, &b, &out, &epilogue);
+    assert!(
+        scratch.slot_bytes() >= Gemm::thread_scratch_bytes(),
+        "gemm: a worker needs {} bytes of scratch, got {}",
+        Gemm::thread_scratch_bytes(),
+        scratch.slot_bytes()
+    );
+    let alone = scratch.workers() == 1;
+    assert!(
+        alone || scratch.workers() >= pool.threads(),
+        "gemm: scratch for {} workers, the pool has {}",
+        scratch.workers(),
+        pool.threads()
+    );
+    if m == 0 || n == 0 {
+        return;
+    }
+    let product = Product {
+        level,
+        a,
+        round_a,
+        b,
+        k,
+        finish: Finish {
+            scale: epilogue.scale,
+            bias: epilogue.bias,
+            pre: epilogue.pre.map(Target::new),
+            activation: epilogue.activation,
+            residual: epilogue.residual,
+            accumulate: epilogue.accumulate,
+            out: Target::new(out),
+        },
+    };
+    let cut = Cut::new(m, n, if alone { 1 } else { pool.threads() });
+    let scratch = &*scratch;
+    let task = |task: usize, worker: usize| {
+        // SAFETY: within a run a worker's number belongs to one thread, and `gemm` borrows the scratch alone.
+        let slot = unsafe { scratch.worker(worker) };
+        let (rows, columns) = cut.task(task, m, n);
+        product.tile(rows, columns, slot);
+    };
+    if alone {
+        (0..cut.tasks()).for_each(|index| task(index, 0));
+    } else {
+        pool.run(cut.tasks(), &task);
+    }
+}
+
+fn check(m: usize, a: &Matrix<'_>, b: &PackedB<'_>, out: &MatrixMut<'_>, epilogue: &Epilogue<'_>) {
+    let (n, k) = (b.n, b.k);
+    a.check(m, k, "gemm: A");
+    out.check(m, n, "gemm: C");
+    if let Some(pre) = &epilogue.pre {
+        pre.check(m, n, "gemm: pre");
+    }
+    if let Some(bias) = epilogue.bias {
+        assert_eq!(bias.len(), n, "gemm: bias, one number for each column");
+    }
+    if let Some(residual) = &epilogue.residual {
+        residual.check(m, n, "gemm: residual");
+        assert!(residual.column_stride == 1 || n == 1, "gemm: the residual's columns must be contiguous");
+    }
+    let narrow = matches!(out.data, super::DataMut::Bf16(_));
+    assert!(!(epilogue.accumulate && narrow), "gemm: only an f32 output can be added to");
+}
+
+/// How a product is cut into tasks. The cut never shows in the bits.
+struct Cut {
+    rows: usize,
+    columns: usize,
+    down: usize,
+    across: usize,
+}
+
+impl Cut {
+    fn new(m: usize, n: usize, threads: usize) -> Cut {
+        let (strips, panels) = (m.div_ceil(STRIP), n.div_ceil(PANEL));
+        let (mut tall, mut wide) = (MOST_STRIPS.min(strips), MOST_PANELS.min(panels));
+        // A few tasks for each thread, so that the last ones leave nobody idle for long.
+        let enough = if threads == 1 { 1 } else { 3 * threads };
+        while strips.div_ceil(tall) * panels.div_ceil(wide) < enough && (tall > 1 || wide > 1) {
+            if tall * STRIP > wide * PANEL || wide == 1 {
+                tall = tall.div_ceil(2);
+            } else {
+                wide = wide.div_ceil(2);
+            }
+        }
+        // Equal shares: nine strips are 5 + 4, not 8 + 1.
+        let (down, across) = (strips.div_ceil(tall), panels.div_ceil(wide));
+        let (rows, columns) = (strips.div_ceil(down) * STRIP, panels.div_ceil(across) * PANEL);
+        Cut { rows, columns, down: m.div_ceil(rows), across: n.div_ceil(columns) }
+    }
+
+    fn tasks(&self) -> usize {
+        self.down * self.across
+    }
+
+    /// First row and number of rows, first column and number of columns. Neighbours share their panels of B.
+    fn task(&self, index: usize, m: usize, n: usize) -> ((usize, usize), (usize, usize)) {
+        let (row, column) = (index % self.down * self.rows, index / self.down * self.columns);
+        ((row, self.rows.min(m - row)), (column, self.columns.min(n - column)))
+    }
+}
+
+struct Product<'a> {
+    level: Level,
+    a: Matrix<'a>,
+    round_a: bool,
+    b: PackedB<'a>,
+    k: usize,
+    finish: Finish<'a>,
+}
+
+impl Product<'_> {
+    /// Rows `row..row + rows` by columns `column..column + columns`, from A and B to the stored result.
+    fn tile(&self, (row, rows): (usize, usize), (column, columns): (usize, usize), slot: &mut [u8]) {
+        // SAFETY: every bit pattern is an f32.
+        let (_, floats, _) = unsafe { slot.align_to_mut::<f32>() };
+        let (packed, tile) = floats.split_at_mut(PACKED_A);
+        let tile = &mut tile[..TILE];
+        let panels = column / PANEL..(column + columns).div_ceil(PANEL);
+        assert!(rows <= MOST_STRIPS * STRIP && panels.len() <= MOST_PANELS);
+        for (index, (start, size)) in k_blocks(self.k).enumerate() {
+            let (strip, apart) =
+                pack_a(self.level, &self.a, self.round_a, (row, rows), (start, size), packed);
+            for (place, panel) in panels.clone().enumerate() {
+                let b = self.panel(panel, start, size);
+                for (number, first) in (0..rows).step_by(STRIP).enumerate() {
+                    let a = packed[number * apart..].as_ptr();
+                    let c = tile[first * TILE_ROW + place * PANEL..].as_mut_ptr();
+                    let to = Tile { c, stride: TILE_ROW, add: index > 0 };
+                    let count = STRIP.min(rows - first);
+                    // SAFETY: `pack_a` wrote `rows` rows of `size` there, `panel` checked that B has `size`
+                    // rows, and the tile is `rows` by whole panels, this task's own.
+                    unsafe { kernel::multiply(self.level, count, size, a, strip, b, to) };
+                }
+            }
+        }
+        for (r, values) in tile.chunks_exact_mut(TILE_ROW).take(rows).enumerate() {
+            // SAFETY: tasks cover different rows or columns, so no other task works on these elements.
+            unsafe { self.finish.row(self.level, &mut values[..columns], row + r, column) };
+        }
+    }
+
+    /// Rows `start..start + size` of one panel.
+    fn panel(&self, panel: usize, start: usize, size: usize) -> Panel {
+        let bytes = self.b.storage.bytes();
+        let first = (panel * self.k + start) * PANEL * bytes;
+        let part = &self.b.bytes[first..first + size * PANEL * bytes];
+        match self.b.storage {
+            Storage::F32 => Panel::F32(part.as_ptr().cast()),
+            Storage::Bf16 => Panel::Bf16(part.as_ptr().cast()),
+        }
+    }
+}

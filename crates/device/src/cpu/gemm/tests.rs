@@ -1,0 +1,363 @@
+//! Products against the exact answer in f64, and bit by bit against their own specification: one chain of
+//! `mul_add` per element and block, at every level, with any number of threads, for one row or all of them.
+
+use super::*;
+use crate::cpu::convert::{self, narrow, widen};
+use crate::{Buffer, Level, Pool, Scratch};
+use half::bf16;
+
+const SIZES: [[usize; 3]; 14] = [
+    [1, 1, 1],
+    [1, 7, 33],
+    [2, 64, 32],
+    [3, 1, 5],
+    [5, 13, 31],
+    [7, 100, 64],
+    [12, 37, 96],
+    [13, 511, 17],
+    [24, 513, 40],
+    [97, 19, 101],
+    [31, 1030, 67],
+    [110, 48, 290],
+    [1, 1537, 130],
+    [4, 0, 9],
+];
+
+fn numbers(len: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(747_796_405).wrapping_add(1);
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+fn to_bf16(x: &[f32]) -> Vec<bf16> {
+    x.iter().map(|&x| narrow(x)).collect()
+}
+
+fn packed(pool: &Pool, level: Level, source: Matrix<'_>, k: usize, n: usize, storage: Storage) -> Buffer {
+    let mut buffer = Buffer::zeroed(packed_b_bytes(k, n, storage)).unwrap();
+    pack_b(pool, level, source, k, n, storage, buffer.as_mut_slice());
+    buffer
+}
+
+fn run(pool: &Pool, level: Level, call: Gemm<'_>) {
+    let mut block = Buffer::zeroed(Scratch::bytes(Gemm::thread_scratch_bytes(), pool.threads())).unwrap();
+    gemm(pool, level, call, &mut Scratch::new(block.as_mut_slice(), pool.threads()));
+}
+
+/// A[M K] · B[K N] for row-major f32, B stored as `storage`, by the machine at hand.
+fn product(pool: &Pool, level: Level, [m, k, n]: [usize; 3], a: &[f32], b: &[f32], storage: Storage) -> Vec<f32> {
+    let panels = packed(pool, level, Matrix::rows(b, n), k, n, storage);
+    let mut out = vec![f32::NAN; m * n];
+    let b = PackedB::new(panels.as_slice(), k, n, storage);
+    run(pool, level, Gemm::new(m, Matrix::rows(a, k), b, MatrixMut::rows(&mut out[..], n)));
+    out
+}
+
+/// The specification: chains from zero inside blocks of k, blocks added in order.
+fn specified([m, k, n]: [usize; 3], a: &[f32], b: &[f32]) -> Vec<f32> {
+    let mut out = vec![0.0; m * n];
+    for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+        let block = |(start, size): (usize, usize)| {
+            (start..start + size).fold(0.0f32, |sum, l| a[i * k + l].mul_add(b[l * n + j], sum))
+        };
+        out[i * n + j] = k_blocks(k).map(block).reduce(|sum, block| sum + block).unwrap();
+    }
+    out
+}
+
+fn assert_bits(got: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    for (i, (x, y)) in got.iter().zip(expected).enumerate() {
+        assert_eq!(x.to_bits(), y.to_bits(), "{what}: element {i}: {x:e}, expected {y:e}");
+    }
+}
+
+#[test]
+fn blocks_cover_k_and_depend_on_it_alone() {
+    for k in (0..3000).chain([100_000]) {
+        let mut next = 0;
+        for (start, size) in k_blocks(k) {
+            assert_eq!(start, next);
+            assert!(size <= BLOCK && (size > 0 || k == 0));
+            next += size;
+        }
+        assert_eq!(next, k);
+    }
+}
+
+#[test]
+fn is_near_the_exact_product() {
+    let pool = Pool::new(2).unwrap();
+    for size @ [m, k, n] in SIZES {
+        let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
+        for storage in [Storage::F32, Storage::Bf16] {
+            let got = product(&pool, Level::best(), size, &a, &b, storage);
+            let value = |x: f32| if storage == Storage::Bf16 { convert::round(x) } else { x } as f64;
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let terms = (0..k).map(|l| value(a[i * k + l]) * value(b[l * n + j]));
+                let (exact, size) = terms.fold((0.0, 0.0), |(sum, size), x| (sum + x, size + x.abs()));
+                // k roundings, each of at most half an ulp of what was summed so far.
+                let bound = k as f64 * 2f64.powi(-24) * size;
+                let error = (got[i * n + j] as f64 - exact).abs();
+                assert!(error <= bound, "{m} {k} {n} at {i} {j}: {error:e} over {bound:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_level_and_thread_count_gives_the_specified_bits() {
+    for threads in 1..=4 {
+        let pool = Pool::new(threads).unwrap();
+        for size @ [m, k, n] in SIZES {
+            let (a, b) = (numbers(m * k, 3), numbers(k * n, 4));
+            let expected = specified(size, &a, &b);
+            let [a16, b16] = [&a, &b].map(|x| x.iter().map(|&x| convert::round(x)).collect::<Vec<_>>());
+            let expected_bf16 = specified(size, &a16, &b16);
+            for &level in Level::available() {
+                let what = format!("{m}x{k}x{n} {level} {threads}");
+                assert_bits(&product(&pool, level, size, &a, &b, Storage::F32), &expected, &what);
+                assert_bits(&product(&pool, level, size, &a, &b, Storage::Bf16), &expected_bf16, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn one_row_gives_the_bits_of_all_rows() {
+    let pool = Pool::new(2).unwrap();
+    for size @ [m, k, n] in [[40, 700, 77], [130, 64, 300]] {
+        let (a, b) = (numbers(m * k, 5), numbers(k * n, 6));
+        for storage in [Storage::F32, Storage::Bf16] {
+            let all = product(&pool, Level::best(), size, &a, &b, storage);
+            for i in 0..m {
+                let one = product(&pool, Level::best(), [1, k, n], &a[i * k..(i + 1) * k], &b, storage);
+                assert_bits(&one, &all[i * n..(i + 1) * n], &format!("row {i}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn layouts_and_types_of_the_operands_do_not_matter() {
+    let pool = Pool::new(2).unwrap();
+    for size @ [m, k, n] in [[29, 530, 45], [12, 9, 64], [1, 40, 70], [100, 3, 2]] {
+        // Values that bf16 holds, so that all types hold the same numbers.
+        let [a, b] = [numbers(m * k, 7), numbers(k * n, 8)].map(|mut x| {
+            x.iter_mut().for_each(|x| *x = convert::round(*x));
+            x
+        });
+        let expected = specified(size, &a, &b);
+        // Transposed copies, and copies with every second element a NaN that must not be read.
+        let turn = |x: &[f32], rows: usize, columns: usize| -> Vec<f32> {
+            (0..rows * columns).map(|i| x[i % rows * columns + i / rows]).collect()
+        };
+        let spread = |x: &[f32]| -> Vec<f32> { x.iter().flat_map(|&x| [x, f32::NAN]).collect() };
+        let (a_turned, b_turned) = (turn(&a, m, k), turn(&b, k, n));
+        let (a_spread, b_spread) = (spread(&a), spread(&b));
+        let (a16, b16, a16_turned, b16_turned) =
+            (to_bf16(&a), to_bf16(&b), to_bf16(&a_turned), to_bf16(&b_turned));
+        let sources_a = [
+            Matrix::rows(&a[..], k),
+            Matrix::transposed(&a_turned[..], m),
+            Matrix::rows(&a16[..], k),
+            Matrix::transposed(&a16_turned[..], m),
+            Matrix { data: Data::F32(&a_spread), row_stride: 2 * k, column_stride: 2 },
+        ];
+        let sources_b = [
+            Matrix::rows(&b[..], n),
+            Matrix::transposed(&b_turned[..], k),
+            Matrix::rows(&b16[..], n),
+            Matrix::transposed(&b16_turned[..], k),
+            Matrix { data: Data::F32(&b_spread), row_stride: 2 * n, column_stride: 2 },
+        ];
+        for &level in Level::available() {
+            for (i, source_b) in sources_b.into_iter().enumerate() {
+                for storage in [Storage::F32, Storage::Bf16] {
+                    let panels = packed(&pool, level, source_b, k, n, storage);
+                    let b = PackedB::new(panels.as_slice(), k, n, storage);
+                    for (j, source_a) in sources_a.into_iter().enumerate() {
+                        for round_a in [false, true] {
+                            let mut out = vec![f32::NAN; m * n];
+                            let to = MatrixMut::rows(&mut out[..], n);
+                            run(&pool, level, Gemm { round_a, ..Gemm::new(m, source_a, b, to) });
+                            assert_bits(&out, &expected, &format!("{level} A {j} B {i} {storage:?}"));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn epilogues_do_what_they_say() {
+    let pool = Pool::new(3).unwrap();
+    for size @ [m, k, n] in [[26, 50, 75], [1, 600, 40], [100, 8, 257]] {
+        let (a, b, bias) = (numbers(m * k, 9), numbers(k * n, 10), numbers(n, 11));
+        let (residual, before) = (numbers(m * n, 12), numbers(m * n, 13));
+        let residual16 = to_bf16(&residual);
+        let plain = product(&pool, Level::PORTABLE, size, &a, &b, Storage::F32);
+        let panels = packed(&pool, Level::best(), Matrix::rows(&b[..], n), k, n, Storage::F32);
+        let activations =
+            [Activation::None, Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu];
+        // Every combination of: activation, bias, scale, residual (none, f32, bf16), accumulate.
+        for index in 0..5 * 2 * 2 * 3 * 2 {
+            let (activation, with_bias) = (activations[index % 5], index / 5 % 2 == 1);
+            let scale = if index / 10 % 2 == 1 { 0.37f32 } else { 1.0 };
+            let (residual_kind, accumulate) = (index / 20 % 3, index / 60 == 1);
+            let value = |i: usize| {
+                let mut v = plain[i] * scale;
+                if with_bias {
+                    v += bias[i % n];
+                }
+                let mut y = activation.apply(v);
+                match residual_kind {
+                    1 => y += residual[i],
+                    2 => y += widen(residual16[i]),
+                    _ => (),
+                }
+                (v, if accumulate { before[i] + y } else { y })
+            };
+            let expected: Vec<(f32, f32)> = (0..m * n).map(value).collect();
+            let expected_pre: Vec<f32> = expected.iter().map(|x| x.0).collect();
+            let expected: Vec<f32> = expected.iter().map(|x| x.1).collect();
+            for &level in Level::available() {
+                let what = format!("{level} {activation:?} {with_bias} {scale} {residual_kind} {accumulate}");
+                let (mut out, mut pre) = (before.clone(), vec![0.0; m * n]);
+                let (mut out16, mut pre16) = (vec![bf16::NAN; m * n], vec![bf16::NAN; m * n]);
+                let epilogue = |pre| Epilogue {
+                    scale,
+                    bias: with_bias.then_some(&bias[..]),
+                    pre: Some(pre),
+                    activation,
+                    residual: match residual_kind {
+                        1 => Some(Matrix::rows(&residual[..], n)),
+                        2 => Some(Matrix::rows(&residual16[..], n)),
+                        _ => None,
+                    },
+                    accumulate,
+                };
+                let b = PackedB::new(panels.as_slice(), k, n, Storage::F32);
+                let a = Matrix::rows(&a[..], k);
+                let to = MatrixMut::rows(&mut out[..], n);
+                let wide = epilogue(MatrixMut::rows(&mut pre[..], n));
+                run(&pool, level, Gemm::new(m, a, b, to).with(wide));
+                if !accumulate {
+                    let narrow = epilogue(MatrixMut::rows(&mut pre16[..], n));
+                    let to = MatrixMut::rows(&mut out16[..], n);
+                    run(&pool, level, Gemm::new(m, a, b, to).with(narrow));
+                }
+                assert_bits(&out, &expected, &what);
+                assert_bits(&pre, &expected_pre, &what);
+                if !accumulate {
+                    assert_eq!(out16, to_bf16(&expected), "{what}");
+                    assert_eq!(pre16, to_bf16(&expected_pre), "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_between_the_rows() {
+    let pool = Pool::new(2).unwrap();
+    let size @ [m, k, n] = [30, 20, 50];
+    let (a, b) = (numbers(m * k, 14), numbers(k * n, 15));
+    let expected = specified(size, &a, &b);
+    let panels = packed(&pool, Level::best(), Matrix::rows(&b[..], n), k, n, Storage::F32);
+    let stride = n + 9;
+    let mut out = vec![7.0; m * stride];
+    let b = PackedB::new(panels.as_slice(), k, n, Storage::F32);
+    run(
+        &pool,
+        Level::best(),
+        Gemm::new(m, Matrix::rows(&a[..], k), b, MatrixMut::rows(&mut out[..], stride)),
+    );
+    for (row, expected) in out.chunks(stride).zip(expected.chunks(n)) {
+        assert_bits(&row[..n], expected, "row");
+        assert!(row[n..].iter().all(|&x| x == 7.0));
+    }
+}
+
+#[test]
+fn a_scratch_of_one_slot_serves_a_task() {
+    let pool = Pool::new(3).unwrap();
+    let size @ [m, k, n] = [40, 30, 100];
+    let (a, b) = (numbers(m * k, 16), numbers(k * n, 17));
+    let expected = specified(size, &a, &b);
+    let panels = packed(&pool, Level::best(), Matrix::rows(&b[..], n), k, n, Storage::F32);
+    let bytes = Gemm::thread_scratch_bytes();
+    let mut block = Buffer::zeroed(Scratch::bytes(bytes, 3)).unwrap();
+    let scratch = Scratch::new(block.as_mut_slice(), 3);
+    pool.run(6, &|_, worker| {
+        // SAFETY: within a run a worker's number belongs to one thread.
+        let mut scratch = unsafe { scratch.single(worker) };
+        let mut out = vec![0.0; m * n];
+        let b = PackedB::new(panels.as_slice(), k, n, Storage::F32);
+        let call = Gemm::new(m, Matrix::rows(&a[..], k), b, MatrixMut::rows(&mut out[..], n));
+        gemm(&pool, Level::best(), call, &mut scratch);
+        assert_bits(&out, &expected, "nested");
+    });
+}
+
+#[test]
+fn blocks_for_attention_give_the_same_bits() {
+    for size @ [m, k, n] in SIZES {
+        let (a, b, before) = (numbers(m * k, 18), numbers(k * n, 19), numbers(m * (n + 3), 20));
+        let expected = specified(size, &a, &b);
+        let b_turned: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
+        for &level in Level::available() {
+            let mut panels = vec![f32::NAN; panel_floats(k, n)];
+            let mut same = vec![f32::NAN; panel_floats(k, n)];
+            pack_panel_rows(level, &b[..], n, k, n, &mut panels);
+            pack_panel_columns(level, &b_turned[..], k, k, n, &mut same);
+            assert_bits(&panels, &same, "panels");
+            let mut out = before.clone();
+            block(level, m, n, k, &a, k, &panels, &mut out, n + 3, false);
+            for (i, row) in out.chunks(n + 3).enumerate() {
+                assert_bits(&row[..n], &expected[i * n..(i + 1) * n], "block");
+                assert_bits(&row[n..], &before[i * (n + 3) + n..(i + 1) * (n + 3)], "gap");
+            }
+            // Added to zeros, the blocks of k are the same sums.
+            let mut out = vec![0.0; m * n];
+            block(level, m, n, k, &a, k, &panels, &mut out, n, true);
+            assert!(out.iter().zip(&expected).all(|(x, y)| x == y));
+            // The panels are the packed B of the large product.
+            let pool = Pool::new(1).unwrap();
+            let large = packed(&pool, level, Matrix::rows(&b[..], n), k, n, Storage::F32);
+            assert_bits(&panels, large.as_slice(), "packed");
+            let b16 = to_bf16(&b);
+            pack_panel_rows(level, &b16[..], n, k, n, &mut same);
+            let rounded: Vec<f32> = panels.iter().map(|&x| convert::round(x)).collect();
+            assert_bits(&same, &rounded, "bf16 panels");
+        }
+    }
+}
+
+#[test]
+fn wrong_sizes_are_refused() {
+    let pool = Pool::new(1).unwrap();
+    let panels = Buffer::zeroed(packed_b_bytes(4, 8, Storage::F32)).unwrap();
+    let refused = |m: usize, a_len: usize, out_len: usize, stride: usize| {
+        let (a, mut out) = (vec![0.0f32; a_len], vec![0.0f32; out_len]);
+        let b = PackedB::new(panels.as_slice(), 4, 8, Storage::F32);
+        let work = std::panic::AssertUnwindSafe(|| {
+            run(
+                &pool,
+                Level::best(),
+                Gemm::new(m, Matrix::rows(&a[..], 4), b, MatrixMut::rows(&mut out[..], stride)),
+            )
+        });
+        std::panic::catch_unwind(work).is_err()
+    };
+    assert!(!refused(3, 12, 24, 8));
+    assert!(refused(3, 11, 24, 8));
+    assert!(refused(3, 12, 23, 8));
+    assert!(refused(3, 12, 24, 7));
+    assert!(refused(usize::MAX, 12, 24, 8));
+    assert!(!refused(0, 0, 0, 8));
+}

@@ -1,0 +1,185 @@
+//! Elementary functions on f32, made of fused multiply-adds, bit operations and selects only, so that they
+//! vectorise inside `multiversion!` bodies and give the same bits at every level. No call of a C library.
+
+use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
+
+/// Adding and subtracting this rounds to an integer (to nearest, ties to even) for |x| < 2^22.
+const ROUND: f32 = 12_582_912.0;
+const LN_2_HIGH: f32 = 0.693_359_4;
+const LN_2_LOW: f32 = -2.121_944_4e-4;
+/// 1 / sqrt(2 pi), the height of the normal density.
+const NORMAL_HEIGHT: f32 = 0.398_942_3;
+/// sqrt(2 / pi), in the tanh form of GELU.
+const GELU_SLOPE: f32 = 0.797_884_6;
+const GELU_CUBE: f32 = 0.044_715;
+
+/// e^x to 1 ulp: 0 below the smallest denormal, infinity above the largest number, NaN stays.
+#[inline(always)]
+pub fn exp(x: f32) -> f32 {
+    // Beyond these the result is 0 or infinity anyhow; selects that keep NaN.
+    let x = if x < -105.0 { -105.0 } else { x };
+    let x = if x > 89.0 { 89.0 } else { x };
+    let shifted = x.mul_add(LOG2_E, ROUND);
+    let n = shifted - ROUND;
+    let r = n.mul_add(-LN_2_HIGH, x);
+    let r = n.mul_add(-LN_2_LOW, r);
+    // e^r = 1 + r + r^2 q(r) on |r| <= ln 2 / 2.
+    let q = 1.984_127e-4f32;
+    let q = q.mul_add(r, 1.388_888_9e-3);
+    let q = q.mul_add(r, 8.333_334e-3);
+    let q = q.mul_add(r, 4.166_666_8e-2);
+    let q = q.mul_add(r, 1.666_666_7e-1);
+    let q = q.mul_add(r, 0.5);
+    let p = 1.0 + (r * r).mul_add(q, r);
+    // 2^n in two factors, so that denormal results round once and neither factor overflows.
+    let n = (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
+    let half = n >> 1;
+    p * power_of_two(half) * power_of_two(n.wrapping_sub(half))
+}
+
+/// 2^n for n in the range of normal numbers.
+#[inline(always)]
+fn power_of_two(n: i32) -> f32 {
+    f32::from_bits((n.wrapping_add(127) as u32) << 23)
+}
+
+/// Natural logarithm: minus infinity at 0, NaN below.
+#[inline(always)]
+pub fn log(x: f32) -> f32 {
+    // Denormals are scaled into the normal range first.
+    let tiny = x < f32::MIN_POSITIVE;
+    let scaled = if tiny { x * 8_388_608.0 } else { x };
+    let bits = scaled.to_bits();
+    // m in [sqrt(1/2), sqrt 2), x = 2^e m.
+    let offset = bits.wrapping_sub(0x3f35_04f3);
+    let e = (offset as i32 >> 23) as f32 - if tiny { 23.0 } else { 0.0 };
+    let m = f32::from_bits((offset & 0x007f_ffff).wrapping_add(0x3f35_04f3));
+    let f = m - 1.0;
+    let p = 7.037_683_6e-2f32;
+    let p = p.mul_add(f, -1.151_461e-1);
+    let p = p.mul_add(f, 1.167_699_9e-1);
+    let p = p.mul_add(f, -1.242_014_1e-1);
+    let p = p.mul_add(f, 1.424_932_3e-1);
+    let p = p.mul_add(f, -1.666_805_8e-1);
+    let p = p.mul_add(f, 2.000_071_5e-1);
+    let p = p.mul_add(f, -2.499_999_4e-1);
+    let p = p.mul_add(f, 3.333_333_1e-1);
+    let square = f * f;
+    let tail = e.mul_add(LN_2_LOW, f * square * p);
+    let tail = square.mul_add(-0.5, tail);
+    let y = e.mul_add(LN_2_HIGH, f + tail);
+    let y = if x == f32::INFINITY { x } else { y };
+    let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
+    if x < 0.0 || x.is_nan() { f32::NAN } else { y }
+}
+
+/// Hyperbolic tangent.
+#[inline(always)]
+pub fn tanh(x: f32) -> f32 {
+    let t = x.abs();
+    let s = x * x;
+    let p = -5.704_988_7e-3f32;
+    let p = p.mul_add(s, 2.063_908_9e-2);
+    let p = p.mul_add(s, -5.373_971e-2);
+    let p = p.mul_add(s, 1.333_144_2e-1);
+    let p = p.mul_add(s, -3.333_328e-1);
+    let near = (p * s).mul_add(x, x);
+    let far = (1.0 - 2.0 / (exp(2.0 * t) + 1.0)).copysign(x);
+    if t > 0.625 { far } else { near }
+}
+
+/// The logistic function 1 / (1 + e^-x).
+#[inline(always)]
+pub fn sigmoid(x: f32) -> f32 {
+    let e = exp(-x.abs());
+    let above = if x < 0.0 { e } else { 1.0 };
+    above / (1.0 + e)
+}
+
+/// The error function (after N. Juffa's single-precision minimax forms).
+#[inline(always)]
+pub fn erf(x: f32) -> f32 {
+    let t = x.abs();
+    let s = x * x;
+    let r = (-1.728_534_7e-5f32).mul_add(t, 3.831_971_3e-4);
+    let u = (-3.883_964_4e-3f32).mul_add(t, 2.425_462_2e-2);
+    let r = r.mul_add(s, u);
+    let r = r.mul_add(t, -1.067_778_8e-1);
+    let r = r.mul_add(t, -6.348_467e-1);
+    let r = r.mul_add(t, -1.287_175_1e-1);
+    let r = r.mul_add(t, -t);
+    let far = (1.0 - exp(r)).copysign(x);
+    let r = -5.967_617e-4f32;
+    let r = r.mul_add(s, 4.991_194_2e-3);
+    let r = r.mul_add(s, -2.676_813_5e-2);
+    let r = r.mul_add(s, 1.128_199_25e-1);
+    let r = r.mul_add(s, -3.761_253_4e-1);
+    let r = r.mul_add(s, 1.283_791_7e-1);
+    let near = r.mul_add(x, x);
+    if t > 0.927_734_4 { far } else { near }
+}
+
+/// Rectifier: max(x, 0), NaN stays.
+#[inline(always)]
+pub fn relu(x: f32) -> f32 {
+    if x < 0.0 { 0.0 } else { x }
+}
+
+/// Derivative of [`relu`]: 0 at 0.
+#[inline(always)]
+pub fn relu_derivative(x: f32) -> f32 {
+    if x > 0.0 { 1.0 } else { 0.0 }
+}
+
+/// GELU by the error function: x Phi(x).
+#[inline(always)]
+pub fn gelu(x: f32) -> f32 {
+    let half = 0.5 * x;
+    half.mul_add(erf(x * FRAC_1_SQRT_2), half)
+}
+
+/// Derivative of [`gelu`]: Phi(x) + x phi(x).
+#[inline(always)]
+pub fn gelu_derivative(x: f32) -> f32 {
+    let below = 0.5f32.mul_add(erf(x * FRAC_1_SQRT_2), 0.5);
+    let density = NORMAL_HEIGHT * exp(-0.5 * x * x);
+    x.mul_add(density, below)
+}
+
+/// GELU by the hyperbolic tangent, as in GPT-2.
+#[inline(always)]
+pub fn gelu_tanh(x: f32) -> f32 {
+    let half = 0.5 * x;
+    half.mul_add(tanh(gelu_inner(x)), half)
+}
+
+/// Derivative of [`gelu_tanh`].
+#[inline(always)]
+pub fn gelu_tanh_derivative(x: f32) -> f32 {
+    let t = tanh(gelu_inner(x));
+    let slope = GELU_SLOPE * (3.0 * GELU_CUBE * x * x + 1.0);
+    let bend = (-t).mul_add(t, 1.0) * slope;
+    (0.5 * x).mul_add(bend, 0.5f32.mul_add(t, 0.5))
+}
+
+#[inline(always)]
+fn gelu_inner(x: f32) -> f32 {
+    GELU_SLOPE * x * (GELU_CUBE * x).mul_add(x, 1.0)
+}
+
+/// SiLU (swish): x sigmoid(x).
+#[inline(always)]
+pub fn silu(x: f32) -> f32 {
+    x * sigmoid(x)
+}
+
+/// Derivative of [`silu`].
+#[inline(always)]
+pub fn silu_derivative(x: f32) -> f32 {
+    let s = sigmoid(x);
+    // s (1 + x (1 - s)), with 1 - s as the other side's sigmoid: no cancellation.
+    s * x.mul_add(sigmoid(-x), 1.0)
+}
+
+#[cfg(test)]
+mod tests;

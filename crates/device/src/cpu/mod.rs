@@ -1,0 +1,11 @@
+//! The CPU: SIMD levels and the macro that compiles one body for each of them, elementary functions,
+//! conversions, reductions, a pool of threads and packed matrix products.
+
+pub mod convert;
+pub mod gemm;
+pub mod level;
+pub mod math;
+mod multiversion;
+pub mod reduce;
+pub mod scratch;
+pub mod threads;

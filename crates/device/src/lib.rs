@@ -1,0 +1,23 @@
+//! The metal under Regard: memory, threads, SIMD levels, packed matrix products and random numbers.
+//!
+//! One property rules everything here: **same bits**. A result does not depend on the number of threads, on
+//! how many rows share a product, nor on the SIMD level, because each element is one chain of fused
+//! multiply-adds in a fixed order and each reduction goes through sixteen lanes and one fixed tree.
+//! Nothing allocates after construction, so that a replayed program makes no heap calls.
+
+pub mod buffer;
+pub mod cpu;
+pub mod error;
+pub mod random;
+
+pub use buffer::{Buffer, Element};
+pub use cpu::gemm::{
+    Activation, Data, DataMut, Epilogue, Gemm, Matrix, MatrixMut, PANEL, PackedB, Storage, block, gemm, pack_b,
+    pack_panel_columns, pack_panel_rows, packed_b_bytes, panel_floats,
+};
+pub use cpu::level::{Kind, Level};
+pub use cpu::scratch::Scratch;
+pub use cpu::threads::{Disjoint, Pool};
+pub use cpu::{convert, math, reduce};
+pub use error::DeviceError;
+pub use random::Stream;

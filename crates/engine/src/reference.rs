@@ -1,0 +1,94 @@
+//! The reference engine: the graph, node by node, in f64, on one thread, each op by its specification.
+//! Every other engine is judged against it. Two modes: *exact* computes as if numbers had no rounding;
+//! *rounded* rounds every bf16 value, and every operand of a bf16 product, to judge bf16 engines.
+
+use crate::feed::check_numbers;
+use crate::store::initial;
+use crate::{Error, Feed, Result};
+use regard_graph::{DType, Graph, Origin, Var};
+use regard_ops::{Array, ReferenceCall, kernels_of};
+
+/// How the reference treats bf16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Casts are the identity.
+    Exact,
+    /// Casts really round.
+    Rounded,
+}
+
+/// What a reference run computed.
+pub struct Run {
+    values: Vec<Option<Array>>,
+    /// Multiply-adds of each node, counted while it ran.
+    pub macs: Vec<u64>,
+    /// Other arithmetic of each node, counted while it ran.
+    pub flops: Vec<u64>,
+}
+
+impl Run {
+    /// A value of the graph.
+    pub fn value(&self, var: Var) -> &Array {
+        self.values[var.index()].as_ref().unwrap_or_else(|| unreachable!("a run computes every value"))
+    }
+}
+
+/// Runs the whole graph. Parameters and states that are not fed begin as declared, drawn with seed 0.
+pub fn run(g: &Graph, feed: &Feed, mode: Mode) -> Result<Run> {
+    let sizes = feed.sizes(g)?;
+    let mut values: Vec<Option<Array>> = vec![None; g.values().len()];
+    for (index, value) in g.values().iter().enumerate() {
+        let array = match &value.origin {
+            Origin::Node { .. } => continue,
+            Origin::Input(name) => {
+                let array = &feed.inputs[name];
+                check_numbers(name, value.fact.dtype, array)?;
+                array.clone()
+            }
+            Origin::Stored(stored) => {
+                let stored = &g.stored()[*stored];
+                match feed.stored.get(&stored.name) {
+                    Some(array) if array.dims() == stored.fact.shape.bound() => array.clone(),
+                    Some(array) => {
+                        return Err(Error::Fed {
+                            name: stored.name.clone(),
+                            got: array.dims().to_string(),
+                            expected: stored.fact.to_string(),
+                        });
+                    }
+                    None => {
+                        let numbers = initial(stored, 0).iter().map(|&x| x as f64).collect();
+                        Array::new(&stored.fact.shape.bound(), numbers).unwrap_or_else(|| unreachable!())
+                    }
+                }
+            }
+            Origin::Constant(numbers) => {
+                let dims = value.fact.shape.at(&sizes)?;
+                Array::new(&dims, numbers.to_vec()).unwrap_or_else(|| unreachable!("checked when recorded"))
+            }
+        };
+        values[index] = Some(round(array, value.fact.dtype, mode));
+    }
+    let (mut macs, mut flops) = (Vec::new(), Vec::new());
+    for node in g.nodes() {
+        let kernels = kernels_of(node).ok_or_else(|| Error::NoKernels { node: node.name.clone() })?;
+        let mut outputs = Vec::new();
+        for &output in &node.outputs {
+            outputs.push(Array::zeros(g.shape(output).at(&sizes)?));
+        }
+        let inputs: Vec<&Array> = node.inputs.iter().filter_map(|var| values[var.index()].as_ref()).collect();
+        let rounded = mode == Mode::Rounded;
+        let mut call = ReferenceCall { inputs: &inputs, outputs: &mut outputs, rounded, macs: 0, flops: 0 };
+        kernels.reference(&mut call).map_err(|fault| Error::Fault { node: node.name.clone(), fault })?;
+        macs.push(call.macs);
+        flops.push(call.flops);
+        for (&var, output) in node.outputs.iter().zip(outputs) {
+            values[var.index()] = Some(round(output, g.dtype(var), mode));
+        }
+    }
+    Ok(Run { values, macs, flops })
+}
+
+fn round(array: Array, dtype: DType, mode: Mode) -> Array {
+    if mode == Mode::Rounded && dtype == DType::BF16 { array.rounded() } else { array }
+}

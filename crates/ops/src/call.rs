@@ -1,0 +1,302 @@
+//! What a CPU kernel is handed: operands and results in the arena, scratch, packed weights, threads.
+//! Elementwise kernels work on chunks that are loaded to and stored from small f32 buffers, so that one
+//! body serves f32 and bf16 and a result may be written over an operand.
+
+use half::bf16;
+use regard_device::{Level, Pool, Scratch, convert};
+use regard_graph::{DType, Dims};
+use std::ops::Range;
+
+/// Where an operand or a result lies. A null pointer marks a result that nobody reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// Its first byte, 64-byte aligned.
+    pub at: *mut u8,
+    /// Its shape in this run.
+    pub dims: Dims,
+    /// What its elements are.
+    pub dtype: DType,
+}
+
+// SAFETY: a slot is an address with a shape; `CpuCall::new` states who may use it and when.
+unsafe impl Send for Slot {}
+// SAFETY: as above.
+unsafe impl Sync for Slot {}
+
+/// A packed weight, in the layout that the kernel asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Packed<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+/// One call of a CPU kernel.
+pub struct CpuCall<'a> {
+    inputs: &'a [Slot],
+    outputs: &'a [Slot],
+    packed: &'a [Option<Packed<'a>>],
+    scratch: *mut u8,
+    scratch_bytes: usize,
+    thread_scratch: *mut u8,
+    thread_scratch_bytes: usize,
+    /// The threads.
+    pub pool: &'a Pool,
+    /// The SIMD level.
+    pub level: Level,
+}
+
+// SAFETY: the pointers are to memory that outlives the call; threads touch disjoint parts of it, which the
+// methods below and the kernels that use them uphold.
+unsafe impl Sync for CpuCall<'_> {}
+
+/// How many elements an elementwise kernel handles at a time: two such buffers stay in the first cache.
+pub const CHUNK: usize = 512;
+/// How many elements make one task of an elementwise kernel.
+const TASK: usize = 32 * CHUNK;
+
+impl<'a> CpuCall<'a> {
+    /// A call over memory that the engine laid out.
+    ///
+    /// # Safety
+    /// Every non-null slot points to as many valid, aligned elements of its dtype as its shape says; scratch
+    /// and thread scratch (`thread_scratch_bytes` for each thread of the pool) likewise; all of it outlives
+    /// the call and nothing else touches it meanwhile; results overlap neither each other nor scratch, and an
+    /// operand only where the op declared `View`, `Update` or `Reuse`, and then exactly.
+    #[allow(clippy::too_many_arguments)] // one call site, in the engine
+    pub unsafe fn new(
+        inputs: &'a [Slot],
+        outputs: &'a [Slot],
+        packed: &'a [Option<Packed<'a>>],
+        scratch: (*mut u8, usize),
+        thread_scratch: (*mut u8, usize),
+        pool: &'a Pool,
+        level: Level,
+    ) -> Self {
+        CpuCall {
+            inputs,
+            outputs,
+            packed,
+            scratch: scratch.0,
+            scratch_bytes: scratch.1,
+            thread_scratch: thread_scratch.0,
+            thread_scratch_bytes: thread_scratch.1,
+            pool,
+            level,
+        }
+    }
+
+    /// The shape of an operand.
+    pub fn dims(&self, input: usize) -> Dims {
+        self.inputs[input].dims
+    }
+
+    /// The shape of a result.
+    pub fn out_dims(&self, output: usize) -> Dims {
+        self.outputs[output].dims
+    }
+
+    /// The dtype of an operand.
+    pub fn dtype(&self, input: usize) -> DType {
+        self.inputs[input].dtype
+    }
+
+    /// The dtype of a result.
+    pub fn out_dtype(&self, output: usize) -> DType {
+        self.outputs[output].dtype
+    }
+
+    /// True if anybody reads this result.
+    pub fn wants(&self, output: usize) -> bool {
+        !self.outputs[output].at.is_null()
+    }
+
+    /// How many operands there are.
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// The packed copy of an operand that lives in the store, if the op asked for one.
+    pub fn packed(&self, input: usize) -> Option<Packed<'a>> {
+        self.packed.get(input).copied().flatten()
+    }
+
+    // ---- whole operands -----------------------------------------------------------------------------
+
+    /// An f32 operand. Not for operands that a result may overwrite (`Reuse`, `Update`): load those.
+    pub fn f32(&self, input: usize) -> &'a [f32] {
+        self.typed(input, DType::F32)
+    }
+
+    /// A bf16 operand.
+    pub fn bf16(&self, input: usize) -> &'a [bf16] {
+        self.typed(input, DType::BF16)
+    }
+
+    /// An integer operand.
+    pub fn i32(&self, input: usize) -> &'a [i32] {
+        self.typed(input, DType::I32)
+    }
+
+    /// A boolean operand: bytes 0 and 1.
+    pub fn bools(&self, input: usize) -> &'a [u8] {
+        self.typed(input, DType::Bool)
+    }
+
+    fn typed<T>(&self, input: usize, dtype: DType) -> &'a [T] {
+        let slot = self.inputs[input];
+        assert!(slot.dtype == dtype && size_of::<T>() == dtype.bytes());
+        // SAFETY: the engine's promise in `new`: valid elements of this dtype.
+        unsafe { std::slice::from_raw_parts(slot.at.cast::<T>(), slot.dims.count()) }
+    }
+
+    /// All of an f32 result, to be written.
+    ///
+    /// # Safety
+    /// The caller takes each result at most once at a time, and reads no operand that it overlaps.
+    pub unsafe fn out_f32(&self, output: usize) -> &'a mut [f32] {
+        // SAFETY: passed on to the caller.
+        unsafe { self.out_typed(output, DType::F32) }
+    }
+
+    /// All of a bf16 result, to be written.
+    ///
+    /// # Safety
+    /// As for [`CpuCall::out_f32`].
+    pub unsafe fn out_bf16(&self, output: usize) -> &'a mut [bf16] {
+        // SAFETY: passed on to the caller.
+        unsafe { self.out_typed(output, DType::BF16) }
+    }
+
+    /// All of an integer result, to be written.
+    ///
+    /// # Safety
+    /// As for [`CpuCall::out_f32`].
+    pub unsafe fn out_i32(&self, output: usize) -> &'a mut [i32] {
+        // SAFETY: passed on to the caller.
+        unsafe { self.out_typed(output, DType::I32) }
+    }
+
+    /// All of a boolean result, to be written with 0 and 1.
+    ///
+    /// # Safety
+    /// As for [`CpuCall::out_f32`].
+    pub unsafe fn out_bools(&self, output: usize) -> &'a mut [u8] {
+        // SAFETY: passed on to the caller.
+        unsafe { self.out_typed(output, DType::Bool) }
+    }
+
+    unsafe fn out_typed<T>(&self, output: usize, dtype: DType) -> &'a mut [T] {
+        let slot = self.outputs[output];
+        assert!(!slot.at.is_null() && slot.dtype == dtype && size_of::<T>() == dtype.bytes());
+        // SAFETY: the engine's promise in `new`; exclusiveness is the caller's.
+        unsafe { std::slice::from_raw_parts_mut(slot.at.cast::<T>(), slot.dims.count()) }
+    }
+
+    /// The scratch shared by all threads, as f32.
+    ///
+    /// # Safety
+    /// Taken once per call, and handed to threads in disjoint parts.
+    pub unsafe fn scratch_f32(&self) -> &'a mut [f32] {
+        if self.scratch_bytes == 0 {
+            return &mut [];
+        }
+        // SAFETY: the engine's promise in `new`; exclusiveness is the caller's.
+        unsafe { std::slice::from_raw_parts_mut(self.scratch.cast::<f32>(), self.scratch_bytes / 4) }
+    }
+
+    /// One thread's own scratch, as f32.
+    ///
+    /// # Safety
+    /// Taken once per task, by the thread whose number it is.
+    pub unsafe fn thread_scratch_f32(&self, worker: usize) -> &'a mut [f32] {
+        assert!(worker < self.pool.threads());
+        if self.thread_scratch_bytes == 0 {
+            return &mut [];
+        }
+        // SAFETY: the engine reserved `thread_scratch_bytes` for each thread; exclusiveness is the caller's.
+        unsafe {
+            let at = self.thread_scratch.add(worker * self.thread_scratch_bytes);
+            std::slice::from_raw_parts_mut(at.cast::<f32>(), self.thread_scratch_bytes / 4)
+        }
+    }
+
+    /// The threads' scratch, as the products of the device crate take it.
+    ///
+    /// # Safety
+    /// Taken once per call, and not while a thread uses its own part otherwise.
+    pub unsafe fn product_scratch(&self) -> Scratch<'a> {
+        let bytes = self.thread_scratch_bytes * self.pool.threads();
+        if bytes == 0 {
+            return Scratch::new(&mut [], self.pool.threads());
+        }
+        // SAFETY: the engine reserved this much in one block; exclusiveness is the caller's.
+        let block = unsafe { std::slice::from_raw_parts_mut(self.thread_scratch, bytes) };
+        Scratch::new(block, self.pool.threads())
+    }
+
+    // ---- chunks -------------------------------------------------------------------------------------
+
+    /// Loads elements of a float operand as f32.
+    pub fn load(&self, input: usize, range: Range<usize>, into: &mut [f32]) {
+        let slot = self.inputs[input];
+        assert!(range.start <= range.end && range.end <= slot.dims.count() && range.len() == into.len());
+        match slot.dtype {
+            // SAFETY: in bounds by the assertion; the copy ends before any store to the same elements.
+            DType::F32 => unsafe {
+                let from = slot.at.cast::<f32>().add(range.start);
+                std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());
+            },
+            // SAFETY: as above.
+            DType::BF16 => unsafe {
+                let from = slot.at.cast::<bf16>().add(range.start);
+                convert::to_f32(self.level, std::slice::from_raw_parts(from, into.len()), into);
+            },
+            DType::I32 | DType::Bool => unreachable!("load is for floats; ops check dtypes when recorded"),
+        }
+    }
+
+    /// Stores f32 numbers as elements of a float result, rounding to bf16 where that is its dtype.
+    /// Tasks of one call store disjoint ranges.
+    pub fn store(&self, output: usize, range: Range<usize>, from: &[f32]) {
+        let slot = self.outputs[output];
+        assert!(range.start <= range.end && range.end <= slot.dims.count() && range.len() == from.len());
+        assert!(!slot.at.is_null());
+        match slot.dtype {
+            // SAFETY: in bounds by the assertion; tasks store disjoint ranges.
+            DType::F32 => unsafe {
+                let into = slot.at.cast::<f32>().add(range.start);
+                std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len());
+            },
+            // SAFETY: as above.
+            DType::BF16 => unsafe {
+                let into = slot.at.cast::<bf16>().add(range.start);
+                convert::to_bf16(self.level, from, std::slice::from_raw_parts_mut(into, from.len()));
+            },
+            DType::I32 | DType::Bool => unreachable!("store is for floats; ops check dtypes when recorded"),
+        }
+    }
+
+    /// Runs `body` over all chunks of `count` elements, on all threads. A chunk has at most [`CHUNK`] elements.
+    pub fn chunks(&self, count: usize, body: impl Fn(Range<usize>) + Sync) {
+        self.pool.run(count.div_ceil(TASK), &|task, _| {
+            let mut start = task * TASK;
+            let end = (start + TASK).min(count);
+            while start < end {
+                let stop = (start + CHUNK).min(end);
+                body(start..stop);
+                start = stop;
+            }
+        });
+    }
+
+    /// Runs `body(row, worker)` for every row, on all threads, several neighbouring rows to a task.
+    pub fn rows(&self, rows: usize, width: usize, body: impl Fn(usize, usize) + Sync) {
+        let rows_per_task = (TASK / width.max(1)).max(1);
+        self.pool.run(rows.div_ceil(rows_per_task), &|task, worker| {
+            let first = task * rows_per_task;
+            for row in first..(first + rows_per_task).min(rows) {
+                body(row, worker);
+            }
+        });
+    }
+}

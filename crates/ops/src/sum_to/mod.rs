@@ -1,0 +1,109 @@
+//! Sums over the axes along which a smaller shape would be repeated: the gradient of broadcasting, and the
+//! sum over any axes. Sums run in blocks of a fixed size, in a fixed order.
+
+mod cpu;
+mod reference;
+
+use crate::broadcast::{broadcast_shape, reduce_reach};
+use crate::{BroadcastOps, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use regard_graph::*;
+
+/// `out[j] = Σ x[i]` over all i that broadcasting would fill from j.
+#[derive(Clone, Debug)]
+pub struct SumTo {
+    /// Shape and dtype of the result.
+    pub fact: Fact,
+}
+
+/// Records sums.
+pub trait SumToOps {
+    /// Sums a value down to the shape (and dtype) of another, which must broadcast to it.
+    fn sum_to(&mut self, x: Var, like: Var) -> Result<Var>;
+    /// Sums a value down to a given fact, whose shape must broadcast to it.
+    fn sum_to_fact(&mut self, x: Var, fact: Fact) -> Result<Var>;
+    /// Sums all elements to one f32 number.
+    fn sum_all(&mut self, x: Var) -> Result<Var>;
+}
+
+impl SumToOps for Graph {
+    fn sum_to(&mut self, x: Var, like: Var) -> Result<Var> {
+        let fact = self.fact(like).clone();
+        self.sum_to_fact(x, fact)
+    }
+
+    fn sum_to_fact(&mut self, x: Var, fact: Fact) -> Result<Var> {
+        if *self.fact(x) == fact { Ok(x) } else { self.apply_one(SumTo { fact }, &[x]) }
+    }
+
+    fn sum_all(&mut self, x: Var) -> Result<Var> {
+        self.sum_to_fact(x, Fact::f32(Shape::scalar()))
+    }
+}
+
+impl Op for SumTo {
+    fn name(&self) -> &'static str {
+        "sum_to"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, String)> {
+        vec![("shape", self.fact.shape.to_string())]
+    }
+
+    fn operands(&self) -> Vec<&'static str> {
+        vec!["x"]
+    }
+
+    fn infer(&self, inputs: &[Fact]) -> Result<Vec<Fact>> {
+        check_float("sum_to", "x", inputs[0].dtype)?;
+        check_float("sum_to", "like", self.fact.dtype)?;
+        let shape = broadcast_shape("sum_to", ["x", "like"], &inputs[0].shape, &self.fact.shape)?;
+        if shape != inputs[0].shape {
+            return Err(Error::Shape {
+                op: "sum_to".into(),
+                operand: "like".into(),
+                got: self.fact.shape.to_string(),
+                expected: format!("a shape that broadcasts to {}", inputs[0].shape),
+                origin: "; it comes from x".into(),
+            });
+        }
+        Ok(vec![self.fact.clone()])
+    }
+
+    fn aliases(&self) -> Vec<Alias> {
+        Vec::new()
+    }
+
+    fn derivative(&self, _input: usize) -> Derivative {
+        Derivative::Exists
+    }
+
+    fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
+        let Some(dy) = tape.grads[0] else { return Ok(vec![None]) };
+        Ok(vec![Some(g.broadcast_to(dy, tape.inputs[0])?)]) // y = Σ x, so every summand gets dy
+    }
+
+    fn cost(&self, call: &Concrete<'_>) -> Cost {
+        let flops = call.inputs[0].count() as u64;
+        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+    }
+
+    fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
+        Relation::Axes(reduce_reach(call.inputs[0], call.outputs[0]))
+    }
+}
+
+impl Kernels for SumTo {
+    fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
+        reference::run(call);
+        Ok(())
+    }
+
+    fn needs(&self, _request: &Request<'_>) -> Needs {
+        Needs::default()
+    }
+
+    fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
+        cpu::run(call);
+        Ok(())
+    }
+}
