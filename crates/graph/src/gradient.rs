@@ -39,7 +39,8 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
     let last = match g.value(of).origin {
         Origin::Node { node, .. } => node,
         _ => {
-            return g.in_pass(Pass::Backward, "", |g| wrt.iter().map(|_| calculus.ones_like(g, of)).collect());
+            return g
+                .in_pass(Pass::Backward, "", |g| wrt.iter().map(|_| calculus.ones_like(g, of)).collect());
         }
     };
 

@@ -9,6 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 mod checks;
+use checks::check_numbers;
+#[cfg(test)]
+mod tests;
 
 /// A handle to a value of one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,6 +50,16 @@ pub enum Role {
     Parameter,
     /// Kept from run to run without a gradient: moments, caches, running statistics.
     State,
+}
+
+impl Role {
+    /// The word for it, as errors and descriptions show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Parameter => "parameter",
+            Role::State => "state",
+        }
+    }
 }
 
 /// A value that outlives a run: a parameter or a state, found in the `Store` by its name.
@@ -260,10 +273,11 @@ impl Graph {
     }
 
     fn store(&mut self, name: &str, role: Role, fact: Fact, init: Init) -> Result<Var> {
-        self.check_fact("parameter", name, &fact)?;
+        let kind = role.name();
+        self.check_fact(kind, name, &fact)?;
         if let Some(letter) = fact.shape.iter().flat_map(|dim| dim.letters()).next() {
             return Err(Error::invalid(
-                "parameter",
+                kind,
                 format!("`{name}` has the open letter {} in its shape {}", letter.name(), fact.shape),
                 "what lives in the store has one size; use the bound",
             ));
@@ -271,7 +285,12 @@ impl Graph {
         if let Some(&index) = self.stored_by_name.get(name) {
             let known = &self.stored[index];
             if known.fact != fact || known.role != role {
-                return Err(duplicate("parameter", name, &known.fact, &fact));
+                return Err(Error::Duplicate {
+                    kind: kind.into(),
+                    name: name.into(),
+                    first: format!("{} {}", known.role.name(), known.fact),
+                    second: format!("{kind} {fact}"),
+                });
             }
             return Ok(known.current);
         }
@@ -297,6 +316,7 @@ impl Graph {
                 origin: String::new(),
             });
         }
+        check_numbers(dtype, numbers)?;
         let origin = Origin::Constant(numbers.into());
         Ok(self.push(Value { fact, origin, flow: Flow::None, version_of: None }))
     }
@@ -348,8 +368,14 @@ impl Graph {
 
     /// Records one operation. `attachment` is what the crates above need to compute it.
     pub fn record(&mut self, op: Arc<dyn Op>, attachment: Attachment, inputs: &[Var]) -> Result<Vec<Var>> {
+        let dotted = self.dotted(op.name());
         let name = self.fresh_name(op.name());
-        self.record_named(op, attachment, inputs, name)
+        let recorded = self.record_named(op, attachment, inputs, name);
+        if recorded.is_err() {
+            // Random streams are keyed by name: an attempt that failed must not shift those that follow.
+            self.names.entry(dotted).and_modify(|count| *count -= 1);
+        }
+        recorded
     }
 
     pub(crate) fn record_named(
@@ -372,6 +398,7 @@ impl Graph {
         }
         let input_facts: Vec<Fact> = inputs.iter().map(|&var| self.fact(var).clone()).collect();
         let facts = op.infer(&input_facts)?;
+        self.check_outputs(&*op, &input_facts, &facts)?;
         let flow = self.flow_through(&*op, &operands, inputs)?;
         let updates = self.updates_of(&*op, inputs, &facts)?;
 

@@ -9,6 +9,8 @@ mod dtype;
 mod error;
 mod gradient;
 mod graph;
+#[cfg(test)]
+mod mock;
 mod op;
 mod shape;
 

@@ -2,7 +2,7 @@
 //! not live in the store.
 
 use super::{Flow, Graph, Origin, Pass, Var};
-use crate::{Alias, Derivative, Dim, Error, Fact, Op, Result};
+use crate::{Alias, DType, Derivative, Dim, Error, Fact, Op, Result};
 
 impl Graph {
     pub(super) fn check_fact(&self, op: &str, name: &str, fact: &Fact) -> Result<()> {
@@ -125,5 +125,60 @@ impl Graph {
             }
         }
         Ok(())
+    }
+
+    /// What an op says of its outputs must hold together: the plan relies on it.
+    pub(super) fn check_outputs(&self, op: &dyn Op, inputs: &[Fact], outputs: &[Fact]) -> Result<()> {
+        for (output, fact) in outputs.iter().enumerate() {
+            if fact.shape.len() > crate::MAX_RANK {
+                return Err(Error::invalid(
+                    op.name(),
+                    format!("output {output} has {} axes", fact.shape.len()),
+                    format!("at most {} are supported", crate::MAX_RANK),
+                ));
+            }
+        }
+        for alias in op.aliases() {
+            let (Alias::View { output, input }
+            | Alias::Update { output, input }
+            | Alias::Reuse { output, input }) = alias;
+            let (Some(from), Some(to)) = (inputs.get(input), outputs.get(output)) else {
+                let (ins, outs) = (inputs.len(), outputs.len());
+                return Err(Error::invalid(
+                    op.name(),
+                    format!(
+                        "it shares output {output} with input {input}, but has {outs} outputs and {ins} inputs"
+                    ),
+                    "mend `aliases` of the op",
+                ));
+            };
+            let is_view = matches!(alias, Alias::View { .. });
+            if is_view && (from.shape.count(), from.dtype) != (to.shape.count(), to.dtype) {
+                return Err(Error::Shape {
+                    op: op.name().into(),
+                    operand: format!("output {output}"),
+                    got: to.to_string(),
+                    expected: format!("{} elements of {}", from.shape.count(), from.dtype),
+                    origin: format!("; a view has the bytes of {}, which is {from}", op.operands()[input]),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Integers and booleans hold what they can: the readers and every engine take constants by their value.
+pub(super) fn check_numbers(dtype: DType, numbers: &[f64]) -> Result<()> {
+    let (fits, advice): (fn(f64) -> bool, _) = match dtype {
+        DType::F32 | DType::BF16 => return Ok(()),
+        DType::I32 => (|x| f64::from(x as i32) == x, "use f32, or round it first"),
+        DType::Bool => (|x| x == 0.0 || x == 1.0, "use 0 or 1"),
+    };
+    match numbers.iter().position(|&x| !fits(x)) {
+        None => Ok(()),
+        Some(at) => {
+            let what = format!("number {at} is {}, which {dtype} cannot hold", numbers[at]);
+            Err(Error::invalid("constant", what, advice))
+        }
     }
 }
