@@ -471,6 +471,19 @@ impl Graph {
         &self.values[var.index()]
     }
 
+    /// What a value is to a reader: input `x`, parameter `w`, output 1 of `block.0.norm`.
+    pub fn title(&self, var: Var) -> String {
+        match &self.value(var).origin {
+            Origin::Input(name) => format!("input `{name}`"),
+            Origin::Stored(index) => {
+                let stored = &self.stored[*index];
+                format!("{} `{}`", stored.role.name(), stored.name)
+            }
+            Origin::Constant(_) => format!("constant {}", self.fact(var)),
+            Origin::Node { node, output } => format!("output {output} of `{}`", self.nodes[*node].name),
+        }
+    }
+
     /// The shape and dtype of a value.
     pub fn fact(&self, var: Var) -> &Fact {
         &self.value(var).fact
