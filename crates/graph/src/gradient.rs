@@ -36,7 +36,10 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
         return Err(Error::invalid(
             "gradient",
             format!("variable {index}, {}, carries no gradient", g.title(wrt[index])),
-            "declare it with `input_with_gradient`, or leave it out",
+            match g.value(wrt[index]).origin {
+                Origin::Input(_) => "declare it with `input_with_gradient`, or leave it out",
+                _ => "check for a stop_gradient, an integer op, an update or a graph recorded for inference",
+            },
         ));
     }
     let leads = dependents(g, wrt);

@@ -9,12 +9,15 @@ mod dtype;
 mod error;
 mod gradient;
 mod graph;
+mod human;
 #[cfg(test)]
 mod mock;
+mod needed;
 mod op;
 mod shape;
 
 pub mod cost;
+pub mod plan;
 pub mod reach;
 
 pub use cost::{Cost, Work};
@@ -23,6 +26,8 @@ pub use dtype::{DType, Precision};
 pub use error::{Error, Result};
 pub use gradient::{Calculus, gradient};
 pub use graph::{Attachment, Flow, Graph, Init, Node, Origin, Pass, Role, Stored, Value, Var};
+pub use needed::{Needed, needed};
 pub use op::{Alias, Concrete, Derivative, Fact, Op, Tape};
+pub use plan::{Place, Plan, Request, Slot, Step, plan};
 pub use reach::{Along, Relation};
 pub use shape::{Dims, Letters, MAX_RANK, Shape};

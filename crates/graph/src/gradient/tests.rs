@@ -96,6 +96,14 @@ fn refusals_name_the_value() {
         text(gradient(&mut g, loss, &[w, x], &Mocks)),
         "gradient: variable 1, input `x`, carries no gradient; declare it with `input_with_gradient`, or leave it out"
     );
+    let mut g = Graph::inference();
+    let w = weight(&mut g, "w");
+    let loss = one(&mut g, sum(), &[w]);
+    assert_eq!(
+        text(gradient(&mut g, loss, &[w], &Mocks)),
+        "gradient: variable 0, parameter `w`, carries no gradient; check for a stop_gradient, an integer op, an \
+         update or a graph recorded for inference"
+    );
 }
 
 #[test]
