@@ -1,7 +1,7 @@
 //! The gradient reader: reverse mode, recorded into the same graph. It asks each op for its own rule and
 //! adds up what meets; the three sums and constants that it needs come from the ops crate as a [`Calculus`].
 
-use crate::{Derivative, Error, Flow, Graph, Origin, Pass, Result, Tape, Var};
+use crate::{Derivative, Error, Flow, Graph, Origin, Pass, Result, Tape, Var, dotted};
 use std::collections::HashMap;
 
 #[cfg(test)]
@@ -97,7 +97,7 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
         }
         let inputs = again.now(&node.inputs);
         let outputs = again.now(&node.outputs);
-        let scope = node.name.rsplit_once('.').map_or("", |(scope, _)| scope);
+        let (scope, _) = dotted::split(&node.name);
         let found = g.in_pass(Pass::Backward, scope, |g| -> Result<_> {
             let tape = Tape { inputs: &inputs, outputs: &outputs, grads: &grads, wanted: &wanted };
             let found = node.op.gradient(g, &tape)?;
