@@ -2,15 +2,15 @@
 //! right, and the CPU engine that does it fast ([`Cpu`], [`Program`]).
 
 pub mod check;
-//mod cpu;
+mod cpu;
 mod error;
 mod feed;
-//mod program;
+mod program;
 pub mod reference;
 mod store;
 
-//pub use cpu::Cpu;
+pub use cpu::Cpu;
 pub use error::{Error, Result};
 pub use feed::{Feed, sizes_of};
-//pub use program::{Memory, Program};
+pub use program::{Memory, Program};
 pub use store::Store;

@@ -2,6 +2,12 @@
 
 use std::ops::{Add, AddAssign};
 
+mod reader;
+#[cfg(test)]
+mod tests;
+
+pub use reader::{CostRow, Costs, cost};
+
 /// An amount of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {

@@ -1,8 +1,11 @@
 //! The gradient reader: reverse mode, recorded into the same graph. It asks each op for its own rule and
 //! adds up what meets; the three sums and constants that it needs come from the ops crate as a [`Calculus`].
 
-use crate::{Derivative, Error, Flow, Graph, Origin, Pass, Result, Tape, Var};
+use crate::{Derivative, Error, Flow, Graph, Origin, Pass, Result, Tape, Var, dotted};
 use std::collections::HashMap;
+
+#[cfg(test)]
+mod tests;
 
 /// The few ops that differentiation itself records.
 pub trait Calculus {
@@ -16,8 +19,8 @@ pub trait Calculus {
 
 /// Records the gradient of the single number `of` with respect to each of `wrt`.
 pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) -> Result<Vec<Var>> {
-    if !g.owns(of) || wrt.iter().any(|&var| !g.owns(var)) {
-        return Err(Error::ForeignVar { op: "gradient".into(), operand: 0 });
+    if let Some(operand) = std::iter::once(&of).chain(wrt).position(|&var| !g.owns(var)) {
+        return Err(Error::ForeignVar { op: "gradient".into(), operand });
     }
     if g.shape(of).count().fixed() != Some(1) {
         return Err(Error::Shape {
@@ -27,6 +30,17 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
             expected: "a single number".into(),
             origin: "; reduce it with `sum` or `mean` first".into(),
         });
+    }
+    // Zeros for what is merely not tracked would be silence about a gradient that exists.
+    if let Some(index) = wrt.iter().position(|&var| g.value(var).flow == Flow::None) {
+        return Err(Error::invalid(
+            "gradient",
+            format!("variable {index}, {}, carries no gradient", g.title(wrt[index])),
+            match g.value(wrt[index]).origin {
+                Origin::Input(_) => "declare it with `input_with_gradient`, or leave it out",
+                _ => "check for a stop_gradient, an integer op, an update or a graph recorded for inference",
+            },
+        ));
     }
     let leads = dependents(g, wrt);
     if !leads[of.index()] || g.value(of).flow == Flow::None {
@@ -39,7 +53,13 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
     let last = match g.value(of).origin {
         Origin::Node { node, .. } => node,
         _ => {
-            return g.in_pass(Pass::Backward, "", |g| wrt.iter().map(|_| calculus.ones_like(g, of)).collect());
+            return g.in_pass(Pass::Backward, "", |g| {
+                let each = wrt.iter().map(|&var| match var == of {
+                    true => calculus.ones_like(g, of),
+                    false => calculus.zeros_like(g, var),
+                });
+                each.collect()
+            });
         }
     };
 
@@ -77,18 +97,28 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
         }
         let inputs = again.now(&node.inputs);
         let outputs = again.now(&node.outputs);
-        let scope = node.name.rsplit_once('.').map_or("", |(scope, _)| scope);
+        let (scope, _) = dotted::split(&node.name);
         let found = g.in_pass(Pass::Backward, scope, |g| -> Result<_> {
             let tape = Tape { inputs: &inputs, outputs: &outputs, grads: &grads, wanted: &wanted };
             let found = node.op.gradient(g, &tape)?;
+            if found.len() != inputs.len() {
+                return Err(Error::invalid(
+                    &node.name,
+                    format!("its rule gave {} gradients, it has {} inputs", found.len(), inputs.len()),
+                    format!("mend the rule of {}", node.op.name()),
+                ));
+            }
             for (input, grad) in found.into_iter().enumerate() {
                 let (Some(grad), true) = (grad, wanted[input]) else { continue };
                 let var = node.inputs[input];
                 if g.fact(grad) != g.fact(var) {
-                    let (got, expected) = (g.fact(grad).to_string(), g.fact(var).to_string());
-                    let operand = format!("the gradient of {}", node.op.operands()[input]);
-                    let origin = "; a gradient has the shape and dtype of its value".into();
-                    return Err(Error::Shape { op: node.name.clone(), operand, got, expected, origin });
+                    return Err(Error::Shape {
+                        op: node.name.clone(),
+                        operand: format!("the gradient of {}", node.op.operands()[input]),
+                        got: g.fact(grad).to_string(),
+                        expected: g.fact(var).to_string(),
+                        origin: format!("; mend the rule of {}", node.op.name()),
+                    });
                 }
                 let sum = match sums.get(&var) {
                     Some(&before) => calculus.add(g, before, grad)?,

@@ -2,11 +2,16 @@
 //! which is also the order in which they run. Recording checks shapes, names, state versions and
 //! derivatives; nothing here touches a number.
 
-use crate::{Alias, DType, Derivative, Dim, Error, Fact, Letter, Letters, Op, Precision, Result, Shape};
+use crate::{DType, Dim, Error, Fact, Letter, Letters, Op, Precision, Result, Shape};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+mod checks;
+use checks::check_numbers;
+#[cfg(test)]
+mod tests;
 
 /// A handle to a value of one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,6 +50,16 @@ pub enum Role {
     Parameter,
     /// Kept from run to run without a gradient: moments, caches, running statistics.
     State,
+}
+
+impl Role {
+    /// The word for it, as errors and descriptions show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Parameter => "parameter",
+            Role::State => "state",
+        }
+    }
 }
 
 /// A value that outlives a run: a parameter or a state, found in the `Store` by its name.
@@ -258,10 +273,11 @@ impl Graph {
     }
 
     fn store(&mut self, name: &str, role: Role, fact: Fact, init: Init) -> Result<Var> {
-        self.check_fact("parameter", name, &fact)?;
+        let kind = role.name();
+        self.check_fact(kind, name, &fact)?;
         if let Some(letter) = fact.shape.iter().flat_map(|dim| dim.letters()).next() {
             return Err(Error::invalid(
-                "parameter",
+                kind,
                 format!("`{name}` has the open letter {} in its shape {}", letter.name(), fact.shape),
                 "what lives in the store has one size; use the bound",
             ));
@@ -269,7 +285,12 @@ impl Graph {
         if let Some(&index) = self.stored_by_name.get(name) {
             let known = &self.stored[index];
             if known.fact != fact || known.role != role {
-                return Err(duplicate("parameter", name, &known.fact, &fact));
+                return Err(Error::Duplicate {
+                    kind: kind.into(),
+                    name: name.into(),
+                    first: format!("{} {}", known.role.name(), known.fact),
+                    second: format!("{kind} {fact}"),
+                });
             }
             return Ok(known.current);
         }
@@ -295,35 +316,9 @@ impl Graph {
                 origin: String::new(),
             });
         }
+        check_numbers(dtype, numbers)?;
         let origin = Origin::Constant(numbers.into());
         Ok(self.push(Value { fact, origin, flow: Flow::None, version_of: None }))
-    }
-
-    fn check_fact(&self, op: &str, name: &str, fact: &Fact) -> Result<()> {
-        if name.is_empty() {
-            return Err(Error::invalid(
-                op,
-                "the name is empty",
-                "give it a dotted name such as `head.weight`",
-            ));
-        }
-        if fact.shape.len() > crate::MAX_RANK {
-            return Err(Error::invalid(
-                op,
-                format!("`{name}` has {} axes", fact.shape.len()),
-                format!("at most {} are supported", crate::MAX_RANK),
-            ));
-        }
-        for letter in fact.shape.iter().flat_map(Dim::letters) {
-            if !self.letters.contains(&letter) {
-                return Err(Error::invalid(
-                    op,
-                    format!("`{name}` uses the letter {} ≤ {}", letter.name(), letter.bound()),
-                    "declare it on this graph with `open`",
-                ));
-            }
-        }
-        Ok(())
     }
 
     // ---- names --------------------------------------------------------------------------------------
@@ -373,8 +368,14 @@ impl Graph {
 
     /// Records one operation. `attachment` is what the crates above need to compute it.
     pub fn record(&mut self, op: Arc<dyn Op>, attachment: Attachment, inputs: &[Var]) -> Result<Vec<Var>> {
+        let dotted = self.dotted(op.name());
         let name = self.fresh_name(op.name());
-        self.record_named(op, attachment, inputs, name)
+        let recorded = self.record_named(op, attachment, inputs, name);
+        if recorded.is_err() {
+            // Random streams are keyed by name: an attempt that failed must not shift those that follow.
+            self.names.entry(dotted).and_modify(|count| *count -= 1);
+        }
+        recorded
     }
 
     pub(crate) fn record_named(
@@ -397,6 +398,7 @@ impl Graph {
         }
         let input_facts: Vec<Fact> = inputs.iter().map(|&var| self.fact(var).clone()).collect();
         let facts = op.infer(&input_facts)?;
+        self.check_outputs(&*op, &input_facts, &facts)?;
         let flow = self.flow_through(&*op, &operands, inputs)?;
         let updates = self.updates_of(&*op, inputs, &facts)?;
 
@@ -415,91 +417,6 @@ impl Graph {
         let (inputs, pass, region) = (inputs.to_vec(), self.pass, self.region);
         self.nodes.push(Node { op, attachment, inputs, outputs: outputs.clone(), name, pass, region });
         Ok(outputs)
-    }
-
-    fn flow_through(&self, op: &dyn Op, operands: &[&'static str], inputs: &[Var]) -> Result<Flow> {
-        let mut result = Flow::None;
-        for (input, &var) in inputs.iter().enumerate() {
-            let flow = &self.value(var).flow;
-            match (flow, op.derivative(input)) {
-                (Flow::None, _) | (_, Derivative::Zero) => {}
-                (Flow::Blocked(by), _) => result = Flow::Blocked(by),
-                (Flow::Open, Derivative::Exists) => {
-                    if result == Flow::None {
-                        result = Flow::Open;
-                    }
-                }
-                // An update takes gradients as data: what it returns is state, through which none flows.
-                (Flow::Open, Derivative::Missing(reason)) => {
-                    let only_state = op.aliases().iter().any(|a| matches!(a, Alias::Update { .. }));
-                    if self.pass == Pass::Forward && !only_state {
-                        return Err(Error::NoGradient {
-                            op: op.name().into(),
-                            operand: operands[input].into(),
-                            reason: reason.into(),
-                        });
-                    }
-                    result = Flow::Blocked(op.name());
-                }
-            }
-        }
-        Ok(result)
-    }
-
-    fn updates_of(&self, op: &dyn Op, inputs: &[Var], facts: &[Fact]) -> Result<Vec<(usize, usize)>> {
-        let mut updates = Vec::new();
-        for alias in op.aliases() {
-            let Alias::Update { output, input } = alias else { continue };
-            let Some(stored) = self.value(inputs[input]).version_of else {
-                return Err(Error::invalid(
-                    op.name(),
-                    format!("{} is neither a parameter nor a state", op.operands()[input]),
-                    "only what lives in the store can be updated",
-                ));
-            };
-            if self.region.is_some() {
-                return Err(Error::invalid(
-                    op.name(),
-                    format!("updates `{}` inside a block marked recompute", self.stored[stored].name),
-                    "a block that runs twice must not change state; move the update out of it",
-                ));
-            }
-            if updates.iter().any(|(_, known)| *known == stored) {
-                return Err(Error::invalid(
-                    op.name(),
-                    format!("updates `{}` twice", self.stored[stored].name),
-                    "give each state once",
-                ));
-            }
-            if facts[output] != self.stored[stored].fact {
-                return Err(Error::Shape {
-                    op: op.name().into(),
-                    operand: op.operands()[input].into(),
-                    got: facts[output].to_string(),
-                    expected: self.stored[stored].fact.to_string(),
-                    origin: format!("; an update keeps the shape of `{}`", self.stored[stored].name),
-                });
-            }
-            updates.push((output, stored));
-        }
-        Ok(updates)
-    }
-
-    fn check_var(&self, op: &str, operand: usize, var: Var) -> Result<()> {
-        if var.graph != self.id {
-            return Err(Error::ForeignVar { op: op.into(), operand });
-        }
-        if let Some(stored) = self.value(var).version_of {
-            let stored = &self.stored[stored];
-            if stored.current != var {
-                let by = match self.value(stored.current).origin {
-                    Origin::Node { node, .. } => self.nodes[node].name.clone(),
-                    _ => "a later version".into(),
-                };
-                return Err(Error::StaleState { op: op.into(), name: stored.name.clone(), by });
-            }
-        }
-        Ok(())
     }
 
     /// Marks what `record` records as *recompute*: the backward pass runs it again instead of keeping what
@@ -552,6 +469,19 @@ impl Graph {
     /// The value behind a handle.
     pub fn value(&self, var: Var) -> &Value {
         &self.values[var.index()]
+    }
+
+    /// What a value is to a reader: input `x`, parameter `w`, output 1 of `block.0.norm`.
+    pub fn title(&self, var: Var) -> String {
+        match &self.value(var).origin {
+            Origin::Input(name) => format!("input `{name}`"),
+            Origin::Stored(index) => {
+                let stored = &self.stored[*index];
+                format!("{} `{}`", stored.role.name(), stored.name)
+            }
+            Origin::Constant(_) => format!("constant {}", self.fact(var)),
+            Origin::Node { node, output } => format!("output {output} of `{}`", self.nodes[*node].name),
+        }
     }
 
     /// The shape and dtype of a value.

@@ -5,22 +5,32 @@
 //! the readers that need no numbers: [`gradient()`], [`plan`], [`cost`], [`reach`] and [`describe`].
 
 mod dim;
+mod dotted;
 mod dtype;
 mod error;
 mod gradient;
 mod graph;
+mod human;
+mod integers;
+#[cfg(test)]
+mod mock;
+mod needed;
 mod op;
 mod shape;
 
 pub mod cost;
+pub mod plan;
 pub mod reach;
 
-pub use cost::{Cost, Work};
+pub use cost::{Cost, CostRow, Costs, Work, cost};
 pub use dim::{Dim, Letter, MAX_LETTERS, Sizes};
 pub use dtype::{DType, Precision};
 pub use error::{Error, Result};
 pub use gradient::{Calculus, gradient};
 pub use graph::{Attachment, Flow, Graph, Init, Node, Origin, Pass, Role, Stored, Value, Var};
+pub use integers::Integers;
+pub use needed::{Needed, needed};
 pub use op::{Alias, Concrete, Derivative, Fact, Op, Tape};
+pub use plan::{Place, Plan, Request, Slot, Step, plan};
 pub use reach::{Along, Relation};
 pub use shape::{Dims, Letters, MAX_RANK, Shape};

@@ -105,13 +105,17 @@ pub struct Concrete<'a> {
 impl Concrete<'_> {
     /// Bytes of all inputs, each read once.
     pub fn bytes_in(&self) -> u64 {
-        self.inputs.iter().zip(self.input_dtypes).map(|(d, t)| (d.count() * t.bytes()) as u64).sum()
+        self.inputs
+            .iter()
+            .zip(self.input_dtypes)
+            .map(|(d, t)| d.count().saturating_mul(t.bytes()) as u64)
+            .sum()
     }
 
     /// Bytes of all outputs that are used, each written once.
     pub fn bytes_out(&self) -> u64 {
         let sizes = self.outputs.iter().zip(self.output_dtypes).zip(self.used);
-        sizes.filter(|(_, used)| **used).map(|((d, t), _)| (d.count() * t.bytes()) as u64).sum()
+        sizes.filter(|(_, used)| **used).map(|((d, t), _)| d.count().saturating_mul(t.bytes()) as u64).sum()
     }
 }
 

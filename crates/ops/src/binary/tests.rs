@@ -55,8 +55,8 @@ fn every_reader_agrees() {
 
 #[test]
 fn long_rows_cross_chunks() {
-    case(Arithmetic::Multiply, &[3, 1, 1201], &[2, 1201]).gradients().unwrap();
-    case(Arithmetic::Add, &[40_003], &[40_003]).gradients().unwrap();
+    case(Arithmetic::Multiply, &[3, 1, 1201], &[2, 1201]).cpu(5e-7).unwrap();
+    case(Arithmetic::Add, &[40_003], &[40_003]).cpu(5e-7).unwrap();
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn bf16_meets_f32() {
         let sum = g.add(a, b)?;
         Ok(vec![sum, g.mul(sum, c)?])
     });
-    case.forward().unwrap();
+    case.cpu(4e-3).unwrap();
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! The CPU engine against the reference, and against itself over SIMD levels and threads.
+
+use super::{Case, Recorded, fail, fill_store, relative_error};
+use crate::reference::{Mode, run};
+use crate::{Cpu, Program, Result, Store};
+use regard_device::Level;
+use regard_ops::Array;
+
+/// The numbers of threads tried at each level: one, and an odd number that splits work unevenly.
+const THREADS: [usize; 2] = [1, 3];
+
+impl Case<'_> {
+    /// Compares outputs and gradients of the CPU engine with the reference in its rounded mode (which is the
+    /// exact one where nothing is bf16), and asks for the same bits at every SIMD level and thread count.
+    pub fn cpu(&self, bound: f64) -> Result<()> {
+        let Recorded { graph, outputs, gradients, feed } = self.backward()?;
+        let expected = run(&graph, &feed, Mode::Rounded)?;
+        let mut wanted: Vec<(String, &Array)> = Vec::new();
+        for (index, &output) in outputs.iter().enumerate() {
+            wanted.push((format!("output {index}"), expected.value(output)));
+        }
+        for (name, _, grad) in &gradients {
+            wanted.push((format!("gradient of {name}"), expected.value(*grad)));
+        }
+        let mut first: Option<Vec<Array>> = None;
+        for &level in Level::available() {
+            for threads in THREADS {
+                let got = self.run_on(&Cpu::with(threads, level)?)?;
+                for ((name, want), got) in wanted.iter().zip(&got) {
+                    let error = relative_error(got.data(), want.data());
+                    if !(error <= bound) {
+                        let what = format!(
+                            "{name} is off by {error:.2e} at {level}, {threads} threads; bound {bound:.2e}"
+                        );
+                        return Err(fail("cpu", what));
+                    }
+                }
+                let first = first.get_or_insert_with(|| got.clone());
+                for (((name, _), a), b) in wanted.iter().zip(first.iter()).zip(&got) {
+                    if !same_bits(a, b) {
+                        let what = format!(
+                            "{name} has other bits at {level}, {threads} threads than at portable, 1"
+                        );
+                        return Err(fail("cpu", what));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Outputs, then gradients, as the CPU engine computes them.
+    pub fn run_on(&self, cpu: &Cpu) -> Result<Vec<Array>> {
+        let Recorded { mut graph, outputs, gradients, feed } = self.backward()?;
+        let mut names = Vec::new();
+        for (index, &output) in outputs.iter().enumerate() {
+            names.push(format!("check.output.{index}"));
+            graph.output(&names[index], output)?;
+        }
+        for (index, (_, _, grad)) in gradients.iter().enumerate() {
+            names.push(format!("check.gradient.{index}"));
+            graph.output(&names[outputs.len() + index], *grad)?;
+        }
+        let mut store = Store::new(0);
+        let mut program = Program::new(graph, &[], &mut store, cpu)?;
+        fill_store(&mut store, &feed)?;
+        for (name, array) in &feed.inputs {
+            program.set_array(name, array)?;
+        }
+        program.run(&mut store)?;
+        let stored: Vec<(String, String)> = outputs
+            .iter()
+            .enumerate()
+            .filter_map(|(index, &output)| {
+                let stored = program.graph().value(output).version_of?;
+                Some((names[index].clone(), program.graph().stored()[stored].name.clone()))
+            })
+            .collect();
+        names
+            .iter()
+            .map(|name| match stored.iter().find(|(output, _)| output == name) {
+                Some((_, entry)) => store.array(entry),
+                None => program.array(name),
+            })
+            .collect()
+    }
+}
+
+/// Equal to the last bit; zeros of either sign are told apart.
+pub fn same_bits(a: &Array, b: &Array) -> bool {
+    a.dims() == b.dims() && a.data().iter().zip(b.data()).all(|(x, y)| x.to_bits() == y.to_bits())
+}

@@ -1,0 +1,154 @@
+//! The CPU engine: threads, a SIMD level and one arena, shared by all programs made with it; and the loop
+//! that replays a planned program. The only unsafe code of this crate is here: it turns the plan's offsets
+//! into the addresses that kernels are handed.
+
+use crate::program::{Program, Step};
+use crate::{Error, Result, Store};
+use regard_device::{Buffer, Level, Pool};
+use regard_graph::plan::Place;
+use regard_ops::{CpuCall, Packed, Slot};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many leading operands of an op may have packed copies.
+pub(crate) const MOST_PACKED: usize = 4;
+
+/// The CPU as an engine. Cloning gives another handle to the same threads and arena; programs that share a
+/// handle do not run at the same time and share one arena.
+#[derive(Clone)]
+pub struct Cpu {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    pool: Pool,
+    level: Level,
+    arena: Mutex<Arena>,
+}
+
+struct Arena {
+    values: Buffer,
+    threads: Buffer,
+}
+
+impl Cpu {
+    /// All cores, the widest SIMD level.
+    pub fn new() -> Result<Self> {
+        Cpu::with(Pool::default_threads(), Level::best())
+    }
+
+    /// A number of threads and a SIMD level of one's own. Neither changes a bit of any result.
+    pub fn with(threads: usize, level: Level) -> Result<Self> {
+        let pool = Pool::new(threads)?;
+        let arena = Mutex::new(Arena { values: Buffer::zeroed(64)?, threads: Buffer::zeroed(64)? });
+        Ok(Cpu { shared: Arc::new(Shared { pool, level, arena }) })
+    }
+
+    /// The threads.
+    pub fn pool(&self) -> &Pool {
+        &self.shared.pool
+    }
+
+    /// The SIMD level.
+    pub fn level(&self) -> Level {
+        self.shared.level
+    }
+
+    /// Bytes of the shared arena and of the threads' scratch.
+    pub fn arena_bytes(&self) -> (usize, usize) {
+        let arena = self.lock();
+        (arena.values.len(), arena.threads.len())
+    }
+
+    /// Makes the arena at least this large, so that replays never allocate.
+    pub(crate) fn reserve(&self, values: usize, for_each_thread: usize) -> Result<()> {
+        let mut arena = self.lock();
+        if arena.values.len() < values {
+            // The old block goes first: both at once could be too much.
+            arena.values = Buffer::zeroed(64)?;
+            arena.values = Buffer::zeroed(values)?;
+        }
+        let threads = for_each_thread.next_multiple_of(64) * self.pool().threads();
+        if arena.threads.len() < threads {
+            arena.threads = Buffer::zeroed(threads)?;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arena> {
+        // A kernel that panicked leaves only intermediate values behind, which the next run overwrites.
+        self.shared.arena.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replays a program whose inputs are set. Does not allocate unless something is wrong.
+    pub(crate) fn replay(&self, program: &mut Program, store: &mut Store) -> Result<()> {
+        let mut arena = self.lock();
+        let arena = &mut *arena;
+        let threads = self.pool().threads();
+        let thread_bytes = arena.threads.len() / threads;
+        let (arena_at, threads_at) = (arena.values.as_mut_ptr(), arena.threads.as_mut_ptr());
+        let (io_at, constants_at) = (program.io.as_mut_ptr(), program.constants.as_mut_ptr());
+        for step in &mut program.steps {
+            for &(_, pack) in &step.packs {
+                store.refresh_pack(pack, self.pool(), self.level());
+            }
+            let mut address = |place: Option<Place>| match place {
+                None => std::ptr::null_mut(),
+                // SAFETY: the planner laid every place inside its block, and `reserve` made the arena large
+                // enough; the offsets are therefore in bounds.
+                Some(Place::Arena { offset, .. }) => unsafe { arena_at.add(offset) },
+                // SAFETY: as above; the program's own block has `io_bytes`.
+                Some(Place::Io { offset, .. }) => unsafe { io_at.add(offset) },
+                // SAFETY: as above; the constants' block has `constant_bytes`.
+                Some(Place::Constant { offset, .. }) => unsafe { constants_at.add(offset) },
+                Some(Place::Stored(index)) => store.entry_pointer(program.entries[index]),
+            };
+            let graph = &program.graph;
+            let node = &graph.nodes()[step.node];
+            for (slot, &var) in step.inputs.iter_mut().zip(&node.inputs) {
+                slot.at = address(program.plan.places[var.index()]);
+                slot.dims = graph.shape(var).at(&program.sizes)?;
+            }
+            for ((slot, &var), &used) in step.outputs.iter_mut().zip(&node.outputs).zip(&step.used) {
+                slot.at = if used { address(program.plan.places[var.index()]) } else { std::ptr::null_mut() };
+                slot.dims = graph.shape(var).at(&program.sizes)?;
+            }
+            let scratch = step.scratch.map_or((std::ptr::null_mut(), 0), |slot| {
+                // SAFETY: the planner gave scratch a place of its own inside the arena.
+                (unsafe { arena_at.add(slot.offset) }, slot.bytes)
+            });
+            let mut packed: [Option<Packed<'_>>; MOST_PACKED] = [None; MOST_PACKED];
+            for &(input, pack) in &step.packs {
+                packed[input] = Some(Packed { bytes: store.pack_bytes(pack) });
+            }
+            // SAFETY: the plan's places are disjoint unless aliased as the op declared (`Plan::check`), they
+            // are sized for the bounds, which `Sizes` keeps every run under; the arena is locked and the
+            // store and the program are borrowed exclusively for the whole replay.
+            let call = unsafe {
+                let threads = (threads_at, thread_bytes);
+                CpuCall::new(
+                    &step.inputs,
+                    &step.outputs,
+                    &packed,
+                    scratch,
+                    threads,
+                    self.pool(),
+                    self.level(),
+                )
+            };
+            let result = step.kernels.cpu(&call);
+            for &entry in &step.updates {
+                store.changed(entry);
+            }
+            result.map_err(|fault| Error::Fault { node: node.name.clone(), fault })?;
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    pub(crate) fn empty_slots(graph: &regard_graph::Graph, vars: &[regard_graph::Var]) -> Vec<Slot> {
+        let slot =
+            |&var| Slot { at: std::ptr::null_mut(), dims: graph.shape(var).bound(), dtype: graph.dtype(var) };
+        vars.iter().map(slot).collect()
+    }
+}

@@ -1,0 +1,148 @@
+//! Asks every node that has to run for its cost, and adds up by name, pass and op.
+
+use super::{Cost, Work};
+use crate::dotted::{is_under, prefixes};
+use crate::integers::Call;
+use crate::needed::{everything, walk};
+use crate::{Error, Graph, Integers, Pass, Result, Sizes, Var, human};
+use std::collections::BTreeMap;
+
+/// The cost of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CostRow {
+    /// Its index in [`Graph::nodes`].
+    pub node: usize,
+    /// Its dotted name.
+    pub name: String,
+    /// The name of its op.
+    pub op: &'static str,
+    /// Its part of the step.
+    pub pass: Pass,
+    /// Its work.
+    pub cost: Cost,
+}
+
+/// The cost of a program, node by node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// One row for each node that runs, in order.
+    pub rows: Vec<CostRow>,
+}
+
+/// Counts the work of a program at actual sizes. With `keep` only what has to run counts (the ancestors of
+/// `keep` and every update of state), without it everything that was recorded.
+pub fn cost(g: &Graph, sizes: &Sizes, integers: &Integers, keep: Option<&[Var]>) -> Result<Costs> {
+    let needed = match keep {
+        Some(keep) => walk(g, "cost", keep, true)?,
+        None => everything(g),
+    };
+    let known = integers.resolve(g, sizes, "cost")?;
+    let mut rows = Vec::new();
+    for (node, recorded) in g.nodes().iter().enumerate().filter(|(node, _)| needed.nodes[*node]) {
+        let call = Call::new(g, node, sizes, &known, &needed)?;
+        let cost = recorded.op.cost(&call.concrete());
+        let (name, op, pass) = (recorded.name.clone(), recorded.op.name(), recorded.pass);
+        rows.push(CostRow { node, name, op, pass, cost });
+    }
+    Ok(Costs { rows })
+}
+
+impl Costs {
+    /// Everything together.
+    pub fn total(&self) -> Cost {
+        sum(self.rows.iter())
+    }
+
+    /// Everything under a dotted prefix: `block.1` covers `block.1.norm`, but not `block.10.norm`.
+    pub fn under(&self, prefix: &str) -> Result<Cost> {
+        let mut rows = self.rows.iter().filter(|row| is_under(&row.name, prefix)).peekable();
+        if rows.peek().is_none() && !prefix.is_empty() {
+            let mut known: Vec<&str> = self.rows.iter().flat_map(|row| prefixes(&row.name)).collect();
+            known.sort();
+            known.dedup();
+            return Err(Error::unknown("part of the program", prefix, known));
+        }
+        Ok(sum(rows))
+    }
+
+    /// Everything by the part of the step.
+    pub fn by_pass(&self) -> BTreeMap<Pass, Cost> {
+        self.grouped(|row| row.pass)
+    }
+
+    /// Everything by the name of the op.
+    pub fn by_op(&self) -> BTreeMap<&'static str, Cost> {
+        self.grouped(|row| row.op)
+    }
+
+    /// Everything by the first components of the dotted names, as many as `depth`.
+    pub fn by_scope(&self, depth: usize) -> BTreeMap<&str, Cost> {
+        self.grouped(|row| {
+            depth.checked_sub(1).map_or("", |at| prefixes(&row.name).nth(at).unwrap_or(&row.name))
+        })
+    }
+
+    fn grouped<'a, K: Ord>(&'a self, key: impl Fn(&'a CostRow) -> K) -> BTreeMap<K, Cost> {
+        let mut groups: BTreeMap<K, Cost> = BTreeMap::new();
+        for row in &self.rows {
+            *groups.entry(key(row)).or_default() += row.cost;
+        }
+        groups
+    }
+
+    /// A table with one line for each node and a total.
+    pub fn table(&self) -> String {
+        let rows = self.rows.iter().map(|row| {
+            let pass = match row.pass {
+                Pass::Forward => "",
+                Pass::Recompute => " (recompute)",
+                Pass::Backward => " (backward)",
+            };
+            (format!("{}{pass}", row.name), row.cost)
+        });
+        table("node", rows, self.total())
+    }
+
+    /// A table with one line for each op, the most multiply-adds first, and a total.
+    pub fn table_by_op(&self) -> String {
+        let mut rows: Vec<(String, Cost)> =
+            self.by_op().into_iter().map(|(op, cost)| (op.into(), cost)).collect();
+        rows.sort_by_key(|(_, cost)| std::cmp::Reverse(cost.math.macs));
+        table("op", rows.into_iter(), self.total())
+    }
+}
+
+fn sum<'a>(rows: impl Iterator<Item = &'a CostRow>) -> Cost {
+    let mut total = Cost::default();
+    rows.for_each(|row| total += row.cost);
+    total
+}
+
+fn table(first: &str, rows: impl Iterator<Item = (String, Cost)>, total: Cost) -> String {
+    let cells = |title: String, cost: Cost| -> Vec<String> {
+        let Work { macs, flops, read, written } = cost.math;
+        vec![
+            title,
+            human::count(macs),
+            human::count(flops),
+            human::bytes(read),
+            human::bytes(written),
+            human::count(cost.executed.macs),
+        ]
+    };
+    let header = [first, "multiply-adds", "other", "read", "written", "executed"].map(String::from).to_vec();
+    let mut lines = vec![header];
+    lines.extend(rows.map(|(title, cost)| cells(title, cost)));
+    lines.push(cells("total".into(), total));
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..6).map(width).collect();
+    let mut text = String::new();
+    for line in &lines {
+        text.push_str(&format!("{:<width$}", line[0], width = widths[0]));
+        for (cell, &width) in line.iter().zip(&widths).skip(1) {
+            text.push_str(&format!("  {cell:>width$}"));
+        }
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,184 @@
+//! What recording refuses: operands of other graphs, stale state, missing derivatives, updates of what does
+//! not live in the store.
+
+use super::{Flow, Graph, Origin, Pass, Var};
+use crate::{Alias, DType, Derivative, Dim, Error, Fact, Op, Result};
+
+impl Graph {
+    pub(super) fn check_fact(&self, op: &str, name: &str, fact: &Fact) -> Result<()> {
+        if name.is_empty() {
+            return Err(Error::invalid(
+                op,
+                "the name is empty",
+                "give it a dotted name such as `head.weight`",
+            ));
+        }
+        if fact.shape.len() > crate::MAX_RANK {
+            return Err(Error::invalid(
+                op,
+                format!("`{name}` has {} axes", fact.shape.len()),
+                format!("at most {} are supported", crate::MAX_RANK),
+            ));
+        }
+        for letter in fact.shape.iter().flat_map(Dim::letters) {
+            if !self.letters.contains(&letter) {
+                return Err(Error::invalid(
+                    op,
+                    format!("`{name}` uses the letter {} ≤ {}", letter.name(), letter.bound()),
+                    "declare it on this graph with `open`",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn flow_through(
+        &self,
+        op: &dyn Op,
+        operands: &[&'static str],
+        inputs: &[Var],
+    ) -> Result<Flow> {
+        let mut result = Flow::None;
+        for (input, &var) in inputs.iter().enumerate() {
+            let flow = &self.value(var).flow;
+            match (flow, op.derivative(input)) {
+                (Flow::None, _) | (_, Derivative::Zero) => {}
+                (Flow::Blocked(by), _) => result = Flow::Blocked(by),
+                (Flow::Open, Derivative::Exists) => {
+                    if result == Flow::None {
+                        result = Flow::Open;
+                    }
+                }
+                // An update takes gradients as data: what it returns is state, through which none flows.
+                (Flow::Open, Derivative::Missing(reason)) => {
+                    let only_state = op.aliases().iter().any(|a| matches!(a, Alias::Update { .. }));
+                    if self.pass == Pass::Forward && !only_state {
+                        return Err(Error::NoGradient {
+                            op: op.name().into(),
+                            operand: operands[input].into(),
+                            reason: reason.into(),
+                        });
+                    }
+                    result = Flow::Blocked(op.name());
+                }
+            }
+        }
+        Ok(result)
+    }
+
+    pub(super) fn updates_of(
+        &self,
+        op: &dyn Op,
+        inputs: &[Var],
+        facts: &[Fact],
+    ) -> Result<Vec<(usize, usize)>> {
+        let mut updates = Vec::new();
+        for alias in op.aliases() {
+            let Alias::Update { output, input } = alias else { continue };
+            let Some(stored) = self.value(inputs[input]).version_of else {
+                return Err(Error::invalid(
+                    op.name(),
+                    format!("{} is neither a parameter nor a state", op.operands()[input]),
+                    "only what lives in the store can be updated",
+                ));
+            };
+            if self.region.is_some() {
+                return Err(Error::invalid(
+                    op.name(),
+                    format!("updates `{}` inside a block marked recompute", self.stored[stored].name),
+                    "a block that runs twice must not change state; move the update out of it",
+                ));
+            }
+            if updates.iter().any(|(_, known)| *known == stored) {
+                return Err(Error::invalid(
+                    op.name(),
+                    format!("updates `{}` twice", self.stored[stored].name),
+                    "give each state once",
+                ));
+            }
+            if facts[output] != self.stored[stored].fact {
+                return Err(Error::Shape {
+                    op: op.name().into(),
+                    operand: op.operands()[input].into(),
+                    got: facts[output].to_string(),
+                    expected: self.stored[stored].fact.to_string(),
+                    origin: format!("; an update keeps the shape of `{}`", self.stored[stored].name),
+                });
+            }
+            updates.push((output, stored));
+        }
+        Ok(updates)
+    }
+
+    pub(super) fn check_var(&self, op: &str, operand: usize, var: Var) -> Result<()> {
+        if var.graph != self.id {
+            return Err(Error::ForeignVar { op: op.into(), operand });
+        }
+        if let Some(stored) = self.value(var).version_of {
+            let stored = &self.stored[stored];
+            if stored.current != var {
+                let by = match self.value(stored.current).origin {
+                    Origin::Node { node, .. } => self.nodes[node].name.clone(),
+                    _ => "a later version".into(),
+                };
+                return Err(Error::StaleState { op: op.into(), name: stored.name.clone(), by });
+            }
+        }
+        Ok(())
+    }
+
+    /// What an op says of its outputs must hold together: the plan relies on it.
+    pub(super) fn check_outputs(&self, op: &dyn Op, inputs: &[Fact], outputs: &[Fact]) -> Result<()> {
+        for (output, fact) in outputs.iter().enumerate() {
+            if fact.shape.len() > crate::MAX_RANK {
+                return Err(Error::invalid(
+                    op.name(),
+                    format!("output {output} has {} axes", fact.shape.len()),
+                    format!("at most {} are supported", crate::MAX_RANK),
+                ));
+            }
+        }
+        for alias in op.aliases() {
+            let (Alias::View { output, input }
+            | Alias::Update { output, input }
+            | Alias::Reuse { output, input }) = alias;
+            let (Some(from), Some(to)) = (inputs.get(input), outputs.get(output)) else {
+                let (ins, outs) = (inputs.len(), outputs.len());
+                return Err(Error::invalid(
+                    op.name(),
+                    format!(
+                        "it shares output {output} with input {input}, but has {outs} outputs and {ins} inputs"
+                    ),
+                    "mend `aliases` of the op",
+                ));
+            };
+            let is_view = matches!(alias, Alias::View { .. });
+            if is_view && (from.shape.count(), from.dtype) != (to.shape.count(), to.dtype) {
+                return Err(Error::Shape {
+                    op: op.name().into(),
+                    operand: format!("output {output}"),
+                    got: to.to_string(),
+                    expected: format!("{} elements of {}", from.shape.count(), from.dtype),
+                    origin: format!("; a view has the bytes of {}, which is {from}", op.operands()[input]),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Integers and booleans hold what they can: the readers and every engine take constants by their value.
+pub(super) fn check_numbers(dtype: DType, numbers: &[f64]) -> Result<()> {
+    let (fits, advice): (fn(f64) -> bool, _) = match dtype {
+        DType::F32 | DType::BF16 => return Ok(()),
+        DType::I32 => (|x| f64::from(x as i32) == x, "use f32, or round it first"),
+        DType::Bool => (|x| x == 0.0 || x == 1.0, "use 0 or 1"),
+    };
+    match numbers.iter().position(|&x| !fits(x)) {
+        None => Ok(()),
+        Some(at) => {
+            let what = format!("number {at} is {}, which {dtype} cannot hold", numbers[at]);
+            Err(Error::invalid("constant", what, advice))
+        }
+    }
+}

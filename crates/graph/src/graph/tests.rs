@@ -1,0 +1,275 @@
+//! What recording accepts, and the text of everything that it refuses.
+
+use crate::mock::{Mock, gather, map, mix, one, pair, record, spread, text, update, view};
+use crate::{Alias, DType, Derivative, Dim, Fact, Flow, Graph, Init, Letter, Origin, Pass, Role, Var, shape};
+use std::sync::Arc;
+
+fn data(g: &mut Graph, name: &str) -> Var {
+    g.input(name, DType::F32, shape![2, 3]).unwrap()
+}
+
+#[test]
+fn scopes_give_dotted_unique_names() {
+    let mut g = Graph::new();
+    let x = data(&mut g, "x");
+    let names = |g: &Graph| g.nodes().iter().map(|n| n.name.clone()).collect::<Vec<_>>();
+    g.scope("block.0", |g| {
+        one(g, map(1), &[x]);
+        g.scope("attention", |g| {
+            let y = one(g, map(1), &[x]);
+            one(g, map(1), &[y]);
+            g.tap("pattern", y).unwrap();
+        });
+    });
+    one(&mut g, map(1), &[x]);
+    assert_eq!(names(&g), ["block.0.map", "block.0.attention.map", "block.0.attention.map#2", "map"]);
+    assert_eq!(g.taps().next().unwrap().0, "block.0.attention.pattern");
+    assert!(record(&mut g, map(1), &[]).is_err());
+    one(&mut g, map(1), &[x]);
+    assert_eq!(g.nodes()[4].name, "map#2", "a refused recording takes no name");
+}
+
+#[test]
+fn asking_again_for_a_parameter_gives_the_newest_version() {
+    let mut g = Graph::new();
+    let w = g.parameter("w", shape![2, 3], Init::Zeros).unwrap();
+    assert_eq!(g.parameter("w", shape![2, 3], Init::Zeros).unwrap(), w);
+    let w2 = one(&mut g, update(1), &[w]);
+    assert_eq!(g.parameter("w", shape![2, 3], Init::Zeros).unwrap(), w2);
+    assert_eq!(g.parameters(), [w2]);
+    assert_eq!((g.value(w2).version_of, g.stored()[0].role), (Some(0), Role::Parameter));
+    assert!(matches!(g.value(w2).origin, Origin::Node { node: 0, output: 0 }));
+}
+
+#[test]
+fn letters_are_declared_once() {
+    let mut g = Graph::new();
+    g.open('T', 8).unwrap();
+    g.open('T', 8).unwrap();
+    assert_eq!(
+        text(g.open('T', 9)),
+        "letter `T` is declared twice: at most 8, then at most 9; give one of them another name"
+    );
+    for name in "ABCDEFG".chars() {
+        g.open(name, 1).unwrap();
+    }
+    assert_eq!(
+        text(g.open('H', 1)),
+        "size: no room for the open letter H: a program has at most 8; fix the size of one"
+    );
+    assert_eq!(g.letters().len(), 8);
+}
+
+#[test]
+fn leaves_say_what_is_wrong() {
+    let mut g = Graph::new();
+    let t = g.open('T', 8).unwrap();
+    data(&mut g, "x");
+    assert_eq!(
+        text(g.input("x", DType::I32, shape![2])),
+        "input `x` is declared twice: f32 [2 3], then i32 [2]; give one of them another name"
+    );
+    assert_eq!(
+        text(g.input_with_gradient("x", shape![2])),
+        "input `x` is declared twice: f32 [2 3], then f32 [2]; give one of them another name"
+    );
+    assert_eq!(
+        text(g.input("", DType::F32, shape![2])),
+        "input: the name is empty; give it a dotted name such as `head.weight`"
+    );
+    assert_eq!(text(g.input("y", DType::F32, [1; 7])), "input: `y` has 7 axes; at most 6 are supported");
+    assert_eq!(
+        text(g.input("y", DType::F32, shape![Letter::new('S', 4)])),
+        "input: `y` uses the letter S ≤ 4; declare it on this graph with `open`"
+    );
+    assert_eq!(
+        text(g.parameter("w", shape![t, 2], Init::Zeros)),
+        "parameter: `w` has the open letter T in its shape [T 2]; what lives in the store has one size; use the bound"
+    );
+    assert_eq!(
+        text(g.state("m", DType::F32, shape![t], Init::Zeros)),
+        "state: `m` has the open letter T in its shape [T]; what lives in the store has one size; use the bound"
+    );
+    g.parameter("w", shape![2], Init::Ones).unwrap();
+    assert_eq!(
+        text(g.parameter("w", shape![3], Init::Ones)),
+        "parameter `w` is declared twice: parameter f32 [2], then parameter f32 [3]; give one of them another name"
+    );
+    assert_eq!(
+        text(g.state("w", DType::F32, shape![2], Init::Ones)),
+        "state `w` is declared twice: parameter f32 [2], then state f32 [2]; give one of them another name"
+    );
+    assert_eq!(
+        text(g.constant(DType::F32, shape![2, 2], &[1.0])),
+        "constant: numbers is 1 long, expected 4 for the shape [2 2]"
+    );
+    assert_eq!(
+        text(g.constant(DType::F32, shape![t], &[1.0])),
+        "constant: numbers is 1 long, expected T for the shape [T]"
+    );
+    assert_eq!(
+        text(g.constant(DType::I32, shape![2], &[1.0, 0.5])),
+        "constant: number 1 is 0.5, which i32 cannot hold; use f32, or round it first"
+    );
+    assert_eq!(
+        text(g.constant(DType::Bool, shape![], &[2.0])),
+        "constant: number 0 is 2, which bool cannot hold; use 0 or 1"
+    );
+}
+
+#[test]
+fn names_are_given_once_and_found_by_name() {
+    let mut g = Graph::new();
+    let x = data(&mut g, "x");
+    let n = g.input("n", DType::I32, shape![]).unwrap();
+    g.output("loss", x).unwrap();
+    g.tap("pattern", x).unwrap();
+    assert_eq!(
+        text(g.output("loss", n)),
+        "output `loss` is declared twice: f32 [2 3], then i32 []; give one of them another name"
+    );
+    assert_eq!(
+        text(g.scope("a", |g| g.tap("b", x).and_then(|_| g.tap("b", n)))),
+        "tap `a.b` is declared twice: f32 [2 3], then i32 []; give one of them another name"
+    );
+    assert_eq!(g.find("pattern").unwrap(), x);
+    assert_eq!(text(g.find("pattrn")), "no output or tap is called `pattrn`; did you mean `pattern`?");
+    let mut other = Graph::new();
+    assert_eq!(text(other.tap("x", x)), "tap: operand 0 belongs to another graph; record it in this one");
+    assert_eq!(
+        text(other.output("x", x)),
+        "output: operand 0 belongs to another graph; record it in this one"
+    );
+}
+
+#[test]
+fn recording_refuses_operands_that_do_not_fit() {
+    let (mut g, mut other) = (Graph::new(), Graph::new());
+    let (x, foreign) = (data(&mut g, "x"), data(&mut other, "x"));
+    let y = g.input("y", DType::F32, shape![3]).unwrap();
+    assert_eq!(text(record(&mut g, map(2), &[x])), "map: 1 operands were given, it takes 2; give a, b");
+    assert_eq!(
+        text(record(&mut g, map(2), &[x, foreign])),
+        "map: operand 1 belongs to another graph; record it in this one"
+    );
+    assert_eq!(text(record(&mut g, map(2), &[x, y])), "map: b is f32 [3], expected f32 [2 3]; as a");
+    let seven = Mock { name: "deepen", ..spread(Fact::f32([1; 7])) };
+    assert_eq!(text(record(&mut g, seven, &[x])), "deepen: output 0 has 7 axes; at most 6 are supported");
+    assert!(g.nodes().is_empty() && g.values().len() == 2, "what is refused leaves nothing behind");
+}
+
+#[test]
+fn a_missing_derivative_is_an_error_at_recording() {
+    let mut g = Graph::new();
+    let x = data(&mut g, "x");
+    let w = g.parameter("w", shape![2, 3], Init::Zeros).unwrap();
+    let hard = || Mock { derivative: Derivative::Missing("it is a step"), ..mix(1) };
+    let y = one(&mut g, hard(), &[x]);
+    assert_eq!(g.value(y).flow, Flow::None);
+    assert_eq!(
+        text(record(&mut g, hard(), &[w])),
+        "mix: no derivative exists with respect to a: it is a step; use stop_gradient if none is wanted"
+    );
+    let stopped = one(&mut g, Mock { derivative: Derivative::Zero, ..map(1) }, &[w]);
+    assert_eq!(g.value(stopped).flow, Flow::None);
+    one(&mut g, hard(), &[stopped]);
+    let x = g.input_with_gradient("z", shape![2]).unwrap();
+    assert!(record(&mut g, hard(), &[x]).is_err());
+
+    let mut g = Graph::inference();
+    let w = g.parameter("w", shape![2, 3], Init::Zeros).unwrap();
+    one(&mut g, hard(), &[w]);
+}
+
+#[test]
+fn state_is_single_assignment() {
+    let mut g = Graph::new();
+    let x = data(&mut g, "x");
+    let w = g.parameter("w", shape![2, 3], Init::Zeros).unwrap();
+    let w2 = g.scope("optimizer", |g| one(g, update(2), &[w, x]));
+    let stale = "reads `w` as it was before optimizer.update replaced it; use the value that optimizer.update returned";
+    assert_eq!(text(record(&mut g, map(1), &[w])), format!("map: {stale}"));
+    assert_eq!(text(g.tap("t", w)), format!("tap: {stale}"));
+    assert_eq!(text(g.output("o", w)), format!("output: {stale}"));
+    assert_eq!(text(g.dims::<2>(w, "A B")), format!("dims: {stale}"));
+    assert_eq!(g.value(w2).flow, Flow::None, "no gradient flows through state");
+
+    assert_eq!(
+        text(record(&mut g, update(1), &[x])),
+        "update: a is neither a parameter nor a state; only what lives in the store can be updated"
+    );
+    assert_eq!(
+        text(g.recompute(|g| record(g, update(1), &[w2]))),
+        "update: updates `w` inside a block marked recompute; a block that runs twice must not change state; \
+         move the update out of it"
+    );
+    let twice = Mock {
+        infer: Box::new(|inputs| Ok(inputs.to_vec())),
+        aliases: vec![Alias::Update { output: 0, input: 0 }, Alias::Update { output: 1, input: 1 }],
+        ..update(2)
+    };
+    assert_eq!(text(record(&mut g, twice, &[w2, w2])), "update: updates `w` twice; give each state once");
+    let narrow = Mock { infer: Box::new(|_| Ok(vec![Fact::f32([2])])), ..update(1) };
+    assert_eq!(
+        text(record(&mut g, narrow, &[w2])),
+        "update: a is f32 [2], expected f32 [2 3]; an update keeps the shape of `w`"
+    );
+}
+
+#[test]
+fn aliases_must_fit_the_op() {
+    let mut g = Graph::new();
+    let x = data(&mut g, "x");
+    assert_eq!(
+        text(record(&mut g, view(shape![5]), &[x])),
+        "view: output 0 is f32 [5], expected 6 elements of f32; a view has the bytes of a, which is f32 [2 3]"
+    );
+    let beyond = Mock { aliases: vec![Alias::Reuse { output: 1, input: 0 }], ..map(1) };
+    assert_eq!(
+        text(record(&mut g, beyond, &[x])),
+        "map: it shares output 1 with input 0, but has 1 outputs and 1 inputs; mend `aliases` of the op"
+    );
+    one(&mut g, view(shape![3, 2]), &[x]);
+    let t = g.open('T', 4).unwrap();
+    let y = g.input("y", DType::F32, shape![t, 2]).unwrap();
+    one(&mut g, view(shape![Dim::from(t).times(&2.into())]), &[y]);
+}
+
+#[test]
+fn dims_are_checked_against_a_pattern() {
+    let mut g = Graph::new();
+    let t = g.open('T', 8).unwrap();
+    let x = g.input("x", DType::F32, shape![2, t, 4]).unwrap();
+    let [b, time, c] = g.dims(x, "B T C").unwrap();
+    assert_eq!((b, time, c), (2.into(), t.into(), 4.into()));
+    assert_eq!(text(g.dims::<2>(x, "B T")), "dims: value is [2 T 4], expected [B T]");
+    assert_eq!(
+        text(g.dims::<2>(x, "B T C")),
+        "dims: the pattern `B T C` has not 2 letters; name each axis once"
+    );
+    assert_eq!(
+        text(Graph::new().dims::<3>(x, "B T C")),
+        "dims: operand 0 belongs to another graph; record it in this one"
+    );
+}
+
+#[test]
+fn flow_and_passes_are_kept_per_node() {
+    let mut g = Graph::new();
+    let w = g.parameter("w", shape![4, 2], Init::Normal(0.02)).unwrap();
+    let ids = g.input("ids", DType::I32, shape![3]).unwrap();
+    let rows = one(&mut g, gather(), &[w, ids]);
+    assert_eq!(g.value(rows).flow, Flow::Open);
+    let inner = g.recompute(|g| {
+        let a = one(g, map(1), &[rows]);
+        g.recompute(|g| one(g, map(1), &[a]))
+    });
+    let next = g.recompute(|g| record(g, pair(), &[inner])).unwrap();
+    assert_eq!(g.nodes().iter().map(|n| n.region).collect::<Vec<_>>(), [None, Some(0), Some(0), Some(1)]);
+    assert!(g.nodes().iter().all(|n| n.pass == Pass::Forward));
+    assert!(g.owns(next[1]) && !Graph::new().owns(next[1]));
+    assert_eq!(g.var(next[1].index()), next[1]);
+    // The ops are shared objects, not copies.
+    let node = g.nodes()[0].clone();
+    assert!(Arc::ptr_eq(&node.op, &g.nodes()[0].op));
+}
