@@ -4,8 +4,8 @@
 
 use half::bf16;
 use regard_device::{
-    Buffer, Data, Gemm, Level, Matrix, MatrixMut, PackedB, Pool, Scratch, Storage, gemm, multiversion, pack_b,
-    packed_b_bytes,
+    Buffer, Data, Gemm, Level, Matrix, MatrixMut, PackedB, Pool, Scratch, Storage, gemm, multiversion,
+    pack_b, packed_b_bytes,
 };
 use std::time::Instant;
 
@@ -23,23 +23,21 @@ const SIZES: [[usize; 3]; 9] = [
 
 /// One multiply-add in each of sixteen lanes.
 #[inline(always)]
-fn step(x: &[f32; 16], sum: &mut [f32; 16]) {
-    for (sum, x) in sum.iter_mut().zip(x) {
-        *sum = x.mul_add(*sum, *x);
-    }
+fn step(x: &[f32; 16], sum: [f32; 16]) -> [f32; 16] {
+    std::array::from_fn(|lane| x[lane].mul_add(sum[lane], x[lane]))
 }
 
 multiversion! {
     /// Six independent chains of sixteen lanes in registers: nothing but multiply-adds.
     fn multiply_adds(rounds: usize, x: &[f32; 16]) -> f32 {
-        let [mut a, mut b, mut c, mut d, mut e, mut f] = [[0.0f32; 16]; 6];
+        let [mut a, mut b, mut c, mut d, mut e, mut f] = [*x; 6];
         for _ in 0..rounds {
-            step(x, &mut a);
-            step(x, &mut b);
-            step(x, &mut c);
-            step(x, &mut d);
-            step(x, &mut e);
-            step(x, &mut f);
+            a = step(x, a);
+            b = step(x, b);
+            c = step(x, c);
+            d = step(x, d);
+            e = step(x, e);
+            f = step(x, f);
         }
         [a, b, c, d, e, f].iter().flatten().sum()
     }

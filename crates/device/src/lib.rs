@@ -12,8 +12,8 @@ pub mod random;
 
 pub use buffer::{Buffer, Element};
 pub use cpu::gemm::{
-    Activation, Data, DataMut, Epilogue, Gemm, Matrix, MatrixMut, PANEL, PackedB, Storage, block, gemm, pack_b,
-    pack_panel_columns, pack_panel_rows, packed_b_bytes, panel_floats,
+    Activation, Data, DataMut, Epilogue, Gemm, Matrix, MatrixMut, PANEL, PackedB, Storage, block, gemm,
+    pack_b, pack_panel_columns, pack_panel_rows, packed_b_bytes, panel_floats,
 };
 pub use cpu::level::{Kind, Level};
 pub use cpu::scratch::Scratch;

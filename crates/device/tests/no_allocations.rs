@@ -2,8 +2,8 @@
 //! no heap call on any thread.
 
 use regard_device::{
-    Activation, Buffer, Epilogue, Gemm, Level, Matrix, MatrixMut, PackedB, Pool, Scratch, Storage, gemm, pack_b,
-    packed_b_bytes, reduce,
+    Activation, Buffer, Epilogue, Gemm, Level, Matrix, MatrixMut, PackedB, Pool, Scratch, Storage, gemm,
+    pack_b, packed_b_bytes, reduce,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -42,7 +42,15 @@ fn replays_make_no_heap_calls() {
     a.as_mut_slice::<f32>().fill(0.25);
     b.as_mut_slice::<f32>().fill(0.5);
     let mut step = || {
-        pack_b(&pool, level, Matrix::rows(b.as_slice::<f32>(), n), k, n, Storage::Bf16, panels.as_mut_slice());
+        pack_b(
+            &pool,
+            level,
+            Matrix::rows(b.as_slice::<f32>(), n),
+            k,
+            n,
+            Storage::Bf16,
+            panels.as_mut_slice(),
+        );
         let packed = PackedB::new(panels.as_slice(), k, n, Storage::Bf16);
         let to = MatrixMut::rows(out.as_mut_slice::<f32>(), n);
         let epilogue = Epilogue { activation: Activation::Gelu, ..Epilogue::default() };

@@ -2,8 +2,8 @@
 //! tile, on f32 values that are still in the nearest cache.
 
 use super::matrix::{Data, DataMut, Matrix, MatrixMut};
-use crate::cpu::{convert, math};
 use crate::cpu::threads::Disjoint;
+use crate::cpu::{convert, math};
 use half::bf16;
 
 /// The activations that a product can apply.

@@ -1,8 +1,8 @@
 //! The kernel in plain Rust: four rows at a time by 32 columns, each element its own chain of `mul_add`.
 
 use super::PANEL;
-use super::kernel::{Panel, Strip, Tile, bf16_place};
 use super::STRIP;
+use super::kernel::{Panel, Strip, Tile, bf16_place};
 use crate::cpu::convert::widen;
 
 const ROWS: usize = 4;

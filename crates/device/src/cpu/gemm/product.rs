@@ -13,7 +13,7 @@ use crate::cpu::threads::Pool;
 /// Most strips of a task: 96 rows.
 const MOST_STRIPS: usize = 8;
 /// Most panels of a task: 256 columns. With a block of 512 that is half a megabyte of B in the second cache.
-const MOST_PANELS: usize = 8;
+const MOST_PANELS: usize = 24;
 /// Elements of the packed part of A.
 const PACKED_A: usize = MOST_STRIPS * STRIP * pack_a::ROW;
 /// Elements from one row of the tile to the next.

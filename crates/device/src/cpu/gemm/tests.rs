@@ -48,7 +48,14 @@ fn run(pool: &Pool, level: Level, call: Gemm<'_>) {
 }
 
 /// A[M K] · B[K N] for row-major f32, B stored as `storage`, by the machine at hand.
-fn product(pool: &Pool, level: Level, [m, k, n]: [usize; 3], a: &[f32], b: &[f32], storage: Storage) -> Vec<f32> {
+fn product(
+    pool: &Pool,
+    level: Level,
+    [m, k, n]: [usize; 3],
+    a: &[f32],
+    b: &[f32],
+    storage: Storage,
+) -> Vec<f32> {
     let panels = packed(pool, level, Matrix::rows(b, n), k, n, storage);
     let mut out = vec![f32::NAN; m * n];
     let b = PackedB::new(panels.as_slice(), k, n, storage);
