@@ -32,5 +32,5 @@ pub use integers::Integers;
 pub use needed::{Needed, needed};
 pub use op::{Alias, Concrete, Derivative, Fact, Op, Tape};
 pub use plan::{Place, Plan, Request, Slot, Step, plan};
-pub use reach::{Along, Relation};
+pub use reach::{Along, Cell, Grain, Query, Reach, Relation, Verdict, reach};
 pub use shape::{Dims, Letters, MAX_RANK, Shape};
