@@ -6,6 +6,7 @@ use crate::integers::Call;
 use crate::needed::walk;
 use crate::{Error, Graph, Result, Var, human};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// The most bits that are carried at one time: one GiB.
 const MOST_BITS: u128 = 1 << 33;
@@ -24,8 +25,8 @@ pub fn reach(g: &Graph, query: &Query) -> Result<Reach> {
     let mut sources: BTreeMap<Var, usize> = BTreeMap::new();
     let mut source_cells = 0usize;
     for &var in &query.from {
-        if !sources.contains_key(&var) {
-            sources.insert(var, source_cells);
+        if let Entry::Vacant(source) = sources.entry(var) {
+            source.insert(source_cells);
             source_cells = source_cells.saturating_add(grid_of(var)?.cells());
         }
     }
