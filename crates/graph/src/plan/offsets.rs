@@ -50,8 +50,8 @@ pub(super) fn assign(blocks: &[Block], peak: usize) -> (Vec<usize>, usize) {
         }
     }
     let Some((mut offsets, mut size, mut order)) = best else { return (Vec::new(), 0) };
-    // Placing is quadratic: a small program can afford many rounds, a large one a few.
-    let rounds = (20_000_000 / (blocks.len() * blocks.len() + 1)).clamp(4, 64);
+    // Placing is quadratic: a small program can afford many rounds, a very large one none.
+    let rounds = (20_000_000 / (blocks.len() * blocks.len() + 1)).min(64);
     let mut now = (offsets.clone(), size);
     for _ in 0..rounds {
         if size <= peak {
