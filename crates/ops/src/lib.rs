@@ -8,6 +8,7 @@
 mod array;
 mod broadcast;
 mod call;
+mod cpu_product;
 mod differentiate;
 mod kernels;
 mod random;
@@ -15,6 +16,7 @@ mod random;
 mod binary;
 mod broadcast_to;
 mod fill;
+mod linear;
 mod scale;
 mod sum_to;
 
@@ -27,12 +29,16 @@ pub use fill::{Fill, FillOps};
 pub use kernels::{
     Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_float, kernels_of,
 };
+pub use linear::{Linear, LinearActivationBackward, LinearOps, LinearOptions, WeightGradient, WeightLayout};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
+pub use regard_device::Activation;
 pub use scale::{Scale, ScaleOps};
 pub use sum_to::{SumTo, SumToOps};
 
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
-    pub use crate::{BinaryOps, BroadcastOps, Differentiate, FillOps, RandomOps, Record, ScaleOps, SumToOps};
+    pub use crate::{
+        BinaryOps, BroadcastOps, Differentiate, FillOps, LinearOps, RandomOps, Record, ScaleOps, SumToOps,
+    };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }
