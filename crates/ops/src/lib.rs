@@ -17,6 +17,7 @@ mod binary;
 mod broadcast_to;
 mod fill;
 mod linear;
+mod matmul;
 mod scale;
 mod sum_to;
 
@@ -30,6 +31,7 @@ pub use kernels::{
     Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_float, kernels_of,
 };
 pub use linear::{Linear, LinearActivationBackward, LinearOps, LinearOptions, WeightGradient, WeightLayout};
+pub use matmul::{Matmul, MatmulOps, MatmulOptions};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
 pub use regard_device::Activation;
 pub use scale::{Scale, ScaleOps};
@@ -38,7 +40,8 @@ pub use sum_to::{SumTo, SumToOps};
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
     pub use crate::{
-        BinaryOps, BroadcastOps, Differentiate, FillOps, LinearOps, RandomOps, Record, ScaleOps, SumToOps,
+        BinaryOps, BroadcastOps, Differentiate, FillOps, LinearOps, MatmulOps, RandomOps, Record, ScaleOps,
+        SumToOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

@@ -5,3 +5,5 @@
 mod binary;
 #[path = "../src/linear/tests.rs"]
 mod linear;
+#[path = "../src/matmul/tests.rs"]
+mod matmul;
