@@ -15,6 +15,7 @@ mod random;
 
 mod binary;
 mod broadcast_to;
+mod cross_entropy;
 mod fill;
 mod linear;
 mod matmul;
@@ -25,6 +26,9 @@ pub use array::{Array, round_bf16};
 pub use binary::{Arithmetic, Binary, BinaryOps};
 pub use broadcast_to::{BroadcastOps, BroadcastTo};
 pub use call::{CHUNK, CpuCall, Packed, Slot};
+pub use cross_entropy::{
+    CrossEntropy, CrossEntropyBackward, CrossEntropyOps, CrossEntropyOptions, IGNORE_INDEX,
+};
 pub use differentiate::Differentiate;
 pub use fill::{Fill, FillOps};
 pub use kernels::{
@@ -40,8 +44,8 @@ pub use sum_to::{SumTo, SumToOps};
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
     pub use crate::{
-        BinaryOps, BroadcastOps, Differentiate, FillOps, LinearOps, MatmulOps, RandomOps, Record, ScaleOps,
-        SumToOps,
+        BinaryOps, BroadcastOps, CrossEntropyOps, Differentiate, FillOps, LinearOps, MatmulOps, RandomOps,
+        Record, ScaleOps, SumToOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

@@ -3,6 +3,8 @@
 
 #[path = "../src/binary/tests.rs"]
 mod binary;
+#[path = "../src/cross_entropy/tests.rs"]
+mod cross_entropy;
 #[path = "../src/linear/tests.rs"]
 mod linear;
 #[path = "../src/matmul/tests.rs"]
