@@ -18,6 +18,7 @@ mod broadcast_to;
 mod cross_entropy;
 mod fill;
 mod linear;
+mod linear_cross_entropy;
 mod matmul;
 mod scale;
 mod sum_to;
@@ -35,6 +36,7 @@ pub use kernels::{
     Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_float, kernels_of,
 };
 pub use linear::{Linear, LinearActivationBackward, LinearOps, LinearOptions, WeightGradient, WeightLayout};
+pub use linear_cross_entropy::{LinearCrossEntropy, LinearCrossEntropyOps, TokenLoss};
 pub use matmul::{Matmul, MatmulOps, MatmulOptions};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
 pub use regard_device::Activation;
@@ -44,8 +46,8 @@ pub use sum_to::{SumTo, SumToOps};
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
     pub use crate::{
-        BinaryOps, BroadcastOps, CrossEntropyOps, Differentiate, FillOps, LinearOps, MatmulOps, RandomOps,
-        Record, ScaleOps, SumToOps,
+        BinaryOps, BroadcastOps, CrossEntropyOps, Differentiate, FillOps, LinearCrossEntropyOps, LinearOps,
+        MatmulOps, RandomOps, Record, ScaleOps, SumToOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

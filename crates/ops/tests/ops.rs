@@ -7,5 +7,7 @@ mod binary;
 mod cross_entropy;
 #[path = "../src/linear/tests.rs"]
 mod linear;
+#[path = "../src/linear_cross_entropy/tests.rs"]
+mod linear_cross_entropy;
 #[path = "../src/matmul/tests.rs"]
 mod matmul;
