@@ -7,6 +7,7 @@
 
 mod array;
 mod broadcast;
+#[allow(unsafe_code)] // hands out operands and results in the arena
 mod call;
 mod cpu_product;
 mod differentiate;
