@@ -25,7 +25,8 @@ pub use call::{CHUNK, CpuCall, Packed, Slot};
 pub use differentiate::Differentiate;
 pub use fill::{Fill, FillOps};
 pub use kernels::{
-    Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_float, kernels_of,
+    Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_dtype,
+    check_float, kernels_of,
 };
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
 pub use scale::{Scale, ScaleOps};
