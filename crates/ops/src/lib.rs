@@ -15,6 +15,7 @@ mod random;
 mod binary;
 mod broadcast_to;
 mod fill;
+mod norm;
 mod scale;
 mod sum_to;
 
@@ -25,15 +26,19 @@ pub use call::{CHUNK, CpuCall, Packed, Slot};
 pub use differentiate::Differentiate;
 pub use fill::{Fill, FillOps};
 pub use kernels::{
-    Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_dtype,
-    check_float, kernels_of,
+    Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_dtype, check_float,
+    kernels_of,
 };
+pub use norm::{Norm, NormBackward, NormKind, NormOps, NormSpec, Normed};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
 pub use scale::{Scale, ScaleOps};
 pub use sum_to::{SumTo, SumToOps};
 
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
-    pub use crate::{BinaryOps, BroadcastOps, Differentiate, FillOps, RandomOps, Record, ScaleOps, SumToOps};
+    pub use crate::{
+        BinaryOps, BroadcastOps, Differentiate, FillOps, NormOps, NormSpec, RandomOps, Record, ScaleOps,
+        SumToOps,
+    };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

@@ -3,3 +3,5 @@
 
 #[path = "../src/binary/tests.rs"]
 mod binary;
+#[path = "../src/norm/tests.rs"]
+mod norm;
