@@ -11,20 +11,27 @@ mod call;
 mod differentiate;
 mod kernels;
 mod random;
+mod rows;
 
+mod add_position;
 mod binary;
 mod broadcast_to;
+mod embedding;
 mod fill;
+mod gather;
 mod norm;
 mod scale;
 mod sum_to;
 
+pub use add_position::{AddPosition, AddPositionBackward, AddPositionOps};
 pub use array::{Array, round_bf16};
 pub use binary::{Arithmetic, Binary, BinaryOps};
 pub use broadcast_to::{BroadcastOps, BroadcastTo};
 pub use call::{CHUNK, CpuCall, Packed, Slot};
 pub use differentiate::Differentiate;
+pub use embedding::{Embedding, EmbeddingBackward, EmbeddingOps};
 pub use fill::{Fill, FillOps};
+pub use gather::{Gather, GatherOps, ScatterAdd};
 pub use kernels::{
     Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_dtype, check_float,
     kernels_of,
@@ -37,8 +44,8 @@ pub use sum_to::{SumTo, SumToOps};
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
     pub use crate::{
-        BinaryOps, BroadcastOps, Differentiate, FillOps, NormOps, NormSpec, RandomOps, Record, ScaleOps,
-        SumToOps,
+        AddPositionOps, BinaryOps, BroadcastOps, Differentiate, EmbeddingOps, FillOps, GatherOps, NormOps,
+        NormSpec, RandomOps, Record, ScaleOps, SumToOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

@@ -1,7 +1,13 @@
 //! The tests of every op, kept in the op's own folder. They are compiled here, outside of the crate, because
 //! they use the engine, which stands above it.
 
+#[path = "../src/add_position/tests.rs"]
+mod add_position;
 #[path = "../src/binary/tests.rs"]
 mod binary;
+#[path = "../src/embedding/tests.rs"]
+mod embedding;
+#[path = "../src/gather/tests.rs"]
+mod gather;
 #[path = "../src/norm/tests.rs"]
 mod norm;
