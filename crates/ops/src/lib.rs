@@ -14,6 +14,7 @@ mod random;
 mod rows;
 
 mod add_position;
+mod batch_norm;
 mod binary;
 mod broadcast_to;
 mod embedding;
@@ -25,6 +26,7 @@ mod sum_to;
 
 pub use add_position::{AddPosition, AddPositionBackward, AddPositionOps};
 pub use array::{Array, round_bf16};
+pub use batch_norm::{BatchNorm, BatchNormBackward, BatchNormMode, BatchNormOps, BatchNormSpec, BatchNormed};
 pub use binary::{Arithmetic, Binary, BinaryOps};
 pub use broadcast_to::{BroadcastOps, BroadcastTo};
 pub use call::{CHUNK, CpuCall, Packed, Slot};
@@ -44,8 +46,8 @@ pub use sum_to::{SumTo, SumToOps};
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
     pub use crate::{
-        AddPositionOps, BinaryOps, BroadcastOps, Differentiate, EmbeddingOps, FillOps, GatherOps, NormOps,
-        NormSpec, RandomOps, Record, ScaleOps, SumToOps,
+        AddPositionOps, BatchNormOps, BatchNormSpec, BinaryOps, BroadcastOps, Differentiate, EmbeddingOps,
+        FillOps, GatherOps, NormOps, NormSpec, RandomOps, Record, ScaleOps, SumToOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

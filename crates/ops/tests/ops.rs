@@ -3,6 +3,8 @@
 
 #[path = "../src/add_position/tests.rs"]
 mod add_position;
+#[path = "../src/batch_norm/tests.rs"]
+mod batch_norm;
 #[path = "../src/binary/tests.rs"]
 mod binary;
 #[path = "../src/embedding/tests.rs"]
