@@ -14,21 +14,27 @@ mod random;
 mod rows;
 
 mod add_position;
+mod argmax;
 mod batch_norm;
 mod binary;
 mod broadcast_to;
+mod cache_write;
 mod embedding;
 mod fill;
 mod gather;
 mod norm;
+mod patches;
+mod rotary;
 mod scale;
 mod sum_to;
 
 pub use add_position::{AddPosition, AddPositionBackward, AddPositionOps};
+pub use argmax::{Argmax, ArgmaxOps};
 pub use array::{Array, round_bf16};
 pub use batch_norm::{BatchNorm, BatchNormBackward, BatchNormMode, BatchNormOps, BatchNormSpec, BatchNormed};
 pub use binary::{Arithmetic, Binary, BinaryOps};
 pub use broadcast_to::{BroadcastOps, BroadcastTo};
+pub use cache_write::{CacheWrite, CacheWriteOps};
 pub use call::{CHUNK, CpuCall, Packed, Slot};
 pub use differentiate::Differentiate;
 pub use embedding::{Embedding, EmbeddingBackward, EmbeddingOps};
@@ -39,15 +45,18 @@ pub use kernels::{
     kernels_of,
 };
 pub use norm::{Norm, NormBackward, NormKind, NormOps, NormSpec, Normed};
+pub use patches::{FromPatches, Patches, PatchesOps};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
+pub use rotary::{Pairing, Rotary, RotaryOps, RotarySpec};
 pub use scale::{Scale, ScaleOps};
 pub use sum_to::{SumTo, SumToOps};
 
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
     pub use crate::{
-        AddPositionOps, BatchNormOps, BatchNormSpec, BinaryOps, BroadcastOps, Differentiate, EmbeddingOps,
-        FillOps, GatherOps, NormOps, NormSpec, RandomOps, Record, ScaleOps, SumToOps,
+        AddPositionOps, ArgmaxOps, BatchNormOps, BatchNormSpec, BinaryOps, BroadcastOps, CacheWriteOps,
+        Differentiate, EmbeddingOps, FillOps, GatherOps, NormOps, NormSpec, PatchesOps, RandomOps, Record,
+        RotaryOps, RotarySpec, ScaleOps, SumToOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

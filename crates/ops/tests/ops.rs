@@ -3,13 +3,21 @@
 
 #[path = "../src/add_position/tests.rs"]
 mod add_position;
+#[path = "../src/argmax/tests.rs"]
+mod argmax;
 #[path = "../src/batch_norm/tests.rs"]
 mod batch_norm;
 #[path = "../src/binary/tests.rs"]
 mod binary;
+#[path = "../src/cache_write/tests.rs"]
+mod cache_write;
 #[path = "../src/embedding/tests.rs"]
 mod embedding;
 #[path = "../src/gather/tests.rs"]
 mod gather;
 #[path = "../src/norm/tests.rs"]
 mod norm;
+#[path = "../src/patches/tests.rs"]
+mod patches;
+#[path = "../src/rotary/tests.rs"]
+mod rotary;

@@ -107,7 +107,8 @@ impl Op for AddPosition {
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
         match (input, self.positions) {
             (0, _) => Relation::Same,
-            (1, false) => Relation::Axes(vec![Along::Same(1), Along::Same(2)]),
+            // The table may be longer than T.
+            (1, false) => Relation::Axes(vec![Along::Shifted { axis: 1, by: 0 }, Along::Same(2)]),
             (1, true) => {
                 let lists = pointed(call.integers[2], call.inputs[1][0]);
                 Relation::Axes(vec![listed(&[0, 1], lists), Along::Same(2)])

@@ -1,10 +1,10 @@
 //! Learned positions: values by hand, every reader, given and implied positions, positions outside.
 
-use regard_engine::check::Case;
+use regard_engine::check::{Case, Exactness};
 use regard_engine::{Cpu, Feed, Program, Store, reference};
-use regard_graph::{Graph, shape};
-use regard_ops::Array;
+use regard_graph::{Dim, Graph, shape};
 use regard_ops::prelude::*;
+use regard_ops::{AddPositionBackward, Array};
 
 fn case(b: usize, t: usize, c: usize, p: usize, given: bool) -> Case<'static> {
     Case::new(move |g| {
@@ -117,4 +117,21 @@ fn errors() {
         "add_position: position is f32, expected i32; ids, positions and lengths are i32"
     );
     assert_eq!(text(g.add_position(table, table, None)), "add_position: x is [8 4], expected [B T C]");
+}
+
+#[test]
+fn the_backward_pass_by_every_reader() {
+    for positions in [false, true] {
+        let case = Case::new(move |g| {
+            let mut inputs = vec![g.input("dy", DType::F32, [1, 3, 4])?];
+            if positions {
+                inputs.push(g.input("position", DType::I32, [1, 3])?);
+            }
+            g.apply(AddPositionBackward { positions, rows: Dim::from(5) }, &inputs)
+        });
+        let case = case.given("position", &[1, 3], &[4.0, 1.0, 4.0]);
+        case.cpu(5e-7).unwrap();
+        case.cost().unwrap();
+        case.reach(Exactness::Equal).unwrap();
+    }
 }

@@ -1,10 +1,10 @@
 //! Batch norm: values by hand, every reader, running statistics, large means, evaluation.
 
-use regard_engine::check::Case;
+use regard_engine::check::{Case, Exactness};
 use regard_engine::{Cpu, Feed, Program, Store, reference};
 use regard_graph::{Graph, shape};
 use regard_ops::prelude::*;
-use regard_ops::{Array, BatchNormSpec};
+use regard_ops::{Array, BatchNormBackward, BatchNormMode, BatchNormSpec};
 
 /// Twice PyTorch's own worst error, 1.9e-7 in the gradient.
 const BOUND: f64 = 4e-7;
@@ -211,4 +211,24 @@ fn errors() {
         "batch_norm: no derivative exists with respect to running_mean: running statistics are state; use \
          stop_gradient if none is wanted"
     );
+}
+
+#[test]
+fn the_backward_pass_by_every_reader() {
+    for mode in [BatchNormMode::Train, BatchNormMode::Eval] {
+        for (scale, shift) in [(true, true), (true, false), (false, true), (false, false)] {
+            let case = Case::new(move |g| {
+                let mut inputs = vec![g.input("dy", DType::F32, [3, 2, 4])?];
+                inputs.push(g.input("x", DType::F32, [3, 2, 4])?);
+                inputs.push(g.input("mean", DType::F32, [4])?);
+                inputs.push(g.input("rstd", DType::F32, [4])?);
+                if scale {
+                    inputs.push(g.input("scale", DType::F32, [4])?);
+                }
+                g.apply(BatchNormBackward { mode, scale, shift }, &inputs)
+            });
+            case.cost().unwrap();
+            case.reach(Exactness::Equal).unwrap();
+        }
+    }
 }

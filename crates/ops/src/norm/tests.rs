@@ -1,10 +1,10 @@
 //! The norms over the last axis: values by hand, every reader, large means, the fused residual.
 
-use regard_engine::check::Case;
+use regard_engine::check::{Case, Exactness};
 use regard_engine::{Cpu, Feed, reference};
 use regard_graph::{Graph, shape};
 use regard_ops::prelude::*;
-use regard_ops::{Array, NormSpec};
+use regard_ops::{Array, Norm, NormBackward, NormKind, NormSpec};
 
 /// Twice PyTorch's own worst errors: 4.5e-7 in the gradient of layer norm, 3.0e-7 in that of RMS norm.
 const LAYER: f64 = 9e-7;
@@ -228,7 +228,6 @@ fn errors() {
 
 #[test]
 fn statistics_have_no_gradient_and_rms_has_no_shift() {
-    use regard_ops::{Norm, NormKind};
     let mut g = Graph::new();
     let x = g.input_with_gradient("x", [2, 3]).unwrap();
     let shift = g.parameter("shift", [3], Init::Zeros).unwrap();
@@ -251,4 +250,32 @@ fn statistics_have_no_gradient_and_rms_has_no_shift() {
         g.apply(op, &[x, shift]).unwrap_err().to_string(),
         "rms_norm: it has a shift; leave it out, or use layer_norm"
     );
+}
+
+#[test]
+fn the_backward_pass_by_every_reader() {
+    for kind in [NormKind::Layer, NormKind::Rms] {
+        for flags in 0..16 {
+            let [scale, stream, rounded] = [1, 2, 4].map(|bit| flags & bit > 0);
+            let shift = kind == NormKind::Layer && flags & 8 > 0;
+            let op = NormBackward { kind, scale, shift, stream, rounded: rounded.then_some(DType::F32) };
+            let case = Case::new(move |g| {
+                let mut inputs = vec![g.input("dy", DType::F32, [3, 2, 5])?];
+                inputs.push(g.input("h", DType::F32, [3, 2, 5])?);
+                if kind == NormKind::Layer {
+                    inputs.push(g.input("mean", DType::F32, [3, 2])?);
+                }
+                inputs.push(g.input("rstd", DType::F32, [3, 2])?);
+                if scale {
+                    inputs.push(g.input("scale", DType::F32, [5])?);
+                }
+                if stream {
+                    inputs.push(g.input("stream", DType::F32, [3, 2, 5])?);
+                }
+                g.apply(op, &inputs)
+            });
+            case.cost().unwrap();
+            case.reach(Exactness::Equal).unwrap();
+        }
+    }
 }
