@@ -45,7 +45,7 @@ pub use kernels::{
     kernels_of,
 };
 pub use norm::{Norm, NormBackward, NormKind, NormOps, NormSpec, Normed};
-pub use patches::{FromPatches, Patches, PatchesOps};
+pub use patches::{JoinPatches, Patches, PatchesOps};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
 pub use rotary::{Pairing, Rotary, RotaryOps, RotarySpec};
 pub use scale::{Scale, ScaleOps};

@@ -49,14 +49,14 @@ pub fn backward(op: &BatchNormBackward, call: &mut ReferenceCall<'_>) {
         let (mean, rstd) = (inputs[2].data()[c], inputs[3].data()[c]);
         let (mut sum, mut across) = (0.0, 0.0);
         let mut normed = vec![0.0; rows];
-        for i in 0..rows {
+        for (i, normed) in normed.iter_mut().enumerate() {
             if op.trains() || op.shift {
                 sum += dy.row(i)[c];
                 call.count_flops(1);
             }
             if op.trains() || op.scale {
-                normed[i] = (x.row(i)[c] - mean) * rstd;
-                across += dy.row(i)[c] * normed[i];
+                *normed = (x.row(i)[c] - mean) * rstd;
+                across += dy.row(i)[c] * *normed;
                 call.count_flops(2);
                 call.count_macs(1);
             }
@@ -81,8 +81,8 @@ pub fn backward(op: &BatchNormBackward, call: &mut ReferenceCall<'_>) {
         // normed = (x − μ) · rstd, where μ and rstd depend on every x of the channel
         let (common, across) = (sum / rows as f64, across / rows as f64);
         call.count_flops(2);
-        for i in 0..rows {
-            call.outputs[0].row_mut(i)[c] = factor * (dy.row(i)[c] - common - normed[i] * across);
+        for (i, normed) in normed.iter().enumerate() {
+            call.outputs[0].row_mut(i)[c] = factor * (dy.row(i)[c] - common - normed * across);
             call.count_flops(2);
             call.count_macs(1);
         }

@@ -228,8 +228,8 @@ impl Op for Norm {
         let Some(dy) = tape.grads[0] else {
             // Only h = x + residual is read, so both get its gradient.
             if let Some(dh) = stream {
-                for input in 0..2 {
-                    grads[input] = Some(g.sum_to(dh, tape.inputs[input])?);
+                for (grad, &summand) in grads.iter_mut().zip(&tape.inputs[..2]) {
+                    *grad = Some(g.sum_to(dh, summand)?);
                 }
             }
             return Ok(grads);
@@ -251,9 +251,9 @@ impl Op for Norm {
         inputs.extend(self.scale_at().map(|scale| tape.inputs[scale]));
         inputs.extend(stream);
         let found = g.apply(op, &inputs)?;
-        for input in 0..summands.len() {
-            let same = g.dtype(tape.inputs[input]) == g.dtype(h);
-            grads[input] = Some(found[if same { 0 } else { 1 }]);
+        for (grad, &summand) in grads.iter_mut().zip(summands) {
+            let same = g.dtype(summand) == g.dtype(h);
+            *grad = Some(found[if same { 0 } else { 1 }]);
         }
         if let (Some(input), Some(output)) = (self.scale_at(), op.scale_at()) {
             grads[input] = Some(found[output]);

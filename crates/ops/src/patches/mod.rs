@@ -16,7 +16,7 @@ pub struct Patches {
 
 /// Puts patches together to images.
 #[derive(Clone, Debug)]
-pub struct FromPatches {
+pub struct JoinPatches {
     /// Height p and width q of a patch.
     pub patch: [usize; 2],
     /// Channels Ch, height Hh and width Ww of the images.
@@ -29,7 +29,7 @@ pub trait PatchesOps {
     fn patches(&mut self, image: Var, patch: [usize; 2]) -> Result<Var>;
 
     /// Puts patches together: x `[B P K]` → `[B Ch Hh Ww]`, the inverse of `patches`.
-    fn from_patches(&mut self, x: Var, patch: [usize; 2], image: [Dim; 3]) -> Result<Var>;
+    fn join_patches(&mut self, x: Var, patch: [usize; 2], image: [Dim; 3]) -> Result<Var>;
 }
 
 impl PatchesOps for Graph {
@@ -37,8 +37,8 @@ impl PatchesOps for Graph {
         self.apply_one(Patches { patch }, &[image])
     }
 
-    fn from_patches(&mut self, x: Var, patch: [usize; 2], image: [Dim; 3]) -> Result<Var> {
-        self.apply_one(FromPatches { patch, image }, &[x])
+    fn join_patches(&mut self, x: Var, patch: [usize; 2], image: [Dim; 3]) -> Result<Var> {
+        self.apply_one(JoinPatches { patch, image }, &[x])
     }
 }
 
@@ -136,7 +136,7 @@ impl Op for Patches {
         // Every element moved to one place; its gradient moves back.
         let shape = g.shape(tape.inputs[0]).clone();
         let image = [shape[1].clone(), shape[2].clone(), shape[3].clone()];
-        Ok(vec![Some(g.from_patches(dy, self.patch, image)?)])
+        Ok(vec![Some(g.join_patches(dy, self.patch, image)?)])
     }
 
     fn cost(&self, call: &Concrete<'_>) -> Cost {
@@ -179,9 +179,9 @@ impl Kernels for Patches {
     }
 }
 
-impl Op for FromPatches {
+impl Op for JoinPatches {
     fn name(&self) -> &'static str {
-        "from_patches"
+        "join_patches"
     }
 
     fn attributes(&self) -> Vec<(&'static str, String)> {
@@ -193,10 +193,10 @@ impl Op for FromPatches {
     }
 
     fn infer(&self, inputs: &[Fact]) -> Result<Vec<Fact>> {
-        check_float("from_patches", "x", inputs[0].dtype)?;
+        check_float("join_patches", "x", inputs[0].dtype)?;
         let [channels, height, width] = &self.image;
-        let [count, row] = rows_of("from_patches", self.patch, [channels, height, width])?;
-        let mut letters = Letters::new("from_patches");
+        let [count, row] = rows_of("join_patches", self.patch, [channels, height, width])?;
+        let mut letters = Letters::new("join_patches");
         letters.bind("image", &shape![count, row], "P K")?;
         letters.bind("x", &inputs[0].shape, "B P K")?;
         Ok(vec![Fact::new(shape![&inputs[0].shape[0], channels, height, width], inputs[0].dtype)])
@@ -235,7 +235,7 @@ impl Op for FromPatches {
     }
 }
 
-impl Kernels for FromPatches {
+impl Kernels for JoinPatches {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let x = call.inputs[0];
         let geometry = Geometry::new(call.outputs[0].dims(), self.patch);

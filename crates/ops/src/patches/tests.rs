@@ -12,7 +12,7 @@ fn values_by_hand() {
     let image = g.input("image", DType::F32, [1, 2, 2, 4]).unwrap();
     let square = g.patches(image, [2, 2]).unwrap();
     let flat = g.patches(image, [1, 4]).unwrap();
-    let back = g.from_patches(square, [2, 2], [2, 2, 4].map(Dim::from)).unwrap();
+    let back = g.join_patches(square, [2, 2], [2, 2, 4].map(Dim::from)).unwrap();
     let numbers: Vec<f64> = (0..16).map(f64::from).collect();
     let feed = Feed::new().with("image", Array::new(&[1, 2, 2, 4], numbers.clone()).unwrap());
     let run = reference::run(&g, &feed, reference::Mode::Exact).unwrap();
@@ -41,7 +41,7 @@ fn every_reader_agrees() {
         let join = Case::new(move |g| {
             let count = dims[2] / patch[0] * (dims[3] / patch[1]);
             let x = g.input_with_gradient("x", [dims[0], count, dims[1] * patch[0] * patch[1]])?;
-            Ok(vec![g.from_patches(x, patch, [dims[1], dims[2], dims[3]].map(Dim::from))?])
+            Ok(vec![g.join_patches(x, patch, [dims[1], dims[2], dims[3]].map(Dim::from))?])
         });
         join.all(0.0).unwrap();
     }
@@ -55,7 +55,7 @@ fn open_sizes_bf16_and_empty_batches() {
             // A spectrogram of 4 by 2·T.
             let width = Dim::from(t).times(&2.into());
             let x = g.input_with_gradient("x", shape![b, t, 8])?;
-            let image = g.from_patches(x, [4, 2], [1.into(), 4.into(), width])?;
+            let image = g.join_patches(x, [4, 2], [1.into(), 4.into(), width])?;
             Ok(vec![g.patches(image, [2, 1])?])
         });
         case.size('B', b).size('T', t).all(0.0).unwrap();
@@ -64,7 +64,7 @@ fn open_sizes_bf16_and_empty_batches() {
         let image = g.input("image", DType::BF16, [2, 3, 4, 4])?;
         let rows = g.patches(image, [2, 2])?;
         assert_eq!(g.dtype(rows), DType::BF16);
-        Ok(vec![rows, g.from_patches(rows, [2, 2], [3, 4, 4].map(Dim::from))?])
+        Ok(vec![rows, g.join_patches(rows, [2, 2], [3, 4, 4].map(Dim::from))?])
     });
     case.cpu(0.0).unwrap();
 }
@@ -99,16 +99,16 @@ fn errors() {
         "patches: image is i32, expected f32 or bf16; cast it to f32 first"
     );
     assert_eq!(
-        text(g.from_patches(rows, [2, 2], [3, 8, 8].map(Dim::from))),
-        "from_patches: x is [2 12 12], expected [B P=16 K=12]; P, K come from image"
+        text(g.join_patches(rows, [2, 2], [3, 8, 8].map(Dim::from))),
+        "join_patches: x is [2 12 12], expected [B P=16 K=12]; P, K come from image"
     );
     assert_eq!(
-        text(g.from_patches(image, [2, 2], [3, 8, 6].map(Dim::from))),
-        "from_patches: x is [2 3 8 6], expected [B P=12 K=12]; P, K come from image"
+        text(g.join_patches(image, [2, 2], [3, 8, 6].map(Dim::from))),
+        "join_patches: x is [2 3 8 6], expected [B P=12 K=12]; P, K come from image"
     );
     assert_eq!(
-        text(g.from_patches(rows, [2, 2], [3, 7, 8].map(Dim::from))),
-        "from_patches: images of Hh=7 by Ww=8 cannot be cut into patches of 2 by 2; resize or pad the images \
+        text(g.join_patches(rows, [2, 2], [3, 7, 8].map(Dim::from))),
+        "join_patches: images of Hh=7 by Ww=8 cannot be cut into patches of 2 by 2; resize or pad the images \
          so that the patch divides them"
     );
 }
