@@ -147,3 +147,23 @@ pub fn check_float(op: &str, operand: &str, dtype: DType) -> regard_graph::Resul
         advice: "cast it to f32 first".into(),
     })
 }
+
+/// Checks that an operand has the one dtype that it may have.
+pub fn check_dtype(op: &str, operand: &str, got: DType, expected: DType) -> regard_graph::Result<()> {
+    if got == expected {
+        return Ok(());
+    }
+    let advice = match expected {
+        DType::F32 => "parameters and statistics are f32",
+        DType::BF16 => "cast it to bf16 first",
+        DType::I32 => "ids, positions and lengths are i32",
+        DType::Bool => "masks are bool",
+    };
+    Err(Error::DType {
+        op: op.into(),
+        operand: operand.into(),
+        got: got.to_string(),
+        expected: expected.to_string(),
+        advice: advice.into(),
+    })
+}
