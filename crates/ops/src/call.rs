@@ -142,6 +142,13 @@ impl<'a> CpuCall<'a> {
         self.typed(input, DType::Bool)
     }
 
+    /// An operand of any dtype as plain bytes: for kernels that only move elements.
+    pub fn bytes(&self, input: usize) -> &'a [u8] {
+        let slot = self.inputs[input];
+        // SAFETY: the engine's promise in `new`; every dtype is plain bytes without padding.
+        unsafe { std::slice::from_raw_parts(slot.at, slot.dims.count() * slot.dtype.bytes()) }
+    }
+
     fn typed<T>(&self, input: usize, dtype: DType) -> &'a [T] {
         let slot = self.inputs[input];
         assert!(slot.dtype == dtype && size_of::<T>() == dtype.bytes());
@@ -183,6 +190,17 @@ impl<'a> CpuCall<'a> {
     pub unsafe fn out_bools(&self, output: usize) -> &'a mut [u8] {
         // SAFETY: passed on to the caller.
         unsafe { self.out_typed(output, DType::Bool) }
+    }
+
+    /// All of a result of any dtype as plain bytes, to be written with elements of its dtype.
+    ///
+    /// # Safety
+    /// As for [`CpuCall::out_f32`].
+    pub unsafe fn out_bytes(&self, output: usize) -> &'a mut [u8] {
+        let slot = self.outputs[output];
+        assert!(!slot.at.is_null());
+        // SAFETY: the engine's promise in `new`; exclusiveness is the caller's.
+        unsafe { std::slice::from_raw_parts_mut(slot.at, slot.dims.count() * slot.dtype.bytes()) }
     }
 
     unsafe fn out_typed<T>(&self, output: usize, dtype: DType) -> &'a mut [T] {
