@@ -115,6 +115,11 @@ impl<'a> CpuCall<'a> {
         self.inputs.len()
     }
 
+    /// How many results there are, those that nobody reads included.
+    pub fn output_count(&self) -> usize {
+        self.outputs.len()
+    }
+
     /// The packed copy of an operand that lives in the store, if the op asked for one.
     pub fn packed(&self, input: usize) -> Option<Packed<'a>> {
         self.packed.get(input).copied().flatten()

@@ -3,3 +3,25 @@
 
 #[path = "../src/binary/tests.rs"]
 mod binary;
+#[path = "../src/cast/tests.rs"]
+mod cast;
+#[path = "../src/concat/tests.rs"]
+mod concat;
+#[path = "../src/dropout/tests.rs"]
+mod dropout;
+#[path = "../src/gated/tests.rs"]
+mod gated;
+#[path = "../src/reshape/tests.rs"]
+mod reshape;
+#[path = "../src/slice/tests.rs"]
+mod slice;
+#[path = "../src/softmax/tests.rs"]
+mod softmax;
+#[path = "../src/split/tests.rs"]
+mod split;
+#[path = "../src/stop_gradient/tests.rs"]
+mod stop_gradient;
+#[path = "../src/transpose/tests.rs"]
+mod transpose;
+#[path = "../src/unary/tests.rs"]
+mod unary;

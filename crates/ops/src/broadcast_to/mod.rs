@@ -93,6 +93,9 @@ impl Kernels for BroadcastTo {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         let out = call.out_dims(0);
+        if out.count() == 0 {
+            return Ok(());
+        }
         let (walk, width) = (Walk::new(call.dims(0), out), out.last_size());
         call.rows(out.rows(), width, |row, _| {
             let start = row * width;
