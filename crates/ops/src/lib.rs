@@ -50,7 +50,7 @@ pub use slice::{PadSlice, Slice, SliceOps, Start};
 pub use softmax::{Softmax, SoftmaxBackward, SoftmaxOps};
 pub use split::{Split, SplitOps};
 pub use stop_gradient::{StopGradient, StopGradientOps};
-pub use sum_to::{SumTo, SumToOps};
+pub use sum_to::{ReduceOps, SumTo, SumToOps};
 pub use transpose::{Transpose, TransposeOps};
 pub use unary::{Function, Unary, UnaryBackward, UnaryOps};
 
@@ -58,7 +58,7 @@ pub use unary::{Function, Unary, UnaryBackward, UnaryOps};
 pub mod prelude {
     pub use crate::{
         BinaryOps, BroadcastOps, CastOps, ConcatOps, Differentiate, DropoutOps, FillOps, GatedOps, RandomOps,
-        Record, ReshapeOps, ScaleOps, SliceOps, SoftmaxOps, SplitOps, StopGradientOps, SumToOps,
+        Record, ReduceOps, ReshapeOps, ScaleOps, SliceOps, SoftmaxOps, SplitOps, StopGradientOps, SumToOps,
         TransposeOps, UnaryOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};

@@ -3,16 +3,22 @@
 
 #[path = "../src/binary/tests.rs"]
 mod binary;
+#[path = "../src/broadcast_to/tests.rs"]
+mod broadcast_to;
 #[path = "../src/cast/tests.rs"]
 mod cast;
 #[path = "../src/concat/tests.rs"]
 mod concat;
 #[path = "../src/dropout/tests.rs"]
 mod dropout;
+#[path = "../src/fill/tests.rs"]
+mod fill;
 #[path = "../src/gated/tests.rs"]
 mod gated;
 #[path = "../src/reshape/tests.rs"]
 mod reshape;
+#[path = "../src/scale/tests.rs"]
+mod scale;
 #[path = "../src/slice/tests.rs"]
 mod slice;
 #[path = "../src/softmax/tests.rs"]
@@ -21,6 +27,8 @@ mod softmax;
 mod split;
 #[path = "../src/stop_gradient/tests.rs"]
 mod stop_gradient;
+#[path = "../src/sum_to/tests.rs"]
+mod sum_to;
 #[path = "../src/transpose/tests.rs"]
 mod transpose;
 #[path = "../src/unary/tests.rs"]
