@@ -13,15 +13,24 @@ mod differentiate;
 mod kernels;
 mod random;
 
+mod accumulate;
+mod adamw;
+mod add_integers;
+mod assign;
 mod binary;
 mod broadcast_to;
 mod cast;
+mod clip_norm;
+mod compare;
 mod concat;
 mod dropout;
 mod fill;
 mod gated;
+mod reduce_max;
 mod reshape;
 mod scale;
+mod select;
+mod sgd;
 mod slice;
 mod softmax;
 mod split;
@@ -30,11 +39,17 @@ mod sum_to;
 mod transpose;
 mod unary;
 
+pub use accumulate::{Accumulate, AccumulateOps};
+pub use adamw::{AdamW, AdamWOps, AdamWStep};
+pub use add_integers::{AddIntegers, IntegerOps};
 pub use array::{Array, round_bf16};
+pub use assign::{Assign, AssignOps};
 pub use binary::{Arithmetic, Binary, BinaryOps};
 pub use broadcast_to::{BroadcastOps, BroadcastTo};
 pub use call::{CHUNK, CpuCall, Packed, Slot};
 pub use cast::{Cast, CastOps};
+pub use clip_norm::{ClipNorm, ClipNormOps};
+pub use compare::{Compare, CompareOps, Comparison};
 pub use concat::{Concat, ConcatOps};
 pub use differentiate::Differentiate;
 pub use dropout::{Dropout, DropoutOps};
@@ -44,8 +59,11 @@ pub use kernels::{
     Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_float, kernels_of,
 };
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
+pub use reduce_max::{ReduceMax, ReduceMaxBackward, ReduceMaxOps};
 pub use reshape::{Reshape, ReshapeOps};
 pub use scale::{Scale, ScaleOps};
+pub use select::{Select, SelectOps};
+pub use sgd::{Sgd, SgdOps, SgdStep};
 pub use slice::{PadSlice, Slice, SliceOps, Start};
 pub use softmax::{Softmax, SoftmaxBackward, SoftmaxOps};
 pub use split::{Split, SplitOps};
@@ -57,9 +75,10 @@ pub use unary::{Function, Unary, UnaryBackward, UnaryOps};
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
     pub use crate::{
-        BinaryOps, BroadcastOps, CastOps, ConcatOps, Differentiate, DropoutOps, FillOps, GatedOps, RandomOps,
-        Record, ReduceOps, ReshapeOps, ScaleOps, SliceOps, SoftmaxOps, SplitOps, StopGradientOps, SumToOps,
-        TransposeOps, UnaryOps,
+        AccumulateOps, AdamWOps, AssignOps, BinaryOps, BroadcastOps, CastOps, ClipNormOps, CompareOps,
+        ConcatOps, Differentiate, DropoutOps, FillOps, GatedOps, IntegerOps, RandomOps, Record, ReduceMaxOps,
+        ReduceOps, ReshapeOps, ScaleOps, SelectOps, SgdOps, SliceOps, SoftmaxOps, SplitOps, StopGradientOps,
+        SumToOps, TransposeOps, UnaryOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

@@ -1,12 +1,24 @@
 //! The tests of every op, kept in the op's own folder. They are compiled here, outside of the crate, because
 //! they use the engine, which stands above it.
 
+#[path = "../src/accumulate/tests.rs"]
+mod accumulate;
+#[path = "../src/adamw/tests.rs"]
+mod adamw;
+#[path = "../src/add_integers/tests.rs"]
+mod add_integers;
+#[path = "../src/assign/tests.rs"]
+mod assign;
 #[path = "../src/binary/tests.rs"]
 mod binary;
 #[path = "../src/broadcast_to/tests.rs"]
 mod broadcast_to;
 #[path = "../src/cast/tests.rs"]
 mod cast;
+#[path = "../src/clip_norm/tests.rs"]
+mod clip_norm;
+#[path = "../src/compare/tests.rs"]
+mod compare;
 #[path = "../src/concat/tests.rs"]
 mod concat;
 #[path = "../src/dropout/tests.rs"]
@@ -15,10 +27,16 @@ mod dropout;
 mod fill;
 #[path = "../src/gated/tests.rs"]
 mod gated;
+#[path = "../src/reduce_max/tests.rs"]
+mod reduce_max;
 #[path = "../src/reshape/tests.rs"]
 mod reshape;
 #[path = "../src/scale/tests.rs"]
 mod scale;
+#[path = "../src/select/tests.rs"]
+mod select;
+#[path = "../src/sgd/tests.rs"]
+mod sgd;
 #[path = "../src/slice/tests.rs"]
 mod slice;
 #[path = "../src/softmax/tests.rs"]

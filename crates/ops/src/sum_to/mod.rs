@@ -7,6 +7,7 @@ mod cpu;
 mod reference;
 
 pub use axes::ReduceOps;
+pub(crate) use axes::{drop_axes, reduced_shape};
 
 use crate::broadcast::{broadcast_shape, reduce_reach};
 use crate::{BroadcastTo, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
