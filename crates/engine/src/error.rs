@@ -19,7 +19,7 @@ pub enum Error {
     #[error("{node}: {fault}")]
     Fault { node: String, fault: Fault },
 
-    #[error("input `{name}` is {got}, expected {expected}; feed what the graph declares")]
+    #[error("`{name}` is {got}, expected {expected}; feed what the graph declares")]
     Fed { name: String, got: String, expected: String },
 
     #[error("input `{name}` ({expected}) was never fed; set it before the run")]

@@ -2,7 +2,7 @@
 //! known shapes, and everything that Regard can say or do about it is a reader of that one graph.
 //!
 //! This crate holds the language (shapes in the alphabet, dtypes, the graph, the contract of an [`Op`]) and
-//! the readers that need no numbers: [`gradient()`], [`plan`], [`cost`], [`reach`] and [`describe`].
+//! the readers that need no numbers: [`gradient()`], [`plan()`], [`cost()`], [`reach()`] and [`describe`].
 
 mod dim;
 mod dotted;
@@ -19,6 +19,7 @@ mod op;
 mod shape;
 
 pub mod cost;
+pub mod describe;
 pub mod plan;
 pub mod reach;
 
@@ -32,5 +33,5 @@ pub use integers::Integers;
 pub use needed::{Needed, needed};
 pub use op::{Alias, Concrete, Derivative, Fact, Op, Tape};
 pub use plan::{Place, Plan, Request, Slot, Step, plan};
-pub use reach::{Along, Relation};
+pub use reach::{Along, Cell, Grain, Query, Reach, Relation, Verdict, reach};
 pub use shape::{Dims, Letters, MAX_RANK, Shape};

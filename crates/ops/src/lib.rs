@@ -8,6 +8,7 @@
 mod array;
 mod broadcast;
 mod call;
+mod cpu_product;
 mod cpu_runs;
 mod differentiate;
 mod kernels;
@@ -23,9 +24,13 @@ mod cast;
 mod clip_norm;
 mod compare;
 mod concat;
+mod cross_entropy;
 mod dropout;
 mod fill;
 mod gated;
+mod linear;
+mod linear_cross_entropy;
+mod matmul;
 mod reduce_max;
 mod reshape;
 mod scale;
@@ -51,6 +56,9 @@ pub use cast::{Cast, CastOps};
 pub use clip_norm::{ClipNorm, ClipNormOps};
 pub use compare::{Compare, CompareOps, Comparison};
 pub use concat::{Concat, ConcatOps};
+pub use cross_entropy::{
+    CrossEntropy, CrossEntropyBackward, CrossEntropyOps, CrossEntropyOptions, IGNORE_INDEX,
+};
 pub use differentiate::Differentiate;
 pub use dropout::{Dropout, DropoutOps};
 pub use fill::{Fill, FillOps};
@@ -58,8 +66,12 @@ pub use gated::{Gate, Gated, GatedBackward, GatedOps};
 pub use kernels::{
     Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_float, kernels_of,
 };
+pub use linear::{Linear, LinearActivationBackward, LinearOps, LinearOptions, WeightGradient, WeightLayout};
+pub use linear_cross_entropy::{LinearCrossEntropy, LinearCrossEntropyOps, TokenLoss};
+pub use matmul::{Matmul, MatmulOps, MatmulOptions};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
 pub use reduce_max::{ReduceMax, ReduceMaxBackward, ReduceMaxOps};
+pub use regard_device::Activation;
 pub use reshape::{Reshape, ReshapeOps};
 pub use scale::{Scale, ScaleOps};
 pub use select::{Select, SelectOps};
@@ -76,9 +88,10 @@ pub use unary::{Function, Unary, UnaryBackward, UnaryOps};
 pub mod prelude {
     pub use crate::{
         AccumulateOps, AdamWOps, AssignOps, BinaryOps, BroadcastOps, CastOps, ClipNormOps, CompareOps,
-        ConcatOps, Differentiate, DropoutOps, FillOps, GatedOps, IntegerOps, RandomOps, Record, ReduceMaxOps,
-        ReduceOps, ReshapeOps, ScaleOps, SelectOps, SgdOps, SliceOps, SoftmaxOps, SplitOps, StopGradientOps,
-        SumToOps, TransposeOps, UnaryOps,
+        ConcatOps, CrossEntropyOps, Differentiate, DropoutOps, FillOps, GatedOps, IntegerOps,
+        LinearCrossEntropyOps, LinearOps, MatmulOps, RandomOps, Record, ReduceMaxOps, ReduceOps, ReshapeOps,
+        ScaleOps, SelectOps, SgdOps, SliceOps, SoftmaxOps, SplitOps, StopGradientOps, SumToOps, TransposeOps,
+        UnaryOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

@@ -21,12 +21,20 @@ mod clip_norm;
 mod compare;
 #[path = "../src/concat/tests.rs"]
 mod concat;
+#[path = "../src/cross_entropy/tests.rs"]
+mod cross_entropy;
 #[path = "../src/dropout/tests.rs"]
 mod dropout;
 #[path = "../src/fill/tests.rs"]
 mod fill;
 #[path = "../src/gated/tests.rs"]
 mod gated;
+#[path = "../src/linear/tests.rs"]
+mod linear;
+#[path = "../src/linear_cross_entropy/tests.rs"]
+mod linear_cross_entropy;
+#[path = "../src/matmul/tests.rs"]
+mod matmul;
 #[path = "../src/reduce_max/tests.rs"]
 mod reduce_max;
 #[path = "../src/reshape/tests.rs"]

@@ -19,7 +19,7 @@ pub fn run(kind: Arithmetic, call: &CpuCall<'_>) {
         });
     }
     if out.count() == 0 {
-        return;
+        return; // rows without columns have no coordinates
     }
     let (walk_a, walk_b, width) = (Walk::new(a, out), Walk::new(b, out), out.last_size());
     call.rows(out.rows(), width, |row, _| {

@@ -176,7 +176,7 @@ fn sigmoid(x: f64) -> f64 {
 }
 
 /// The error function in f64: the Maclaurin series near 0, the continued fraction of erfc beyond.
-pub(crate) fn erf(x: f64) -> f64 {
+fn erf(x: f64) -> f64 {
     let t = x.abs();
     if x.is_nan() || t > 6.0 {
         return if x.is_nan() { x } else { 1f64.copysign(x) };

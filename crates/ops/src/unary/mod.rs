@@ -7,8 +7,6 @@ mod function;
 
 pub use backward::UnaryBackward;
 pub use function::Function;
-#[allow(unused_imports)] // for the specifications of other ops that activate
-pub(crate) use function::erf;
 
 use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
 use regard_graph::*;
