@@ -12,17 +12,24 @@ mod differentiate;
 mod kernels;
 mod random;
 
+mod attention;
 mod binary;
 mod broadcast_to;
+mod empty_rows;
 mod fill;
 mod scale;
 mod sum_to;
 
 pub use array::{Array, round_bf16};
+pub use attention::{
+    Attended, Attention, AttentionBackward, AttentionBias, AttentionKind, AttentionMask, AttentionOp,
+    AttentionOps, AttentionScale, Window,
+};
 pub use binary::{Arithmetic, Binary, BinaryOps};
 pub use broadcast_to::{BroadcastOps, BroadcastTo};
 pub use call::{CHUNK, CpuCall, Packed, Slot};
 pub use differentiate::Differentiate;
+pub use empty_rows::{EmptyRows, EmptyRowsOps};
 pub use fill::{Fill, FillOps};
 pub use kernels::{
     Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_float, kernels_of,
@@ -33,6 +40,9 @@ pub use sum_to::{SumTo, SumToOps};
 
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
-    pub use crate::{BinaryOps, BroadcastOps, Differentiate, FillOps, RandomOps, Record, ScaleOps, SumToOps};
+    pub use crate::{
+        AttentionOps, BinaryOps, BroadcastOps, Differentiate, EmptyRowsOps, FillOps, RandomOps, Record,
+        ScaleOps, SumToOps,
+    };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }
