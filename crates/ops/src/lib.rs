@@ -21,6 +21,7 @@ mod add_integers;
 mod add_position;
 mod argmax;
 mod assign;
+mod attention;
 mod batch_norm;
 mod binary;
 mod broadcast_to;
@@ -32,6 +33,7 @@ mod concat;
 mod cross_entropy;
 mod dropout;
 mod embedding;
+mod empty_rows;
 mod fill;
 mod gated;
 mod gather;
@@ -62,6 +64,10 @@ pub use add_position::{AddPosition, AddPositionBackward, AddPositionOps};
 pub use argmax::{Argmax, ArgmaxOps};
 pub use array::{Array, round_bf16};
 pub use assign::{Assign, AssignOps};
+pub use attention::{
+    Attended, Attention, AttentionBackward, AttentionBias, AttentionKind, AttentionMask, AttentionOp,
+    AttentionOps, AttentionScale, Window,
+};
 pub use batch_norm::{BatchNorm, BatchNormBackward, BatchNormMode, BatchNormOps, BatchNormSpec, BatchNormed};
 pub use binary::{Arithmetic, Binary, BinaryOps};
 pub use broadcast_to::{BroadcastOps, BroadcastTo};
@@ -77,6 +83,7 @@ pub use cross_entropy::{
 pub use differentiate::Differentiate;
 pub use dropout::{Dropout, DropoutOps};
 pub use embedding::{Embedding, EmbeddingBackward, EmbeddingOps};
+pub use empty_rows::{EmptyRows, EmptyRowsOps};
 pub use fill::{Fill, FillOps};
 pub use gated::{Gate, Gated, GatedBackward, GatedOps};
 pub use gather::{Gather, GatherOps, ScatterAdd};
@@ -108,12 +115,12 @@ pub use unary::{Function, Unary, UnaryBackward, UnaryOps};
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
     pub use crate::{
-        AccumulateOps, AdamWOps, AddPositionOps, ArgmaxOps, AssignOps, BatchNormOps, BatchNormSpec,
-        BinaryOps, BroadcastOps, CacheWriteOps, CastOps, ClipNormOps, CompareOps, ConcatOps, CrossEntropyOps,
-        Differentiate, DropoutOps, EmbeddingOps, FillOps, GatedOps, GatherOps, IntegerOps,
-        LinearCrossEntropyOps, LinearOps, MatmulOps, NormOps, NormSpec, PatchesOps, RandomOps, Record,
-        ReduceMaxOps, ReduceOps, ReshapeOps, RotaryOps, RotarySpec, ScaleOps, SelectOps, SgdOps, SliceOps,
-        SoftmaxOps, SplitOps, StopGradientOps, SumToOps, TransposeOps, UnaryOps,
+        AccumulateOps, AdamWOps, AddPositionOps, ArgmaxOps, AssignOps, AttentionOps, BatchNormOps,
+        BatchNormSpec, BinaryOps, BroadcastOps, CacheWriteOps, CastOps, ClipNormOps, CompareOps, ConcatOps,
+        CrossEntropyOps, Differentiate, DropoutOps, EmbeddingOps, EmptyRowsOps, FillOps, GatedOps, GatherOps,
+        IntegerOps, LinearCrossEntropyOps, LinearOps, MatmulOps, NormOps, NormSpec, PatchesOps, RandomOps,
+        Record, ReduceMaxOps, ReduceOps, ReshapeOps, RotaryOps, RotarySpec, ScaleOps, SelectOps, SgdOps,
+        SliceOps, SoftmaxOps, SplitOps, StopGradientOps, SumToOps, TransposeOps, UnaryOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

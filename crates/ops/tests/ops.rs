@@ -13,6 +13,8 @@ mod add_position;
 mod argmax;
 #[path = "../src/assign/tests.rs"]
 mod assign;
+#[path = "../src/attention/tests_cases.rs"]
+mod attention_cases;
 #[path = "../src/batch_norm/tests.rs"]
 mod batch_norm;
 #[path = "../src/binary/tests.rs"]
