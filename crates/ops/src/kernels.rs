@@ -80,6 +80,8 @@ pub struct ReferenceCall<'a> {
     pub inputs: &'a [&'a Array],
     /// The results, zeros of the right shapes, to be filled.
     pub outputs: &'a mut [Array],
+    /// Which results anybody reads. All are computed; work that only serves an unused one is not counted.
+    pub used: &'a [bool],
     /// True in the *rounded* mode: operands of bf16 products are rounded first.
     pub rounded: bool,
     /// Multiply-adds done.

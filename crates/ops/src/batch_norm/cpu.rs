@@ -2,6 +2,8 @@
 //! sums of the deviations from it and of their squares; the blocks are joined in order, in f64. The second
 //! subtracts the mean as two floats, so that channels around a large mean keep their deviations.
 
+#![allow(unsafe_code)]
+
 use super::BatchNorm;
 use crate::CpuCall;
 use crate::call::CHUNK;

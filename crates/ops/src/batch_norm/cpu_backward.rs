@@ -1,6 +1,8 @@
 //! The backward pass of batch norm in two passes: sums down blocks of a fixed number of rows, joined in order
 //! in f64, then dx row by row. The mean, rounded when it was saved, is corrected by Σ(x − μ)/N.
 
+#![allow(unsafe_code)]
+
 use super::BatchNormBackward;
 use super::cpu::{BLOCK, COLUMNS};
 use crate::CpuCall;

@@ -1,5 +1,7 @@
 //! Finds slots that are given twice by one bit for each slot, then copies row by row into the cache.
 
+#![allow(unsafe_code)]
+
 use super::twice;
 use crate::call::CHUNK;
 use crate::{CpuCall, Fault};

@@ -1,5 +1,7 @@
 //! Copies slices by index; one body for every dtype.
 
+#![allow(unsafe_code)]
+
 use super::{Gather, around};
 use crate::CpuCall;
 use regard_device::Disjoint;

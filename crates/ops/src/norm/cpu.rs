@@ -1,6 +1,8 @@
 //! The norms, one row at a time in the thread's scratch. The mean is taken twice: the second pass sums what
 //! the first has left, so that rows with a large mean lose nothing, and the variance is that of deviations.
 
+#![allow(unsafe_code)]
+
 use super::{Norm, NormKind};
 use crate::CpuCall;
 use regard_device::multiversion;

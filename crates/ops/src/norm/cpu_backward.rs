@@ -1,6 +1,8 @@
 //! The backward pass of the norms. A task takes a block of rows, a fixed number of them: it writes their dh,
 //! and sums dscale and dshift down the block in the shared scratch. The blocks are then added up in order.
 
+#![allow(unsafe_code)]
+
 use super::NormBackward;
 use super::cpu::centre;
 use crate::CpuCall;

@@ -1,5 +1,7 @@
 //! Moves q neighbouring elements at a time, a line of an image to a task; one body for both directions.
 
+#![allow(unsafe_code)]
+
 use super::Geometry;
 use crate::CpuCall;
 use regard_device::Disjoint;

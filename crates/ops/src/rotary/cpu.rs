@@ -1,6 +1,8 @@
 //! Turns all heads of one position with one set of sines and cosines. The angles and their reduction are f64:
 //! positions of a million still have angles that are right to the last bit of an f32 sine.
 
+#![allow(unsafe_code)]
+
 use super::{Pairing, Rotary};
 use crate::CpuCall;
 use regard_device::multiversion;

@@ -2,6 +2,8 @@
 //! so that every result row is written once, by one task, as a sum in the order of the places: no atomics, and
 //! nothing that depends on threads. Long sums go in blocks, which keeps their rounding error low.
 
+#![allow(unsafe_code)]
+
 use crate::call::CHUNK;
 use crate::{CpuCall, Needs};
 use regard_device::multiversion;
