@@ -24,7 +24,10 @@ impl Machine {
     pub fn cpu(&self) -> Result<Cpu> {
         let threads = self.threads.unwrap_or_else(Pool::default_threads);
         if threads == 0 || threads > MOST_THREADS {
-            bail!("--threads {threads}: choose between 1 and {MOST_THREADS}; this machine has {}", Pool::default_threads());
+            bail!(
+                "--threads {threads}: choose between 1 and {MOST_THREADS}; this machine has {}",
+                Pool::default_threads()
+            );
         }
         let level = match &self.simd {
             Some(name) => name.parse::<Level>().with_context(|| format!("--simd {name}"))?,

@@ -88,8 +88,9 @@ fn kinds_of(op: &str) -> &'static [&'static str] {
         "adamw" => &["adamw"],
         "sgd" => &["sgd"],
         "clip_norm" => &["clip_norm"],
-        "patches" | "join_patches" | "gather" | "concat" | "split" | "slice" | "pad_slice" | "transpose" | "reshape"
-        | "broadcast_to" | "fill" | "cast" | "select" | "stop_gradient" | "assign" | "cache_write" => &["movement"],
+        "patches" | "join_patches" | "gather" | "concat" | "split" | "slice" | "pad_slice" | "transpose"
+        | "reshape" | "broadcast_to" | "fill" | "cast" | "select" | "stop_gradient" | "assign"
+        | "cache_write" => &["movement"],
         _ => &[],
     }
 }

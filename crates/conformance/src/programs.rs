@@ -4,8 +4,8 @@
 use crate::choices::Choices;
 use regard::graph::{Graph, Result, Var};
 use regard::ops::{
-    Activation, Attention, AttentionBias, AttentionMask, AttentionScale, BatchNormSpec, CrossEntropyOptions, Gate,
-    LinearOptions, MatmulOptions, NormSpec, Pairing, RotarySpec, Window,
+    Activation, Attention, AttentionBias, AttentionMask, AttentionScale, BatchNormSpec, CrossEntropyOptions,
+    Gate, LinearOptions, MatmulOptions, NormSpec, Pairing, RotarySpec, Window,
 };
 use regard::prelude::*;
 
@@ -90,14 +90,19 @@ impl Author {
             4 => {
                 let b = self.linear_to(g, x, self.width_of(g, x))?;
                 let b = self.as_like(g, b, x)?;
-                let gate = self.choices.pick(&[Gate::Relu, Gate::Gelu, Gate::GeluTanh, Gate::Silu, Gate::Sigmoid]);
+                let gate =
+                    self.choices.pick(&[Gate::Relu, Gate::Gelu, Gate::GeluTanh, Gate::Silu, Gate::Sigmoid]);
                 g.gated(gate, x, b)
             }
             5 | 6 => self.arithmetic(g, x),
             7 if self.recipe.random => g.dropout(x, 0.3),
             7 => g.scale(x, 0.7),
             8 => {
-                if self.choices.one_in(2) { g.softmax(x) } else { g.log_softmax(x) }
+                if self.choices.one_in(2) {
+                    g.softmax(x)
+                } else {
+                    g.log_softmax(x)
+                }
             }
             9..=11 => self.attention(g, x),
             12 => self.product(g, x),
@@ -239,7 +244,10 @@ impl Author {
         let mut key = project(g, source, groups, d)?;
         let value = project(g, source, groups, e)?;
         if self.choices.one_in(2) {
-            let spec = RotarySpec { pairing: self.choices.pick(&[Pairing::Halves, Pairing::Interleaved]), ..Default::default() };
+            let spec = RotarySpec {
+                pairing: self.choices.pick(&[Pairing::Halves, Pairing::Interleaved]),
+                ..Default::default()
+            };
             query = g.rotary(query, None, spec)?;
             key = g.rotary(key, None, spec)?;
         }
@@ -345,7 +353,8 @@ impl Author {
     }
 
     fn integers(&mut self, g: &mut Graph, dims: &[usize], below: usize) -> Result<Var> {
-        let numbers: Vec<f64> = (0..dims.iter().product()).map(|_| self.choices.below(below) as f64).collect();
+        let numbers: Vec<f64> =
+            (0..dims.iter().product()).map(|_| self.choices.below(below) as f64).collect();
         g.constant(DType::I32, dims, &numbers)
     }
 

@@ -2,8 +2,8 @@
 //! every SIMD level.
 
 use regard::check::{Case, Recorded, error_of_scale, fill_store, largest};
-use regard::graph::{Node, Pass};
 use regard::device::Level;
+use regard::graph::{Node, Pass};
 use regard::ops::{ReferenceCall, kernels_of, random_numbers};
 use regard::prelude::*;
 use regard_conformance::bounds::Bounds;
@@ -94,7 +94,8 @@ fn terms(graph: &Graph, node: &Node, inputs: &[Array]) -> f64 {
         // Differences to a log-sum-exp, and to a weighted mean of the gradient.
         "log_softmax" | "cross_entropy" => largest(inputs[0].data()) / CANCELLED,
         "linear_cross_entropy" => {
-            let logit = largest(inputs[0].data()) * largest(inputs[1].data()) * inputs[0].dims().last_size() as f64;
+            let logit =
+                largest(inputs[0].data()) * largest(inputs[1].data()) * inputs[0].dims().last_size() as f64;
             logit / CANCELLED
         }
         "softmax_backward" | "log_softmax_backward" => {
@@ -128,10 +129,17 @@ fn specified(graph: &Graph, node: &Node, inputs: &[Array]) -> Vec<Array> {
     let mut outputs: Vec<Array> =
         node.outputs.iter().map(|&var| Array::zeros(graph.shape(var).bound())).collect();
     let used = vec![true; node.outputs.len()];
-    let mut call =
-        ReferenceCall { inputs: &inputs, outputs: &mut outputs, used: &used, rounded: true, macs: 0, flops: 0 };
+    let mut call = ReferenceCall {
+        inputs: &inputs,
+        outputs: &mut outputs,
+        used: &used,
+        rounded: true,
+        macs: 0,
+        flops: 0,
+    };
     kernels_of(node).unwrap().reference(&mut call).unwrap();
-    let round = |(&var, want): (&Var, Array)| if graph.dtype(var) == DType::BF16 { want.rounded() } else { want };
+    let round =
+        |(&var, want): (&Var, Array)| if graph.dtype(var) == DType::BF16 { want.rounded() } else { want };
     node.outputs.iter().zip(outputs).map(round).collect()
 }
 

@@ -43,7 +43,10 @@ impl Gpt {
             );
         }
         if !(0.0..1.0).contains(&dropout) {
-            return nonsense(format!("dropout is {dropout}"), "choose a probability from 0 up to, not including, 1");
+            return nonsense(
+                format!("dropout is {dropout}"),
+                "choose a probability from 0 up to, not including, 1",
+            );
         }
         Ok(Gpt { config })
     }
@@ -57,7 +60,9 @@ impl Gpt {
     pub fn logits(&self, g: &mut Graph, ids: Var) -> Result<Var> {
         let x = self.hidden(g, ids)?;
         let head = self.weight(g, "head.weight", [self.config.vocabulary, self.config.width])?;
-        g.scope("head", |g| g.linear(x, head, LinearOptions { output: Some(DType::F32), ..Default::default() }))
+        g.scope("head", |g| {
+            g.linear(x, head, LinearOptions { output: Some(DType::F32), ..Default::default() })
+        })
     }
 
     /// The sum of the losses of all targets times `scale`, a single number. Targets of −100 are ignored.
@@ -124,7 +129,11 @@ impl Gpt {
     /// x + dropout(h · Wᵀ + bias); without dropout the sum is part of the product.
     fn join(&self, g: &mut Graph, x: Var, h: Var, weight: Var, bias: Var) -> Result<Var> {
         if self.config.dropout == 0.0 {
-            return g.linear(h, weight, LinearOptions { bias: Some(bias), residual: Some(x), ..Default::default() });
+            return g.linear(
+                h,
+                weight,
+                LinearOptions { bias: Some(bias), residual: Some(x), ..Default::default() },
+            );
         }
         let y = g.linear(h, weight, LinearOptions { bias: Some(bias), ..Default::default() })?;
         let y = g.dropout(y, self.config.dropout)?;

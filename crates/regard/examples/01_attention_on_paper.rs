@@ -53,7 +53,9 @@ fn main() -> regard::Result<()> {
         let column: Vec<f64> = (0..4).map(|e| columns.data()[e * 2 + t]).collect();
         println!("{t}      {}  {}  {}", show(&column), show(rows.row(t)), show(fused.row(t)));
         for e in 0..4 {
-            assert!((column[e] - rows.row(t)[e]).abs() < 1e-12 && (column[e] - fused.row(t)[e]).abs() < 1e-12);
+            assert!(
+                (column[e] - rows.row(t)[e]).abs() < 1e-12 && (column[e] - fused.row(t)[e]).abs() < 1e-12
+            );
         }
     }
     println!("The last value is 2 in every row of V, so every convex combination keeps it at 2.");

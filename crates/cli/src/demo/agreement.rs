@@ -16,7 +16,8 @@ const LENGTH: usize = 24;
 pub fn show(page: &mut Page, gpt: &Gpt, characters: &Characters, store: &mut Store, cpu: &Cpu) -> Result<()> {
     page.title("Do the engines agree?")?;
     let mut feed = Feed::new();
-    let row = |from: usize| characters.ids[from..from + LENGTH].iter().map(|&id| id as f64).collect::<Vec<_>>();
+    let row =
+        |from: usize| characters.ids[from..from + LENGTH].iter().map(|&id| id as f64).collect::<Vec<_>>();
     for (name, from) in [("ids", 0), ("targets", 1)] {
         if let Some(array) = Array::new(&[1, LENGTH], row(from)) {
             feed = feed.with(name, array);

@@ -92,8 +92,12 @@ pub fn run(options: &Options) -> Result<()> {
     let tokens = (options.steps * BATCH * config.context) as f64;
     page.line(&format!("  {seconds:.1} s, {:.0} characters a second", tokens / seconds))?;
     match beaten_at {
-        Some(step) => page.line(&format!("  Better than letter frequencies ({entropy:.3}) by step {step}."))?,
-        None => page.line(&format!("  Not yet better than letter frequencies ({entropy:.3}): try more --steps."))?,
+        Some(step) => {
+            page.line(&format!("  Better than letter frequencies ({entropy:.3}) by step {step}."))?
+        }
+        None => {
+            page.line(&format!("  Not yet better than letter frequencies ({entropy:.3}): try more --steps."))?
+        }
     }
     let written = trainer.write(&characters.ids[..8], 120, &mut store)?;
     page.line(&format!("  It writes: {}", characters.text(&written)))?;
@@ -104,7 +108,9 @@ pub fn run(options: &Options) -> Result<()> {
     agreement::show(&mut page, &gpt, &characters, &mut store, &cpu)?;
     page.finish()?;
     if beaten_at.is_none() {
-        bail!("the held-out loss {held_out_loss:.3} does not beat the unigram entropy {entropy:.3}; try more --steps");
+        bail!(
+            "the held-out loss {held_out_loss:.3} does not beat the unigram entropy {entropy:.3}; try more --steps"
+        );
     }
     Ok(())
 }
@@ -183,7 +189,8 @@ fn progress(options: &Options) -> ProgressBar {
     if options.json {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("  {bar:40} {pos}/{len} steps, {per_sec}, {eta} left, loss {msg}");
+    let style =
+        ProgressStyle::with_template("  {bar:40} {pos}/{len} steps, {per_sec}, {eta} left, loss {msg}");
     ProgressBar::new(options.steps as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 

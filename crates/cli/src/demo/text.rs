@@ -2,10 +2,21 @@
 
 use regard::device::Stream;
 
-const NAMES: [&str; 12] =
-    ["Mira", "Tovan", "Elsin", "Jorek", "Anwel", "Sable", "Orrin", "Kestra", "Dallo", "Venna", "Pirro", "Ysolde"];
+const NAMES: [&str; 12] = [
+    "Mira", "Tovan", "Elsin", "Jorek", "Anwel", "Sable", "Orrin", "Kestra", "Dallo", "Venna", "Pirro",
+    "Ysolde",
+];
 const PLACES: [&str; 10] = [
-    "Tarvale", "Northmere", "Lorwick", "Esk", "Hollin Bay", "Sarrow", "Quillon", "Dun Averry", "Pelham", "Istra",
+    "Tarvale",
+    "Northmere",
+    "Lorwick",
+    "Esk",
+    "Hollin Bay",
+    "Sarrow",
+    "Quillon",
+    "Dun Averry",
+    "Pelham",
+    "Istra",
 ];
 const TRADES: [&str; 8] =
     ["baker", "ferryman", "clockmaker", "weaver", "cartographer", "beekeeper", "glazier", "lamplighter"];
@@ -23,7 +34,9 @@ pub fn sentences(seed: u64, count: usize) -> String {
     let stream = Stream::new(seed, 0, "demo.text");
     let mut text = String::new();
     for sentence in 0..count {
-        let pick = |slot: u32, among: &[&'static str]| among[stream.bits(sentence as u32, 0, slot) as usize % among.len()];
+        let pick = |slot: u32, among: &[&'static str]| {
+            among[stream.bits(sentence as u32, 0, slot) as usize % among.len()]
+        };
         let filled = pick(0, &TEMPLATES)
             .replace("{name}", pick(1, &NAMES))
             .replace("{place}", pick(2, &PLACES))
