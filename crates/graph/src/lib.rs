@@ -4,6 +4,8 @@
 //! This crate holds the language (shapes in the alphabet, dtypes, the graph, the contract of an [`Op`]) and
 //! the readers that need no numbers: [`gradient()`], [`plan()`], [`cost()`], [`reach()`] and [`describe`].
 
+#![forbid(unsafe_code)]
+
 mod dim;
 mod dotted;
 mod dtype;
@@ -30,7 +32,7 @@ pub use error::{Error, Result};
 pub use gradient::{Calculus, gradient};
 pub use graph::{Attachment, Flow, Graph, Init, Node, Origin, Pass, Role, Stored, Value, Var};
 pub use integers::Integers;
-pub use needed::{Needed, needed};
+pub use needed::{Needed, everything, needed};
 pub use op::{Alias, Concrete, Derivative, Fact, Op, Tape};
 pub use plan::{Place, Plan, Request, Slot, Step, plan};
 pub use reach::{Along, Cell, Grain, Query, Reach, Relation, Verdict, reach};

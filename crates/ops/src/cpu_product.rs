@@ -1,6 +1,8 @@
 //! What the CPU kernels of all products share: operands and results as matrices of the device crate, and
 //! scratch as the bytes that packing writes to.
 
+#![allow(unsafe_code)]
+
 use crate::CpuCall;
 use regard_device::{Data, DataMut, Storage};
 use regard_graph::{DType, Precision};

@@ -1,5 +1,7 @@
 //! Copies of equally long runs of bytes, split over threads: what joining, cutting and slicing come down to.
 
+#![allow(unsafe_code)]
+
 use regard_device::{Disjoint, Pool};
 
 /// About how many bytes make one task.

@@ -7,12 +7,22 @@ mod accumulate;
 mod adamw;
 #[path = "../src/add_integers/tests.rs"]
 mod add_integers;
+#[path = "../src/add_position/tests.rs"]
+mod add_position;
+#[path = "../src/argmax/tests.rs"]
+mod argmax;
 #[path = "../src/assign/tests.rs"]
 mod assign;
+#[path = "../src/attention/tests_cases.rs"]
+mod attention_cases;
+#[path = "../src/batch_norm/tests.rs"]
+mod batch_norm;
 #[path = "../src/binary/tests.rs"]
 mod binary;
 #[path = "../src/broadcast_to/tests.rs"]
 mod broadcast_to;
+#[path = "../src/cache_write/tests.rs"]
+mod cache_write;
 #[path = "../src/cast/tests.rs"]
 mod cast;
 #[path = "../src/clip_norm/tests.rs"]
@@ -25,20 +35,30 @@ mod concat;
 mod cross_entropy;
 #[path = "../src/dropout/tests.rs"]
 mod dropout;
+#[path = "../src/embedding/tests.rs"]
+mod embedding;
 #[path = "../src/fill/tests.rs"]
 mod fill;
 #[path = "../src/gated/tests.rs"]
 mod gated;
+#[path = "../src/gather/tests.rs"]
+mod gather;
 #[path = "../src/linear/tests.rs"]
 mod linear;
 #[path = "../src/linear_cross_entropy/tests.rs"]
 mod linear_cross_entropy;
 #[path = "../src/matmul/tests.rs"]
 mod matmul;
+#[path = "../src/norm/tests.rs"]
+mod norm;
+#[path = "../src/patches/tests.rs"]
+mod patches;
 #[path = "../src/reduce_max/tests.rs"]
 mod reduce_max;
 #[path = "../src/reshape/tests.rs"]
 mod reshape;
+#[path = "../src/rotary/tests.rs"]
+mod rotary;
 #[path = "../src/scale/tests.rs"]
 mod scale;
 #[path = "../src/select/tests.rs"]

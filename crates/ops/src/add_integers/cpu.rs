@@ -1,5 +1,7 @@
 //! Sums of integers. Positions are few, so one thread does it: first the check, then the sums.
 
+#![allow(unsafe_code)]
+
 use super::overflow;
 use crate::broadcast::Walk;
 use crate::{CpuCall, Fault};

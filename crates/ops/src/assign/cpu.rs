@@ -1,5 +1,7 @@
 //! Assignment by rows, for every dtype.
 
+#![allow(unsafe_code)]
+
 use crate::CpuCall;
 use crate::broadcast::Walk;
 use regard_device::Disjoint;

@@ -1,6 +1,8 @@
 //! The global norm: blocks of a fixed length of each gradient are summed in f64 on all threads, and the block
 //! sums are added in order.
 
+#![allow(unsafe_code)]
+
 use crate::CpuCall;
 use crate::call::CHUNK;
 use regard_device::{Disjoint, reduce};

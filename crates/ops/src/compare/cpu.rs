@@ -1,5 +1,7 @@
 //! Comparisons by rows of the result.
 
+#![allow(unsafe_code)]
+
 use super::Comparison;
 use crate::CpuCall;
 use crate::broadcast::Walk;

@@ -1,5 +1,7 @@
 //! The product with a weight: one call of the device's product, whose epilogue does the rest.
 
+#![allow(unsafe_code)]
+
 use super::{Linear, WeightLayout};
 use crate::CpuCall;
 use crate::cpu_product::{bytes_of, data, out_data, storage};

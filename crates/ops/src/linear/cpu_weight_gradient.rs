@@ -1,5 +1,7 @@
 //! The gradient of a weight: some rows at a time, each time one product whose left factor is read transposed.
 
+#![allow(unsafe_code)]
+
 use super::WeightGradient;
 use crate::CpuCall;
 use crate::cpu_product::{bytes_of, data_from, out_data, storage};

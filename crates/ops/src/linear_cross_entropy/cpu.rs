@@ -6,6 +6,8 @@
 //! maximum) in its place and the sum; from the blocks, each row's loss; then, if wanted, the exponentials
 //! become scale · (softmax − target), and dx = dᵀ · W, dW += d · x, dbias += Σ d. Every sum has a fixed order.
 
+#![allow(unsafe_code)]
+
 use super::LinearCrossEntropy;
 use super::cpu_softmax::BLOCK;
 use crate::call::CHUNK;

@@ -1,6 +1,8 @@
 //! The softmax of transposed logits [V n], in blocks of the vocabulary: each block has a maximum of its own, so
 //! that it is read once; the blocks are put together afterwards, in order.
 
+#![allow(unsafe_code)]
+
 use super::cpu::{MOST_ROWS, Pass};
 use crate::cross_entropy::cpu::row_loss;
 use regard_device::{Disjoint, math, multiversion, reduce};

@@ -4,7 +4,7 @@
 use regard_device::Level;
 use regard_engine::check::{Case, Exactness};
 use regard_engine::{Cpu, Feed, Program, Store, reference};
-use regard_graph::{Concrete, DType, Dims, Graph, shape};
+use regard_graph::{Concrete, DType, Dims, Graph, Integers, Sizes, shape};
 use regard_ops::prelude::*;
 use regard_ops::{Array, CrossEntropyOptions, Kernels, LinearCrossEntropy, LinearOptions, Request};
 
@@ -394,4 +394,22 @@ fn a_target_outside_of_the_vocabulary_is_named() {
     assert!(error.contains("linear_cross_entropy: the target of row 1 is 4, but V is 4"), "{error}");
     let error = wrong.run_on(&Cpu::new().unwrap()).unwrap_err().to_string();
     assert!(error.contains("linear_cross_entropy: the target of row 1 is 4, but V is 4"), "{error}");
+}
+
+#[test]
+fn a_loss_without_gradients_costs_one_product() {
+    let case = Case::new(|g| {
+        let x = g.input("x", DType::F32, [5, 3])?;
+        let weight = g.input("weight", DType::F32, [7, 3])?;
+        let targets = g.constant(DType::I32, [5], &[0.0, 6.0, -100.0, 2.0, 3.0])?;
+        let scale = g.constant(DType::F32, Shape::scalar(), &[0.25])?;
+        let loss =
+            g.linear_cross_entropy(x, weight, None, targets, scale, CrossEntropyOptions::default())?.loss;
+        g.output("loss", loss)?;
+        Ok(vec![loss])
+    });
+    case.cost().unwrap();
+    let recorded = case.forward().unwrap();
+    let costs = regard_graph::cost::cost(&recorded.graph, &Sizes::none(), &Integers::none(), None).unwrap();
+    assert_eq!(costs.total().math.macs, 4 * 7 * 3, "four rows count, and no gradient does");
 }

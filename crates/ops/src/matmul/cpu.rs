@@ -1,6 +1,8 @@
 //! Products of two values. Many small ones are shared out, one to a thread; few or large ones are cut up
 //! inside. An element is the same chain of multiply-adds either way.
 
+#![allow(unsafe_code)]
+
 use super::{Matmul, SMALL, Sizes};
 use crate::CpuCall;
 use crate::cpu_product::{bytes_of, data_from, out_data, storage};

@@ -1,6 +1,8 @@
 //! Maxima: contiguous windows chunk by chunk, others element by element. A chunk is searched for the place of
 //! its maximum only if that beats what came before.
 
+#![allow(unsafe_code)]
+
 use super::{Window, beats};
 use crate::CpuCall;
 use crate::call::CHUNK;

@@ -1,5 +1,7 @@
 //! Choice by rows of the result.
 
+#![allow(unsafe_code)]
+
 use crate::CpuCall;
 use crate::broadcast::Walk;
 use crate::call::CHUNK;

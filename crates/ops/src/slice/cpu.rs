@@ -1,5 +1,7 @@
 //! Slices and their gradients by runs of bytes.
 
+#![allow(unsafe_code)]
+
 use crate::CpuCall;
 use crate::cpu_runs::{Runs, clear, copy};
 

@@ -1,6 +1,8 @@
 //! Softmax by rows. A row is held in the thread's own scratch, so that every element is loaded and stored
 //! once; sums run through sixteen lanes, so that −∞ at a row's end changes no bit.
 
+#![allow(unsafe_code)]
+
 use super::{Softmax, SoftmaxBackward};
 use crate::CpuCall;
 use regard_device::{math, multiversion, reduce};

@@ -1,5 +1,7 @@
 //! Cutting by runs of bytes: everything from the axis inwards is contiguous in each part.
 
+#![allow(unsafe_code)]
+
 use crate::CpuCall;
 use crate::cpu_runs::{Runs, copy};
 

@@ -2,6 +2,8 @@
 //! whole runs are copied, or the two axes that are innermost in x and in y are walked in square tiles, so that
 //! neither side strides through memory line by line.
 
+#![allow(unsafe_code)]
+
 use crate::CpuCall;
 use regard_device::{Disjoint, Pool};
 use regard_graph::{DType, Dims, MAX_RANK};
