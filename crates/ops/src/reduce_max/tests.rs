@@ -9,7 +9,7 @@ use regard_ops::prelude::*;
 fn run(x: &[f64], dims: &[usize], axes: &[usize]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let mut g = Graph::new();
     let v = g.input_with_gradient("x", dims).unwrap();
-    let (y, index) = (g.max(v, axes).unwrap(), g.argmax(v, axes[0]).unwrap());
+    let (y, index) = g.max_with_index(v, axes).unwrap();
     let loss = g.sum_all(y).unwrap();
     let dx = g.gradient(loss, &[v]).unwrap()[0];
     for (name, var) in [("y", y), ("index", index), ("dx", dx)] {
@@ -88,7 +88,8 @@ fn open_letters_and_bf16() {
     let case = Case::new(|g| {
         let t = g.open('T', 16)?;
         let x = g.input_with_gradient("x", shape![2, t, 3])?;
-        Ok(vec![g.max(x, &[1])?, g.argmax(x, 1)?])
+        let (max, index) = g.max_with_index(x, &[1])?;
+        Ok(vec![max, index])
     });
     case.size('T', 5).draws(200).all(0.0).unwrap();
     let case = Case::new(|g| {
@@ -114,5 +115,5 @@ fn errors() {
             )
         );
     }
-    assert_eq!(text(g.argmax(i, 0)), "max: x is i32, expected f32 or bf16; cast it to f32 first");
+    assert_eq!(text(g.max_keep(i, &[0])), "max: x is i32, expected f32 or bf16; cast it to f32 first");
 }
