@@ -19,7 +19,6 @@ mod accumulate;
 mod adamw;
 mod add_integers;
 mod add_position;
-mod argmax;
 mod assign;
 mod attention;
 mod batch_norm;
@@ -61,7 +60,6 @@ pub use accumulate::{Accumulate, AccumulateOps};
 pub use adamw::{AdamW, AdamWOps, AdamWStep};
 pub use add_integers::{AddIntegers, IntegerOps};
 pub use add_position::{AddPosition, AddPositionBackward, AddPositionOps};
-pub use argmax::{Argmax, ArgmaxOps};
 pub use array::{Array, round_bf16};
 pub use assign::{Assign, AssignOps};
 pub use attention::{
@@ -115,12 +113,12 @@ pub use unary::{Function, Unary, UnaryBackward, UnaryOps};
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
     pub use crate::{
-        AccumulateOps, AdamWOps, AddPositionOps, ArgmaxOps, AssignOps, AttentionOps, BatchNormOps,
-        BatchNormSpec, BinaryOps, BroadcastOps, CacheWriteOps, CastOps, ClipNormOps, CompareOps, ConcatOps,
-        CrossEntropyOps, Differentiate, DropoutOps, EmbeddingOps, EmptyRowsOps, FillOps, GatedOps, GatherOps,
-        IntegerOps, LinearCrossEntropyOps, LinearOps, MatmulOps, NormOps, NormSpec, PatchesOps, RandomOps,
-        Record, ReduceMaxOps, ReduceOps, ReshapeOps, RotaryOps, RotarySpec, ScaleOps, SelectOps, SgdOps,
-        SliceOps, SoftmaxOps, SplitOps, StopGradientOps, SumToOps, TransposeOps, UnaryOps,
+        AccumulateOps, AdamWOps, AddPositionOps, AssignOps, AttentionOps, BatchNormOps, BatchNormSpec,
+        BinaryOps, BroadcastOps, CacheWriteOps, CastOps, ClipNormOps, CompareOps, ConcatOps, CrossEntropyOps,
+        Differentiate, DropoutOps, EmbeddingOps, EmptyRowsOps, FillOps, GatedOps, GatherOps, IntegerOps,
+        LinearCrossEntropyOps, LinearOps, MatmulOps, NormOps, NormSpec, PatchesOps, RandomOps, Record,
+        ReduceMaxOps, ReduceOps, ReshapeOps, RotaryOps, RotarySpec, ScaleOps, SelectOps, SgdOps, SliceOps,
+        SoftmaxOps, SplitOps, StopGradientOps, SumToOps, TransposeOps, UnaryOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

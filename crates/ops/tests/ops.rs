@@ -9,8 +9,6 @@ mod adamw;
 mod add_integers;
 #[path = "../src/add_position/tests.rs"]
 mod add_position;
-#[path = "../src/argmax/tests.rs"]
-mod argmax;
 #[path = "../src/assign/tests.rs"]
 mod assign;
 #[path = "../src/attention/tests_cases.rs"]
