@@ -89,7 +89,7 @@ fn open_letters_and_bf16() {
         let t = g.open('T', 16)?;
         let x = g.input_with_gradient("x", shape![2, t, 3])?;
         let (max, index) = g.max_with_index(x, &[1])?;
-        Ok(vec![max, index])
+        Ok(vec![max, index, g.argmax(x, 1)?])
     });
     case.size('T', 5).draws(200).all(0.0).unwrap();
     let case = Case::new(|g| {
@@ -115,5 +115,5 @@ fn errors() {
             )
         );
     }
-    assert_eq!(text(g.max_keep(i, &[0])), "max: x is i32, expected f32 or bf16; cast it to f32 first");
+    assert_eq!(text(g.argmax(i, 0)), "max: x is i32, expected f32 or bf16; cast it to f32 first");
 }
