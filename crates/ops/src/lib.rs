@@ -13,6 +13,7 @@ mod kernels;
 mod random;
 
 mod attention;
+mod attention_weights;
 mod binary;
 mod broadcast_to;
 mod empty_rows;
@@ -25,6 +26,7 @@ pub use attention::{
     Attended, Attention, AttentionBackward, AttentionBias, AttentionKind, AttentionMask, AttentionOp,
     AttentionOps, AttentionScale, Window,
 };
+pub use attention_weights::{AttentionWeights, AttentionWeightsFound, AttentionWeightsOps, WeightsRequest};
 pub use binary::{Arithmetic, Binary, BinaryOps};
 pub use broadcast_to::{BroadcastOps, BroadcastTo};
 pub use call::{CHUNK, CpuCall, Packed, Slot};
@@ -41,8 +43,8 @@ pub use sum_to::{SumTo, SumToOps};
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
     pub use crate::{
-        AttentionOps, BinaryOps, BroadcastOps, Differentiate, EmptyRowsOps, FillOps, RandomOps, Record,
-        ScaleOps, SumToOps,
+        AttentionOps, AttentionWeightsOps, BinaryOps, BroadcastOps, Differentiate, EmptyRowsOps, FillOps,
+        RandomOps, Record, ScaleOps, SumToOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }
