@@ -23,23 +23,25 @@ const SIZES: [[usize; 3]; 9] = [
 
 /// One multiply-add in each of sixteen lanes.
 #[inline(always)]
-fn step(x: &[f32; 16], sum: [f32; 16]) -> [f32; 16] {
-    std::array::from_fn(|lane| x[lane].mul_add(sum[lane], x[lane]))
+fn step(x: &[f32; 16], sum: &mut [f32; 16]) {
+    for (sum, x) in sum.iter_mut().zip(x) {
+        *sum = x.mul_add(*sum, *x);
+    }
 }
 
 multiversion! {
     /// Six independent chains of sixteen lanes in registers: nothing but multiply-adds.
-    fn multiply_adds(rounds: usize, x: &[f32; 16]) -> f32 {
-        let [mut a, mut b, mut c, mut d, mut e, mut f] = [*x; 6];
+    fn multiply_adds(rounds: usize, x: &[f32; 16], sums: &mut [[f32; 16]; 6]) {
+        let [mut a, mut b, mut c, mut d, mut e, mut f] = *sums;
         for _ in 0..rounds {
-            a = step(x, a);
-            b = step(x, b);
-            c = step(x, c);
-            d = step(x, d);
-            e = step(x, e);
-            f = step(x, f);
+            step(x, &mut a);
+            step(x, &mut b);
+            step(x, &mut c);
+            step(x, &mut d);
+            step(x, &mut e);
+            step(x, &mut f);
         }
-        [a, b, c, d, e, f].iter().flatten().sum()
+        *sums = [a, b, c, d, e, f];
     }
 }
 
@@ -60,7 +62,9 @@ fn peak(pool: &Pool, level: Level) -> f64 {
     let x = std::hint::black_box([0.5f32; 16]);
     let seconds = best(|| {
         pool.run(pool.threads(), &|_, _| {
-            std::hint::black_box(multiply_adds(level, ROUNDS, &x));
+            let mut sums = std::hint::black_box([[0.0; 16]; 6]);
+            multiply_adds(level, ROUNDS, &x, &mut sums);
+            std::hint::black_box(sums);
         })
     });
     (pool.threads() * ROUNDS * 6 * 16 * 2) as f64 / seconds / 1e9

@@ -5,6 +5,8 @@
 //! multiply-adds in a fixed order and each reduction goes through sixteen lanes and one fixed tree.
 //! Nothing allocates after construction, so that a replayed program makes no heap calls.
 
+#![allow(unsafe_code)] // this crate is where unsafe code lives
+
 pub mod buffer;
 pub mod cpu;
 pub mod error;

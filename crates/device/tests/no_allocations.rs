@@ -1,6 +1,8 @@
 //! After construction nothing allocates: runs of the pool, packing, products, conversions and reductions make
 //! no heap call on any thread.
 
+#![allow(unsafe_code)]
+
 use regard_device::{
     Activation, Buffer, Epilogue, Gemm, Level, Matrix, MatrixMut, PackedB, Pool, Scratch, Storage, gemm,
     pack_b, packed_b_bytes, reduce,

@@ -8,7 +8,7 @@ use crate::{Cpu, Error, Result, Store};
 use half::bf16;
 use regard_device::{Buffer, Element};
 use regard_graph::plan::{Place, Plan, Request, Slot as PlannedSlot, plan};
-use regard_graph::{Alias, Concrete, DType, Dims, Graph, Origin, Sizes, Var};
+use regard_graph::{Alias, Concrete, DType, Dims, Graph, Origin, Sizes, Var, needed};
 use regard_ops::{Array, Kernels, Needs, Request as KernelRequest, Slot, kernels_of};
 use std::sync::Arc;
 
@@ -80,9 +80,10 @@ impl Program {
         }
         let mut needs = Vec::new();
         let mut kernels = Vec::new();
-        for node in graph.nodes() {
+        let needed = needed(&graph, &kept)?;
+        for (index, node) in graph.nodes().iter().enumerate() {
             let own = kernels_of(node).ok_or_else(|| Error::NoKernels { node: node.name.clone() })?;
-            needs.push(needs_of(&graph, node, own.as_ref(), cpu));
+            needs.push(needs_of(&graph, index, own.as_ref(), &needed.used(&graph, index), cpu));
             kernels.push(own.clone());
         }
         let plan = plan(&graph, &Request { keep: kept, scratch: &|node| needs[node].scratch })?;
@@ -342,7 +343,8 @@ impl Program {
 }
 
 /// What a node's CPU kernel needs at the largest sizes.
-fn needs_of(graph: &Graph, node: &regard_graph::Node, kernels: &dyn Kernels, cpu: &Cpu) -> Needs {
+fn needs_of(graph: &Graph, index: usize, kernels: &dyn Kernels, used: &[bool], cpu: &Cpu) -> Needs {
+    let node = &graph.nodes()[index];
     let inputs: Vec<Dims> = node.inputs.iter().map(|&var| graph.shape(var).bound()).collect();
     let outputs: Vec<Dims> = node.outputs.iter().map(|&var| graph.shape(var).bound()).collect();
     let input_dtypes: Vec<DType> = node.inputs.iter().map(|&var| graph.dtype(var)).collect();
@@ -354,7 +356,7 @@ fn needs_of(graph: &Graph, node: &regard_graph::Node, kernels: &dyn Kernels, cpu
         input_dtypes: &input_dtypes,
         output_dtypes: &output_dtypes,
         integers: &vec![None; inputs.len()],
-        used: &vec![true; outputs.len()],
+        used,
     };
     let (threads, level) = (cpu.pool().threads(), cpu.level());
     kernels.needs(&KernelRequest { call: &call, stored: &stored, threads, level })

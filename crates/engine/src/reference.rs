@@ -5,7 +5,7 @@
 use crate::feed::check_numbers;
 use crate::store::initial;
 use crate::{Error, Feed, Result};
-use regard_graph::{DType, Graph, Origin, Var};
+use regard_graph::{DType, Graph, Origin, Var, everything};
 use regard_ops::{Array, ReferenceCall, kernels_of};
 
 /// How the reference treats bf16.
@@ -70,7 +70,8 @@ pub fn run(g: &Graph, feed: &Feed, mode: Mode) -> Result<Run> {
         values[index] = Some(round(array, value.fact.dtype, mode));
     }
     let (mut macs, mut flops) = (Vec::new(), Vec::new());
-    for node in g.nodes() {
+    let needed = everything(g);
+    for (index, node) in g.nodes().iter().enumerate() {
         let kernels = kernels_of(node).ok_or_else(|| Error::NoKernels { node: node.name.clone() })?;
         let mut outputs = Vec::new();
         for &output in &node.outputs {
@@ -78,7 +79,9 @@ pub fn run(g: &Graph, feed: &Feed, mode: Mode) -> Result<Run> {
         }
         let inputs: Vec<&Array> = node.inputs.iter().filter_map(|var| values[var.index()].as_ref()).collect();
         let rounded = mode == Mode::Rounded;
-        let mut call = ReferenceCall { inputs: &inputs, outputs: &mut outputs, rounded, macs: 0, flops: 0 };
+        let used = needed.used(g, index);
+        let mut call =
+            ReferenceCall { inputs: &inputs, outputs: &mut outputs, used: &used, rounded, macs: 0, flops: 0 };
         kernels.reference(&mut call).map_err(|fault| Error::Fault { node: node.name.clone(), fault })?;
         macs.push(call.macs);
         flops.push(call.flops);

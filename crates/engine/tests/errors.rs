@@ -94,7 +94,10 @@ fn running() {
     assert_eq!(text(program.dims("yy")), "no output or tap is called `yy`; did you mean `y`?");
     assert_eq!(text(program.array("yy")), "no output or tap is called `yy`; did you mean `y`?");
     assert_eq!(text(program.i32("y")), "`y` is f32, expected i32; ask for it in its own dtype");
-    assert_eq!(text(program.scalar("y")), "`y` is 6 numbers, expected a single number; ask for it in its own dtype");
+    assert_eq!(
+        text(program.scalar("y")),
+        "`y` is 6 numbers, expected a single number; ask for it in its own dtype"
+    );
     assert_eq!(
         text(program.f32("product")),
         "program: `product` was not kept; name it in `keep` when making the program"
@@ -112,7 +115,10 @@ fn the_store() {
     assert_eq!(text(store.f32("weigh")), "no parameter or state is called `weigh`; did you mean `weight`?");
     assert_eq!(text(store.array("weigh")), "no parameter or state is called `weigh`; did you mean `weight`?");
     assert_eq!(text(store.fact("weigh")), "no parameter or state is called `weigh`; did you mean `weight`?");
-    assert_eq!(text(store.version("weigh")), "no parameter or state is called `weigh`; did you mean `weight`?");
+    assert_eq!(
+        text(store.version("weigh")),
+        "no parameter or state is called `weigh`; did you mean `weight`?"
+    );
     assert_eq!(
         text(store.set_f32("weight", &[1.0])),
         "`weight` is 1 numbers, expected 3 for f32 [3]; feed what the graph declares"

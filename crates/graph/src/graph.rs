@@ -331,7 +331,16 @@ impl Graph {
         result
     }
 
-    /// A unique dotted name in the present scope: what random streams are keyed by.
+    /// The dotted name that the next op of this kind gets here: what the random stream of an op is keyed by.
+    pub fn next_name(&self, op: &str) -> String {
+        let dotted = self.dotted(op);
+        match self.names.get(&dotted) {
+            None | Some(0) => dotted,
+            Some(count) => format!("{dotted}#{}", count + 1),
+        }
+    }
+
+    /// A unique dotted name in the present scope.
     pub fn fresh_name(&mut self, name: &str) -> String {
         let dotted = self.dotted(name);
         let count = self.names.entry(dotted.clone()).or_insert(0);

@@ -2,7 +2,9 @@
 //! known shapes, and everything that Regard can say or do about it is a reader of that one graph.
 //!
 //! This crate holds the language (shapes in the alphabet, dtypes, the graph, the contract of an [`Op`]) and
-//! the readers that need no numbers: [`gradient()`], [`plan`], [`cost`], [`reach`] and [`describe`].
+//! the readers that need no numbers: [`gradient()`], [`plan()`], [`cost()`], [`reach()`] and [`describe`].
+
+#![forbid(unsafe_code)]
 
 mod dim;
 mod dotted;
@@ -19,6 +21,7 @@ mod op;
 mod shape;
 
 pub mod cost;
+pub mod describe;
 pub mod plan;
 pub mod reach;
 
@@ -29,8 +32,8 @@ pub use error::{Error, Result};
 pub use gradient::{Calculus, gradient};
 pub use graph::{Attachment, Flow, Graph, Init, Node, Origin, Pass, Role, Stored, Value, Var};
 pub use integers::Integers;
-pub use needed::{Needed, needed};
+pub use needed::{Needed, everything, needed};
 pub use op::{Alias, Concrete, Derivative, Fact, Op, Tape};
 pub use plan::{Place, Plan, Request, Slot, Step, plan};
-pub use reach::{Along, Relation};
+pub use reach::{Along, Cell, Grain, Query, Reach, Relation, Verdict, reach};
 pub use shape::{Dims, Letters, MAX_RANK, Shape};

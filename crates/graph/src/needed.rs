@@ -51,7 +51,7 @@ pub(crate) fn walk(g: &Graph, reader: &str, keep: &[Var], updates: bool) -> Resu
 }
 
 /// Everything that was recorded: a node of whose outputs none is read counts as if all were.
-pub(crate) fn everything(g: &Graph) -> Needed {
+pub fn everything(g: &Graph) -> Needed {
     let named = g.outputs().chain(g.taps()).map(|(_, var)| var).collect::<Vec<_>>();
     let read = g.nodes().iter().flat_map(|node| node.inputs.iter().copied());
     let mut values = vec![false; g.values().len()];

@@ -1,6 +1,19 @@
 //! The reach reader: which elements of an input can change which elements of an output. It carries
 //! relations through the graph instead of numbers; a relation may be too large, never too small.
 
+use crate::{Integers, Sizes, Var};
+use relation::{Bits, Grid};
+use std::collections::BTreeMap;
+
+mod answers;
+mod reader;
+mod relation;
+#[cfg(test)]
+mod tests;
+
+pub use answers::{Cell, Verdict};
+pub use reader::reach;
+
 /// Which elements of one input an element of an output can depend on, for one op.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Relation {
@@ -36,4 +49,41 @@ pub enum Along {
         /// The lists.
         lists: Vec<Vec<usize>>,
     },
+}
+
+/// How finely values are told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grain {
+    /// Each element by itself: for small graphs.
+    #[default]
+    Element,
+    /// The last axis of a float value (its features) as a whole, a value of one axis or none altogether;
+    /// integers and booleans still by element. Coarser, so a relation can be larger than by element.
+    Position,
+}
+
+/// What is asked of the reach reader.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// The sources: inputs, parameters, states or any value in between.
+    pub from: Vec<Var>,
+    /// The values whose dependence is asked for.
+    pub to: Vec<Var>,
+    /// The sizes of the open letters.
+    pub sizes: Sizes,
+    /// The integers and booleans that are known: masks, positions, ids. What is unknown may be anything.
+    pub integers: Integers,
+    /// How finely.
+    pub grain: Grain,
+}
+
+/// Which source cells can change which cells of the values asked about.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// For each source the number of its first cell among all source cells.
+    sources: BTreeMap<Var, usize>,
+    /// Grid and title of every value of the query.
+    values: BTreeMap<Var, (Grid, String)>,
+    /// For each target its cells' sets; `None` if it depends on no source.
+    sets: BTreeMap<Var, Option<Bits>>,
 }

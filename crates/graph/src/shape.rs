@@ -123,14 +123,14 @@ impl Dims {
 
     /// How many rows there are: the product of all axes but the last.
     pub fn rows(&self) -> usize {
-        self.split_last().map_or(1, |(_, rest)| rest.iter().product())
+        self.split_last().map_or(1, |(_, rest)| rest.iter().fold(1, |rows, &size| rows.saturating_mul(size)))
     }
 
     /// The distance in elements between neighbours along each axis.
     pub fn strides(&self) -> [usize; MAX_RANK] {
-        let mut strides = [1; MAX_RANK];
+        let mut strides = [1usize; MAX_RANK];
         for axis in (0..self.rank.saturating_sub(1)).rev() {
-            strides[axis] = strides[axis + 1] * self.size[axis + 1];
+            strides[axis] = strides[axis + 1].saturating_mul(self.size[axis + 1]);
         }
         strides
     }
@@ -325,5 +325,15 @@ mod tests {
         assert_eq!(dims.coordinates(17)[..3], [1, 1, 1]);
         assert_eq!((dims.rows(), dims.last_size(), dims.count()), (6, 4, 24));
         assert_eq!(Dims::new(&[1; 7]), None);
+    }
+
+    #[test]
+    fn actual_shapes_need_every_size() {
+        let t = Letter::new('T', 4);
+        let known = Sizes::none().with(t, 3).unwrap();
+        assert_eq!(shape![t, 2].at(&known).unwrap().to_string(), "[3 2]");
+        let missing = "size: the letter T is open and has no size yet; feed an input whose shape has T";
+        assert_eq!(shape![2, t].at(&Sizes::none()).unwrap_err().to_string(), missing);
+        assert_eq!(Sizes::none().of(t).unwrap_err().to_string(), missing);
     }
 }

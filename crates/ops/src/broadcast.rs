@@ -69,6 +69,15 @@ impl Walk {
             into.fill(one[0]);
         }
     }
+
+    /// The same for a slice of any type.
+    pub fn pick<T: Copy>(&self, data: &[T], at: usize, from: usize, into: &mut [T]) {
+        if self.rank > 0 && self.strides[self.rank - 1] == 1 {
+            into.copy_from_slice(&data[at + from..at + from + into.len()]);
+        } else {
+            into.fill(data[at]);
+        }
+    }
 }
 
 /// Which coordinates of an operand matter to an element of the result.

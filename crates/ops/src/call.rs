@@ -115,6 +115,11 @@ impl<'a> CpuCall<'a> {
         self.inputs.len()
     }
 
+    /// How many results there are, those that nobody reads included.
+    pub fn output_count(&self) -> usize {
+        self.outputs.len()
+    }
+
     /// The packed copy of an operand that lives in the store, if the op asked for one.
     pub fn packed(&self, input: usize) -> Option<Packed<'a>> {
         self.packed.get(input).copied().flatten()
@@ -140,6 +145,13 @@ impl<'a> CpuCall<'a> {
     /// A boolean operand: bytes 0 and 1.
     pub fn bools(&self, input: usize) -> &'a [u8] {
         self.typed(input, DType::Bool)
+    }
+
+    /// An operand of any dtype as plain bytes: for kernels that only move elements.
+    pub fn bytes(&self, input: usize) -> &'a [u8] {
+        let slot = self.inputs[input];
+        // SAFETY: the engine's promise in `new`; every dtype is plain bytes without padding.
+        unsafe { std::slice::from_raw_parts(slot.at, slot.dims.count() * slot.dtype.bytes()) }
     }
 
     fn typed<T>(&self, input: usize, dtype: DType) -> &'a [T] {
@@ -183,6 +195,17 @@ impl<'a> CpuCall<'a> {
     pub unsafe fn out_bools(&self, output: usize) -> &'a mut [u8] {
         // SAFETY: passed on to the caller.
         unsafe { self.out_typed(output, DType::Bool) }
+    }
+
+    /// All of a result of any dtype as plain bytes, to be written with elements of its dtype.
+    ///
+    /// # Safety
+    /// As for [`CpuCall::out_f32`].
+    pub unsafe fn out_bytes(&self, output: usize) -> &'a mut [u8] {
+        let slot = self.outputs[output];
+        assert!(!slot.at.is_null());
+        // SAFETY: the engine's promise in `new`; exclusiveness is the caller's.
+        unsafe { std::slice::from_raw_parts_mut(slot.at, slot.dims.count() * slot.dtype.bytes()) }
     }
 
     unsafe fn out_typed<T>(&self, output: usize, dtype: DType) -> &'a mut [T] {

@@ -80,6 +80,8 @@ pub struct ReferenceCall<'a> {
     pub inputs: &'a [&'a Array],
     /// The results, zeros of the right shapes, to be filled.
     pub outputs: &'a mut [Array],
+    /// Which results anybody reads. All are computed; work that only serves an unused one is not counted.
+    pub used: &'a [bool],
     /// True in the *rounded* mode: operands of bf16 products are rounded first.
     pub rounded: bool,
     /// Multiply-adds done.
@@ -143,5 +145,25 @@ pub fn check_float(op: &str, operand: &str, dtype: DType) -> regard_graph::Resul
         got: dtype.to_string(),
         expected: "f32 or bf16".into(),
         advice: "cast it to f32 first".into(),
+    })
+}
+
+/// Checks that an operand has the one dtype that it may have.
+pub fn check_dtype(op: &str, operand: &str, got: DType, expected: DType) -> regard_graph::Result<()> {
+    if got == expected {
+        return Ok(());
+    }
+    let advice = match expected {
+        DType::F32 => "parameters and statistics are f32",
+        DType::BF16 => "cast it to bf16 first",
+        DType::I32 => "ids, positions and lengths are i32",
+        DType::Bool => "masks are bool",
+    };
+    Err(Error::DType {
+        op: op.into(),
+        operand: operand.into(),
+        got: got.to_string(),
+        expected: expected.to_string(),
+        advice: advice.into(),
     })
 }

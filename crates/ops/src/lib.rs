@@ -7,44 +7,120 @@
 
 mod array;
 mod broadcast;
+#[allow(unsafe_code)] // hands out operands and results in the arena
 mod call;
+mod cpu_product;
+mod cpu_runs;
 mod differentiate;
 mod kernels;
 mod random;
 
+mod accumulate;
+mod adamw;
+mod add_integers;
+mod add_position;
+mod assign;
 mod attention;
 mod attention_weights;
+mod batch_norm;
 mod binary;
 mod broadcast_to;
+mod cache_write;
+mod cast;
+mod clip_norm;
+mod compare;
+mod concat;
+mod cross_entropy;
+mod dropout;
+mod embedding;
 mod empty_rows;
 mod fill;
+mod gated;
+mod gather;
+mod linear;
+mod linear_cross_entropy;
+mod matmul;
+mod norm;
+mod patches;
+mod reduce_max;
+mod reshape;
+mod rotary;
+mod rows;
 mod scale;
+mod select;
+mod sgd;
+mod slice;
+mod softmax;
+mod split;
+mod stop_gradient;
 mod sum_to;
+mod transpose;
+mod unary;
 
+pub use accumulate::{Accumulate, AccumulateOps};
+pub use adamw::{AdamW, AdamWOps, AdamWStep};
+pub use add_integers::{AddIntegers, IntegerOps};
+pub use add_position::{AddPosition, AddPositionBackward, AddPositionOps};
 pub use array::{Array, round_bf16};
+pub use assign::{Assign, AssignOps};
 pub use attention::{
     Attended, Attention, AttentionBackward, AttentionBias, AttentionKind, AttentionMask, AttentionOp,
     AttentionOps, AttentionScale, Window,
 };
 pub use attention_weights::{AttentionWeights, AttentionWeightsFound, AttentionWeightsOps, WeightsRequest};
+pub use batch_norm::{BatchNorm, BatchNormBackward, BatchNormMode, BatchNormOps, BatchNormSpec, BatchNormed};
 pub use binary::{Arithmetic, Binary, BinaryOps};
 pub use broadcast_to::{BroadcastOps, BroadcastTo};
+pub use cache_write::{CacheWrite, CacheWriteOps};
 pub use call::{CHUNK, CpuCall, Packed, Slot};
+pub use cast::{Cast, CastOps};
+pub use clip_norm::{ClipNorm, ClipNormOps};
+pub use compare::{Compare, CompareOps, Comparison};
+pub use concat::{Concat, ConcatOps};
+pub use cross_entropy::{
+    CrossEntropy, CrossEntropyBackward, CrossEntropyOps, CrossEntropyOptions, IGNORE_INDEX,
+};
 pub use differentiate::Differentiate;
+pub use dropout::{Dropout, DropoutOps};
+pub use embedding::{Embedding, EmbeddingBackward, EmbeddingOps};
 pub use empty_rows::{EmptyRows, EmptyRowsOps};
 pub use fill::{Fill, FillOps};
+pub use gated::{Gate, Gated, GatedBackward, GatedOps};
+pub use gather::{Gather, GatherOps, ScatterAdd};
 pub use kernels::{
-    Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_float, kernels_of,
+    Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_dtype, check_float,
+    kernels_of,
 };
+pub use linear::{Linear, LinearActivationBackward, LinearOps, LinearOptions, WeightGradient, WeightLayout};
+pub use linear_cross_entropy::{LinearCrossEntropy, LinearCrossEntropyOps, TokenLoss};
+pub use matmul::{Matmul, MatmulOps, MatmulOptions};
+pub use norm::{Norm, NormBackward, NormKind, NormOps, NormSpec, Normed};
+pub use patches::{JoinPatches, Patches, PatchesOps};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
+pub use reduce_max::{ReduceMax, ReduceMaxBackward, ReduceMaxOps};
+pub use regard_device::Activation;
+pub use reshape::{Reshape, ReshapeOps};
+pub use rotary::{Pairing, Rotary, RotaryOps, RotarySpec};
 pub use scale::{Scale, ScaleOps};
-pub use sum_to::{SumTo, SumToOps};
+pub use select::{Select, SelectOps};
+pub use sgd::{Sgd, SgdOps, SgdStep};
+pub use slice::{PadSlice, Slice, SliceOps, Start};
+pub use softmax::{Softmax, SoftmaxBackward, SoftmaxOps};
+pub use split::{Split, SplitOps};
+pub use stop_gradient::{StopGradient, StopGradientOps};
+pub use sum_to::{ReduceOps, SumTo, SumToOps};
+pub use transpose::{Transpose, TransposeOps};
+pub use unary::{Function, Unary, UnaryBackward, UnaryOps};
 
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
     pub use crate::{
-        AttentionOps, AttentionWeightsOps, BinaryOps, BroadcastOps, Differentiate, EmptyRowsOps, FillOps,
-        RandomOps, Record, ScaleOps, SumToOps,
+        AccumulateOps, AdamWOps, AddPositionOps, AssignOps, AttentionOps, AttentionWeightsOps, BatchNormOps,
+        BatchNormSpec, BinaryOps, BroadcastOps, CacheWriteOps, CastOps, ClipNormOps, CompareOps, ConcatOps,
+        CrossEntropyOps, Differentiate, DropoutOps, EmbeddingOps, EmptyRowsOps, FillOps, GatedOps, GatherOps,
+        IntegerOps, LinearCrossEntropyOps, LinearOps, MatmulOps, NormOps, NormSpec, PatchesOps, RandomOps,
+        Record, ReduceMaxOps, ReduceOps, ReshapeOps, RotaryOps, RotarySpec, ScaleOps, SelectOps, SgdOps,
+        SliceOps, SoftmaxOps, SplitOps, StopGradientOps, SumToOps, TransposeOps, UnaryOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

@@ -7,7 +7,8 @@
 
 /// Compiles each function for every SIMD level. `pub fn name(x: &[f32]) -> f32 { … }` becomes
 /// `pub fn name(level: Level, x: &[f32]) -> f32`. Functions called from the body must be
-/// `#[inline(always)]`, or they are compiled without the level's instructions.
+/// `#[inline(always)]`, or they are compiled without the level's instructions. Loops over slices vectorise
+/// best with one plain innermost loop; sums need explicit lanes, as in [`reduce`](crate::reduce).
 ///
 /// ```
 /// regard_device::multiversion! {

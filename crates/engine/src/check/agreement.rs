@@ -28,7 +28,7 @@ impl Case<'_> {
                 let got = self.run_on(&Cpu::with(threads, level)?)?;
                 for ((name, want), got) in wanted.iter().zip(&got) {
                     let error = relative_error(got.data(), want.data());
-                    if !(error <= bound) {
+                    if error > bound {
                         let what = format!(
                             "{name} is off by {error:.2e} at {level}, {threads} threads; bound {bound:.2e}"
                         );

@@ -23,7 +23,8 @@ impl Case<'_> {
                 let got = grad.data()[element];
                 let want = self.difference(&feed, name, element)?;
                 // Rounding of the two sums over a step of 1e-5 leaves about 1e-9 of the terms' size.
-                if !((got - want).abs() <= 2e-7 * (1.0 + largest)) {
+                let error = (got - want).abs();
+                if error.is_nan() || error > 2e-7 * (1.0 + largest) {
                     let what = format!("d/d{name}[{element}] is {got}, central differences give {want}");
                     return Err(fail("gradients", what));
                 }

@@ -8,6 +8,7 @@
 mod agreement;
 mod counting;
 mod differences;
+mod perturbation;
 
 use crate::{Error, Feed, Result, Store};
 use regard_device::Stream;
@@ -76,7 +77,8 @@ impl<'a> Case<'a> {
     pub fn all(&self, bound: f64) -> Result<()> {
         self.gradients()?;
         self.cpu(bound)?;
-        self.cost()
+        self.cost()?;
+        self.reach(Exactness::Equal)
     }
 
     /// Records the forward graph.

@@ -9,6 +9,15 @@ pub(super) struct Block {
     pub last: usize,
 }
 
+impl Block {
+    fn steps(&self) -> u128 {
+        (self.last - self.first + 1) as u128
+    }
+}
+
+/// What blocks are ordered by, the largest first.
+type Key = fn(&Block) -> (u128, u128);
+
 /// The most bytes that are needed at one step: no arena can be smaller.
 pub(super) fn peak(blocks: &[Block], steps: usize) -> usize {
     let (mut begins, mut ends) = (vec![0usize; steps + 1], vec![0usize; steps + 1]);
@@ -28,13 +37,11 @@ pub(super) fn peak(blocks: &[Block], steps: usize) -> usize {
 /// are tried; from the best of them the block that reaches highest is placed earlier, as long as time allows
 /// and the lower bound `peak` is not reached.
 pub(super) fn assign(blocks: &[Block], peak: usize) -> (Vec<usize>, usize) {
-    let length = |b: &Block| (b.last - b.first + 1) as u128;
-    let by_size = |b: &Block| (b.bytes as u128, length(b));
-    let by_area = |b: &Block| (b.bytes as u128 * length(b), b.bytes as u128);
-    let by_length = |b: &Block| (length(b), b.bytes as u128);
-    let orders: [&dyn Fn(&Block) -> (u128, u128); 3] = [&by_size, &by_area, &by_length];
+    let by_size: Key = |b| (b.bytes as u128, b.steps());
+    let by_area: Key = |b| (b.bytes as u128 * b.steps(), b.bytes as u128);
+    let by_length: Key = |b| (b.steps(), b.bytes as u128);
     let mut best: Option<(Vec<usize>, usize, Vec<usize>)> = None;
-    for key in orders {
+    for key in [by_size, by_area, by_length] {
         let mut order: Vec<usize> = (0..blocks.len()).collect();
         order.sort_by_key(|&i| (std::cmp::Reverse(key(&blocks[i])), blocks[i].first, i));
         let (offsets, size) = place(blocks, &order);
@@ -43,8 +50,8 @@ pub(super) fn assign(blocks: &[Block], peak: usize) -> (Vec<usize>, usize) {
         }
     }
     let Some((mut offsets, mut size, mut order)) = best else { return (Vec::new(), 0) };
-    // Placing is quadratic: a small program can afford many rounds, a large one a few.
-    let rounds = (20_000_000 / (blocks.len() * blocks.len() + 1)).clamp(4, 64);
+    // Placing is quadratic: a small program can afford many rounds, a very large one none.
+    let rounds = (20_000_000 / (blocks.len() * blocks.len() + 1)).min(64);
     let mut now = (offsets.clone(), size);
     for _ in 0..rounds {
         if size <= peak {

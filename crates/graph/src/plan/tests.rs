@@ -1,8 +1,8 @@
 //! Plans of small graphs by hand, of random graphs by playing them, and the text of every refusal.
 
 use super::*;
-use crate::mock::{Dice, Mock, gather, map, one, pair, record, text, update, view};
-use crate::{DType, Fact, Init, Shape, shape};
+use crate::mock::{Dice, Mock, Mocks, gather, map, one, pair, record, sum, text, update, view};
+use crate::{DType, Fact, Init, Shape, gradient, shape};
 
 fn planned(g: &Graph, keep: &[Var]) -> Plan {
     let plan = plan(g, &Request { keep: keep.to_vec(), scratch: &|_| 0 }).unwrap();
@@ -277,6 +277,29 @@ fn the_check_finds_what_is_broken() {
     assert_eq!(broken(&|p| p.places[x.index()] = None), "map reads input `x`, which has no place");
 }
 
+#[test]
+fn recompute_trades_memory_for_work() {
+    let arena = |recompute: bool| {
+        let mut g = Graph::new();
+        let w = g.parameter("w", shape![100], Init::Ones).unwrap();
+        let mut x = w;
+        for _ in 0..8 {
+            let block = |g: &mut Graph| (0..4).fold(x, |y, _| one(g, map(1), &[y]));
+            x = if recompute { g.recompute(block) } else { block(&mut g) };
+        }
+        let loss = one(&mut g, sum(), &[x]);
+        let grad = gradient(&mut g, loss, &[w], &Mocks).unwrap()[0];
+        let p = planned(&g, &[loss, grad]);
+        (p.arena_bytes, p.steps.len())
+    };
+    let (kept, again) = (arena(false), arena(true));
+    // 31 inner values, a gradient and the single number that it is spread from, all at once; against 7
+    // values at the borders, 3 within a block, and a gradient.
+    assert_eq!(kept.0, 448 * 32 + 64);
+    assert_eq!(again.0, 448 * 11);
+    assert!(again.1 > kept.1);
+}
+
 /// A random program: every kind of op, several sizes, states, views, values read far from where they arise.
 fn random(seed: u64) -> (Graph, Vec<Var>) {
     let mut dice = Dice(seed);
@@ -288,8 +311,8 @@ fn random(seed: u64) -> (Graph, Vec<Var>) {
         values.push(g.input(&format!("x{index}"), DType::F32, shape![t, size]).unwrap());
     }
     let mut states = Vec::new();
-    for index in 0..3 {
-        let shape = Shape::from([t.bound(), sizes[index]]);
+    for (index, &size) in sizes.iter().take(3).enumerate() {
+        let shape = Shape::from([t.bound(), size]);
         states.push((g.state(&format!("s{index}"), DType::F32, shape, Init::Zeros).unwrap(), None::<Var>));
     }
     for _ in 0..40 + dice.below(160) {

@@ -4,6 +4,8 @@
 //! tile without an allowed key would multiply by exactly 1 and add exactly 0, so that skipping it changes no
 //! bit: one query against a cache gives the bits of that row of the whole sequence, padded or not.
 
+#![allow(unsafe_code)]
+
 use super::cpu_rows::{Terms, by_distance_floats, carve, carved_bytes};
 use super::form::{Extent, Extra, Form};
 use super::mask::Cover;

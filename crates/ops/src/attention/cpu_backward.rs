@@ -3,6 +3,8 @@
 //! pass over tiles of queries makes dq and one over tiles of keys dk and dv. Both add the same numbers in the
 //! same order, so that the number of threads changes no bit; nothing is shared, nothing is atomic.
 
+#![allow(unsafe_code)]
+
 use super::backward::Backward;
 use super::bias::{radius, table_row};
 use super::cpu_rows::{Terms, by_distance_floats, carve, carved_bytes};

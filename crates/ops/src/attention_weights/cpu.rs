@@ -1,6 +1,8 @@
 //! Weights on request on the CPU: the scores of a tile as the attention makes them, then exp(score − lse).
 //! Requests by query walk the keys, requests by key walk the queries; each result is summed in one fixed order.
 
+#![allow(unsafe_code)]
+
 use super::WeightsRequest;
 use crate::attention::{Cover, Extent, Extra, Form, KeyTile, Terms, by_distance_floats, carve, carved_bytes};
 use crate::{CpuCall, Fault, Needs, Request};
@@ -274,15 +276,13 @@ impl Looker<'_> {
                     let (best_scores, rest) = best.split_at_mut(k);
                     let (best_weights, best_indices) = rest.split_at_mut(k);
                     for (j, &score) in scores.iter().enumerate() {
-                        if !(score > best_scores[k - 1]) {
+                        // Behind all that are at least as large: of equals the lowest index comes first.
+                        let at = best_scores.partition_point(|best| *best >= score);
+                        if at == k || score == f32::NEG_INFINITY {
                             continue;
                         }
-                        let mut at = k - 1;
-                        while at > 0 && score > best_scores[at - 1] {
-                            best_scores[at] = best_scores[at - 1];
-                            best_weights[at] = best_weights[at - 1];
-                            best_indices[at] = best_indices[at - 1];
-                            at -= 1;
+                        for list in [&mut *best_scores, &mut *best_weights, &mut *best_indices] {
+                            list.copy_within(at..k - 1, at + 1);
                         }
                         best_scores[at] = score;
                         best_weights[at] = weights[j];

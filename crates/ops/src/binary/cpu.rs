@@ -18,6 +18,9 @@ pub fn run(kind: Arithmetic, call: &CpuCall<'_>) {
             call.store(0, range, x);
         });
     }
+    if out.count() == 0 {
+        return; // rows without columns have no coordinates
+    }
     let (walk_a, walk_b, width) = (Walk::new(a, out), Walk::new(b, out), out.last_size());
     call.rows(out.rows(), width, |row, _| {
         let start = row * width;

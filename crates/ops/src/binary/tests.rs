@@ -60,6 +60,12 @@ fn long_rows_cross_chunks() {
 }
 
 #[test]
+fn nothing_to_add() {
+    case(Arithmetic::Add, &[0, 3], &[3]).cpu(0.0).unwrap();
+    case(Arithmetic::Multiply, &[2, 0], &[2, 1]).cpu(0.0).unwrap();
+}
+
+#[test]
 fn bf16_meets_f32() {
     let case = Case::new(|g| {
         let a = g.input("a", DType::BF16, [4, 9])?;

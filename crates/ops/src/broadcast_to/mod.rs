@@ -1,15 +1,26 @@
-//! A value repeated along missing and size-1 axes: the gradient of `sum_to`.
+//! A value repeated along missing and size-1 axes, or spread evenly over them: the gradients of sums and means.
 
 use crate::broadcast::{Walk, broadcast_reach, broadcast_shape};
 use crate::call::CHUNK;
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumToOps, check_float};
+use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumTo, check_float};
 use regard_graph::*;
 
-/// `out[i] = x[i without the repeated axes]`.
+/// `out[i] = x[i without the repeated axes]`, or that over the number of repeats.
 #[derive(Clone, Debug)]
 pub struct BroadcastTo {
     /// Shape and dtype of the result.
     pub fact: Fact,
+    /// Divides by the number of repeats.
+    pub mean: bool,
+}
+
+impl BroadcastTo {
+    /// How often each element of x is repeated.
+    fn repeats(x: &Dims, out: &Dims) -> usize {
+        let leading = out.len() - x.len();
+        let repeated = |axis: &usize| *axis < leading || x[axis - leading] != out[*axis];
+        (0..out.len()).filter(repeated).map(|axis| out[axis]).product()
+    }
 }
 
 /// Records broadcasting.
@@ -21,7 +32,7 @@ pub trait BroadcastOps {
 impl BroadcastOps for Graph {
     fn broadcast_to(&mut self, x: Var, like: Var) -> Result<Var> {
         let fact = self.fact(like).clone();
-        if *self.fact(x) == fact { Ok(x) } else { self.apply_one(BroadcastTo { fact }, &[x]) }
+        if *self.fact(x) == fact { Ok(x) } else { self.apply_one(BroadcastTo { fact, mean: false }, &[x]) }
     }
 }
 
@@ -31,7 +42,7 @@ impl Op for BroadcastTo {
     }
 
     fn attributes(&self) -> Vec<(&'static str, String)> {
-        vec![("shape", self.fact.shape.to_string())]
+        vec![("shape", self.fact.shape.to_string()), ("mean", self.mean.to_string())]
     }
 
     fn operands(&self) -> Vec<&'static str> {
@@ -64,11 +75,14 @@ impl Op for BroadcastTo {
 
     fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
         let Some(dy) = tape.grads[0] else { return Ok(vec![None]) };
-        Ok(vec![Some(g.sum_to(dy, tape.inputs[0])?)]) // y repeats x, so dx sums dy over the repeats
+        // y repeats x, so dx sums dy over the repeats; y spreads x evenly, so dx is their mean.
+        let back = SumTo { fact: g.fact(tape.inputs[0]).clone(), mean: self.mean };
+        Ok(vec![Some(g.apply_one(back, &[dy])?)])
     }
 
     fn cost(&self, call: &Concrete<'_>) -> Cost {
-        Cost::same(Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() })
+        let flops = if self.mean { call.outputs[0].count() as u64 } else { 0 };
+        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -81,9 +95,12 @@ impl Kernels for BroadcastTo {
         let x = call.inputs[0];
         let out = &mut call.outputs[0];
         let walk = Walk::new(x.dims(), out.dims());
+        let repeats = if self.mean { BroadcastTo::repeats(&x.dims(), &out.dims()) as f64 } else { 1.0 };
+        let count = out.dims().count();
         for (i, y) in out.data_mut().iter_mut().enumerate() {
-            *y = x.data()[walk.flat(i)];
+            *y = x.data()[walk.flat(i)] / repeats;
         }
+        call.count_flops(if self.mean { count } else { 0 });
         Ok(())
     }
 
@@ -93,7 +110,11 @@ impl Kernels for BroadcastTo {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         let out = call.out_dims(0);
+        if out.count() == 0 {
+            return Ok(()); // rows without columns have no coordinates
+        }
         let (walk, width) = (Walk::new(call.dims(0), out), out.last_size());
+        let repeats = if self.mean { BroadcastTo::repeats(&call.dims(0), &out) as f32 } else { 1.0 };
         call.rows(out.rows(), width, |row, _| {
             let start = row * width;
             let at = walk.flat(start);
@@ -101,6 +122,9 @@ impl Kernels for BroadcastTo {
             for from in (0..width).step_by(CHUNK) {
                 let part = &mut buffer[..CHUNK.min(width - from)];
                 walk.load(call, 0, at, from, part);
+                if self.mean {
+                    part.iter_mut().for_each(|x| *x /= repeats);
+                }
                 call.store(0, start + from..start + from + part.len(), part);
             }
         });

@@ -1,18 +1,34 @@
-//! Sums over the axes along which a smaller shape would be repeated: the gradient of broadcasting, and the
-//! sum over any axes. Sums run in blocks of a fixed size, in a fixed order.
+//! Sums and means over the axes along which a smaller shape would be repeated: the gradient of broadcasting,
+//! and the sum over any axes. Sums run in blocks of a fixed size, in a fixed order. A mean divides by the
+//! number of terms of the run, which open letters may change; the mean of no terms is NaN.
 
+mod axes;
 mod cpu;
 mod reference;
 
+pub use axes::ReduceOps;
+pub(crate) use axes::{drop_axes, reduced_shape};
+
 use crate::broadcast::{broadcast_shape, reduce_reach};
-use crate::{BroadcastOps, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{BroadcastTo, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
 use regard_graph::*;
 
-/// `out[j] = Σ x[i]` over all i that broadcasting would fill from j.
+/// `out[j] = Σ x[i]` over all i that broadcasting would fill from j, or their mean.
 #[derive(Clone, Debug)]
 pub struct SumTo {
     /// Shape and dtype of the result.
     pub fact: Fact,
+    /// Divides by the number of terms.
+    pub mean: bool,
+}
+
+impl SumTo {
+    /// How many terms there are for each element of the result.
+    fn terms(x: &Dims, out: &Dims) -> usize {
+        let leading = x.len() - out.len();
+        let summed = |axis: &usize| *axis < leading || out[axis - leading] != x[*axis];
+        (0..x.len()).filter(summed).map(|axis| x[axis]).product()
+    }
 }
 
 /// Records sums.
@@ -32,7 +48,7 @@ impl SumToOps for Graph {
     }
 
     fn sum_to_fact(&mut self, x: Var, fact: Fact) -> Result<Var> {
-        if *self.fact(x) == fact { Ok(x) } else { self.apply_one(SumTo { fact }, &[x]) }
+        if *self.fact(x) == fact { Ok(x) } else { self.apply_one(SumTo { fact, mean: false }, &[x]) }
     }
 
     fn sum_all(&mut self, x: Var) -> Result<Var> {
@@ -42,7 +58,7 @@ impl SumToOps for Graph {
 
 impl Op for SumTo {
     fn name(&self) -> &'static str {
-        "sum_to"
+        if self.mean { "mean_to" } else { "sum_to" }
     }
 
     fn attributes(&self) -> Vec<(&'static str, String)> {
@@ -54,12 +70,12 @@ impl Op for SumTo {
     }
 
     fn infer(&self, inputs: &[Fact]) -> Result<Vec<Fact>> {
-        check_float("sum_to", "x", inputs[0].dtype)?;
-        check_float("sum_to", "like", self.fact.dtype)?;
-        let shape = broadcast_shape("sum_to", ["x", "like"], &inputs[0].shape, &self.fact.shape)?;
+        check_float(self.name(), "x", inputs[0].dtype)?;
+        check_float(self.name(), "like", self.fact.dtype)?;
+        let shape = broadcast_shape(self.name(), ["x", "like"], &inputs[0].shape, &self.fact.shape)?;
         if shape != inputs[0].shape {
             return Err(Error::Shape {
-                op: "sum_to".into(),
+                op: self.name().into(),
                 operand: "like".into(),
                 got: self.fact.shape.to_string(),
                 expected: format!("a shape that broadcasts to {}", inputs[0].shape),
@@ -79,11 +95,14 @@ impl Op for SumTo {
 
     fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
         let Some(dy) = tape.grads[0] else { return Ok(vec![None]) };
-        Ok(vec![Some(g.broadcast_to(dy, tape.inputs[0])?)]) // y = Σ x, so every summand gets dy
+        // y = Σ x, so every summand gets dy; y = Σ x / n, so every one gets dy/n.
+        let back = BroadcastTo { fact: g.fact(tape.inputs[0]).clone(), mean: self.mean };
+        Ok(vec![Some(g.apply_one(back, &[dy])?)])
     }
 
     fn cost(&self, call: &Concrete<'_>) -> Cost {
-        let flops = call.inputs[0].count() as u64;
+        let divisions = if self.mean { call.outputs[0].count() } else { 0 };
+        let flops = (call.inputs[0].count() + divisions) as u64;
         Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
     }
 
@@ -94,7 +113,7 @@ impl Op for SumTo {
 
 impl Kernels for SumTo {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
-        reference::run(call);
+        reference::run(self, call);
         Ok(())
     }
 
@@ -103,7 +122,7 @@ impl Kernels for SumTo {
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
-        cpu::run(call);
+        cpu::run(self, call);
         Ok(())
     }
 }

@@ -1,11 +1,12 @@
-//! The kernel for AVX2 with FMA: up to 6 rows by 16 columns, twelve accumulators; a strip of twelve and a
-//! panel of 32 are two halves each.
+//! The kernel for AVX2 with FMA: 6 rows by 16 columns, or up to 3 rows by all 32, twelve accumulators either
+//! way. A strip of twelve rows is done in parts.
 
 use super::kernel::{Panel, Strip, Tile};
 use super::{PANEL, STRIP};
 use std::arch::x86_64::*;
 
-/// Rows of one call: twelve accumulators, two of B and one of A fill fifteen of sixteen registers.
+/// Rows of one call by half a panel: twelve accumulators, two of B and one of A fill fifteen of sixteen
+/// registers.
 const ROWS: usize = 6;
 
 /// # Safety
@@ -18,41 +19,26 @@ pub(super) unsafe fn multiply(rows: usize, k: usize, a: *const f32, strip: Strip
         // SAFETY: rows `first` to `first + count` of the strip and of the tile.
         unsafe {
             let tile = Tile { c: tile.c.add(first * tile.stride), ..tile };
-            match strip {
-                Strip::Rows(stride) => by_panel::<1>(count, k, a.add(first * stride), stride, panel, tile),
-                Strip::Columns => by_panel::<STRIP>(count, k, a.add(first), 1, panel, tile),
+            match (strip, panel) {
+                (Strip::Rows(stride), Panel::F32(b)) => {
+                    by_rows::<1, false>(count, k, a.add(first * stride), stride, b.cast(), tile);
+                }
+                (Strip::Rows(stride), Panel::Bf16(b)) => {
+                    by_rows::<1, true>(count, k, a.add(first * stride), stride, b.cast(), tile);
+                }
+                (Strip::Columns, Panel::F32(b)) => {
+                    by_rows::<STRIP, false>(count, k, a.add(first), 1, b.cast(), tile);
+                }
+                (Strip::Columns, Panel::Bf16(b)) => {
+                    by_rows::<STRIP, true>(count, k, a.add(first), 1, b.cast(), tile);
+                }
             }
         }
         first += count;
     }
 }
 
-#[target_feature(enable = "avx2,fma")]
-unsafe fn by_panel<const STEP: usize>(
-    rows: usize,
-    k: usize,
-    a: *const f32,
-    stride: usize,
-    panel: Panel,
-    tile: Tile,
-) {
-    // SAFETY: passed on to the caller; the second half starts 16 columns, or 8 pairs, further.
-    unsafe {
-        match panel {
-            Panel::F32(b) => {
-                by_rows::<STEP, false>(rows, k, a, stride, b.cast(), tile);
-                let tile = Tile { c: tile.c.add(16), ..tile };
-                by_rows::<STEP, false>(rows, k, a, stride, b.add(16).cast(), tile);
-            }
-            Panel::Bf16(b) => {
-                by_rows::<STEP, true>(rows, k, a, stride, b.cast(), tile);
-                let tile = Tile { c: tile.c.add(8), ..tile };
-                by_rows::<STEP, true>(rows, k, a, stride, b.add(16).cast(), tile);
-            }
-        }
-    }
-}
-
+/// Few rows read the panel once, whole; more rows read it in two halves.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn by_rows<const STEP: usize, const BF16: bool>(
     rows: usize,
@@ -62,22 +48,34 @@ unsafe fn by_rows<const STEP: usize, const BF16: bool>(
     b: *const u8,
     tile: Tile,
 ) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: passed on to the caller; the second half starts 16 columns, or 8 pairs of columns, further.
     unsafe {
+        let (half_bytes, half_columns) = if BF16 { (32, 8) } else { (64, 16) };
+        let second = (b.add(half_bytes), Tile { c: tile.c.add(half_columns), ..tile });
         match rows {
-            1 => rows_times_half::<1, STEP, BF16>(k, a, stride, b, tile),
-            2 => rows_times_half::<2, STEP, BF16>(k, a, stride, b, tile),
-            3 => rows_times_half::<3, STEP, BF16>(k, a, stride, b, tile),
-            4 => rows_times_half::<4, STEP, BF16>(k, a, stride, b, tile),
-            5 => rows_times_half::<5, STEP, BF16>(k, a, stride, b, tile),
-            _ => rows_times_half::<6, STEP, BF16>(k, a, stride, b, tile),
+            1 => rows_times_halves::<1, 2, STEP, BF16>(k, a, stride, b, tile),
+            2 => rows_times_halves::<2, 2, STEP, BF16>(k, a, stride, b, tile),
+            3 => rows_times_halves::<3, 2, STEP, BF16>(k, a, stride, b, tile),
+            4 => {
+                rows_times_halves::<4, 1, STEP, BF16>(k, a, stride, b, tile);
+                rows_times_halves::<4, 1, STEP, BF16>(k, a, stride, second.0, second.1);
+            }
+            5 => {
+                rows_times_halves::<5, 1, STEP, BF16>(k, a, stride, b, tile);
+                rows_times_halves::<5, 1, STEP, BF16>(k, a, stride, second.0, second.1);
+            }
+            _ => {
+                rows_times_halves::<6, 1, STEP, BF16>(k, a, stride, b, tile);
+                rows_times_halves::<6, 1, STEP, BF16>(k, a, stride, second.0, second.1);
+            }
         }
     }
 }
 
-/// Sixteen columns: two groups of eight, side by side for f32, sixteen apart for the pairs of bf16.
+/// `HALVES` times sixteen columns: two groups of eight each, side by side for f32, sixteen columns apart for
+/// the pairs of bf16.
 #[target_feature(enable = "avx2,fma")]
-unsafe fn rows_times_half<const ROWS: usize, const STEP: usize, const BF16: bool>(
+unsafe fn rows_times_halves<const ROWS: usize, const HALVES: usize, const STEP: usize, const BF16: bool>(
     k: usize,
     a: *const f32,
     stride: usize,
@@ -85,33 +83,40 @@ unsafe fn rows_times_half<const ROWS: usize, const STEP: usize, const BF16: bool
     tile: Tile,
 ) {
     let stride = if STEP == 1 { stride } else { 1 };
-    let apart = if BF16 { 16 } else { 8 };
-    let mut sums = [[_mm256_setzero_ps(); 2]; ROWS];
+    let mut sums = [[[_mm256_setzero_ps(); 2]; HALVES]; ROWS];
     // SAFETY: all addresses are inside the strip, the panel and the tile, whose sizes the caller vouches for.
     unsafe {
         for i in 0..k {
-            let (left, right) = if BF16 {
-                let both = _mm256_loadu_si256(b.add(i * PANEL * 2).cast());
-                let low = _mm256_slli_epi32::<16>(both);
-                let high = _mm256_and_si256(both, _mm256_set1_epi32(0xffff_0000u32 as i32));
-                (_mm256_castsi256_ps(low), _mm256_castsi256_ps(high))
-            } else {
-                let row: *const f32 = b.cast::<f32>().add(i * PANEL);
-                (_mm256_loadu_ps(row), _mm256_loadu_ps(row.add(8)))
-            };
+            let mut columns = [[_mm256_setzero_ps(); 2]; HALVES];
+            for (half, columns) in columns.iter_mut().enumerate() {
+                *columns = if BF16 {
+                    let both = _mm256_loadu_si256(b.add(i * PANEL * 2 + half * 32).cast());
+                    let low = _mm256_slli_epi32::<16>(both);
+                    let high = _mm256_and_si256(both, _mm256_set1_epi32(0xffff_0000u32 as i32));
+                    [_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)]
+                } else {
+                    let row: *const f32 = b.cast::<f32>().add(i * PANEL + half * 16);
+                    [_mm256_loadu_ps(row), _mm256_loadu_ps(row.add(8))]
+                };
+            }
             let column = a.add(i * STEP);
-            for (r, sum) in sums.iter_mut().enumerate() {
+            for (r, sums) in sums.iter_mut().enumerate() {
                 let x = _mm256_set1_ps(*column.add(r * stride));
-                sum[0] = _mm256_fmadd_ps(x, left, sum[0]);
-                sum[1] = _mm256_fmadd_ps(x, right, sum[1]);
+                for (sum, columns) in sums.iter_mut().zip(&columns) {
+                    sum[0] = _mm256_fmadd_ps(x, columns[0], sum[0]);
+                    sum[1] = _mm256_fmadd_ps(x, columns[1], sum[1]);
+                }
             }
         }
-        for (r, sum) in sums.iter().enumerate() {
+        let (apart, half_columns) = if BF16 { (16, 8) } else { (8, 16) };
+        for (r, sums) in sums.iter().enumerate() {
             let row = tile.c.add(r * tile.stride);
-            for (group, &value) in sum.iter().enumerate() {
-                let to = row.add(apart * group);
-                let value = if tile.add { _mm256_add_ps(_mm256_loadu_ps(to), value) } else { value };
-                _mm256_storeu_ps(to, value);
+            for (half, sum) in sums.iter().enumerate() {
+                for (group, &value) in sum.iter().enumerate() {
+                    let to = row.add(half * half_columns + group * apart);
+                    let value = if tile.add { _mm256_add_ps(_mm256_loadu_ps(to), value) } else { value };
+                    _mm256_storeu_ps(to, value);
+                }
             }
         }
     }

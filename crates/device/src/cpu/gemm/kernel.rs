@@ -3,7 +3,9 @@
 //! element is `acc = a.mul_add(b, acc)` for k = 0, 1, 2 … from zero.
 
 use super::{PANEL, STRIP, portable};
-use crate::cpu::level::{Kind, Level};
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::level::Kind;
+use crate::cpu::level::Level;
 use half::bf16;
 
 /// How a strip of A lies in memory.

@@ -11,7 +11,16 @@ pub enum Data<'a> {
     Bf16(&'a [bf16]),
 }
 
-impl Data<'_> {
+impl<'a> Data<'a> {
+    /// The elements from `first` on.
+    #[inline]
+    pub(super) fn after(self, first: usize) -> Data<'a> {
+        match self {
+            Data::F32(x) => Data::F32(&x[first..]),
+            Data::Bf16(x) => Data::Bf16(&x[first..]),
+        }
+    }
+
     /// Number of elements.
     pub fn len(&self) -> usize {
         match self {

@@ -21,6 +21,7 @@ mod portable;
 mod product;
 #[cfg(test)]
 mod tests;
+mod transpose;
 
 pub use block::block;
 pub use epilogue::{Activation, Epilogue};
@@ -35,7 +36,7 @@ pub const PANEL: usize = 32;
 /// Rows of a strip of A: what one call of the kernel works on.
 const STRIP: usize = 12;
 /// Largest block of k.
-const BLOCK: usize = 512;
+const BLOCK: usize = 384;
 
 /// The blocks of k: as few as possible of at most [`BLOCK`], of nearly equal size. Depends on K alone.
 #[inline]

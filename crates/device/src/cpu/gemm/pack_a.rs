@@ -7,7 +7,8 @@ use super::{BLOCK, STRIP};
 use crate::cpu::convert;
 use half::bf16;
 
-/// Distance of packed rows: 33 cache lines, so that the same column of twelve rows falls into different sets.
+/// Distance of packed rows: an odd number of cache lines, so that a column of twelve rows falls into twelve
+/// different sets.
 pub(super) const ROW: usize = BLOCK + 16;
 
 /// Packs rows `row..row + rows` and columns `start..start + k` of A. Says how strips lie and how many

@@ -10,10 +10,10 @@ use crate::cpu::level::Level;
 use crate::cpu::scratch::Scratch;
 use crate::cpu::threads::Pool;
 
-/// Most strips of a task: 96 rows.
-const MOST_STRIPS: usize = 8;
-/// Most panels of a task: 256 columns. With a block of 512 that is half a megabyte of B in the second cache.
-const MOST_PANELS: usize = 24;
+/// Most strips of a task: 192 rows, 300 kB of packed A, which stay in the second cache while panels of B pass.
+const MOST_STRIPS: usize = 16;
+/// Most panels of a task: 512 columns. More would pack A less often but make the tile too large.
+const MOST_PANELS: usize = 16;
 /// Elements of the packed part of A.
 const PACKED_A: usize = MOST_STRIPS * STRIP * pack_a::ROW;
 /// Elements from one row of the tile to the next.

@@ -92,9 +92,15 @@ pub fn tanh(x: f32) -> f32 {
 /// The logistic function 1 / (1 + e^-x), within 2.5 ulp down to the smallest results.
 #[inline(always)]
 pub fn sigmoid(x: f32) -> f32 {
+    sigmoid_pair(x).0
+}
+
+/// sigmoid(x) and sigmoid(-x), which is 1 - sigmoid(x) without cancellation.
+#[inline(always)]
+pub fn sigmoid_pair(x: f32) -> (f32, f32) {
     let e = exp(-x.abs());
-    let above = if x < 0.0 { e } else { 1.0 };
-    above / (1.0 + e)
+    let (above, below) = (1.0 / (1.0 + e), e / (1.0 + e));
+    if x < 0.0 { (below, above) } else { (above, below) }
 }
 
 /// The error function within 1 ulp (after N. Juffa's single-precision minimax forms).
@@ -162,8 +168,8 @@ pub fn gelu_tanh_derivative(x: f32) -> f32 {
     let x = limit(x, 20.0);
     let u = GELU_SLOPE * x * (GELU_CUBE * x).mul_add(x, 1.0);
     let slope = GELU_SLOPE * (3.0 * GELU_CUBE * x).mul_add(x, 1.0);
-    let (below, above) = (sigmoid(2.0 * u), sigmoid(-2.0 * u));
-    below * (2.0 * x * slope).mul_add(above, 1.0)
+    let (s, rest) = sigmoid_pair(2.0 * u);
+    s * (2.0 * x * slope).mul_add(rest, 1.0)
 }
 
 /// x inside [-bound, bound]; NaN stays.
@@ -183,9 +189,9 @@ pub fn silu(x: f32) -> f32 {
 #[inline(always)]
 pub fn silu_derivative(x: f32) -> f32 {
     let x = limit(x, 200.0);
-    let s = sigmoid(x);
-    // s (1 + x (1 - s)), with 1 - s as the other side's sigmoid: no cancellation.
-    s * x.mul_add(sigmoid(-x), 1.0)
+    let (s, rest) = sigmoid_pair(x);
+    // s (1 + x (1 - s)).
+    s * x.mul_add(rest, 1.0)
 }
 
 #[cfg(test)]

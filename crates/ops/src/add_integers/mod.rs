@@ -1,0 +1,103 @@
+//! The sum of two integer values with broadcasting: positions plus offsets. A sum that i32 cannot hold is a
+//! fault, never a wrapped number.
+
+mod cpu;
+
+use crate::broadcast::{Walk, broadcast_reach, broadcast_shape};
+use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
+use regard_graph::*;
+
+/// `out = a + b`, broadcast, i32.
+#[derive(Clone, Copy, Debug)]
+pub struct AddIntegers;
+
+/// Records sums of integers.
+pub trait IntegerOps {
+    /// a + b of two i32 values, broadcast.
+    fn add_integers(&mut self, a: Var, b: Var) -> Result<Var>;
+}
+
+impl IntegerOps for Graph {
+    fn add_integers(&mut self, a: Var, b: Var) -> Result<Var> {
+        self.apply_one(AddIntegers, &[a, b])
+    }
+}
+
+impl Op for AddIntegers {
+    fn name(&self) -> &'static str {
+        "add_integers"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn operands(&self) -> Vec<&'static str> {
+        vec!["a", "b"]
+    }
+
+    fn infer(&self, inputs: &[Fact]) -> Result<Vec<Fact>> {
+        for (operand, fact) in ["a", "b"].into_iter().zip(inputs) {
+            if fact.dtype != DType::I32 {
+                return Err(Error::DType {
+                    op: "add_integers".into(),
+                    operand: operand.into(),
+                    got: fact.dtype.to_string(),
+                    expected: "i32".into(),
+                    advice: "use `add` for floats".into(),
+                });
+            }
+        }
+        let shape = broadcast_shape("add_integers", ["a", "b"], &inputs[0].shape, &inputs[1].shape)?;
+        Ok(vec![Fact::new(shape, DType::I32)])
+    }
+
+    fn aliases(&self) -> Vec<Alias> {
+        Vec::new()
+    }
+
+    fn derivative(&self, _input: usize) -> Derivative {
+        Derivative::Zero
+    }
+
+    fn gradient(&self, _g: &mut Graph, _tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
+        Ok(vec![None, None])
+    }
+
+    fn cost(&self, call: &Concrete<'_>) -> Cost {
+        let flops = call.outputs[0].count() as u64;
+        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+    }
+
+    fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
+        Relation::Axes(broadcast_reach(call.inputs[input], call.outputs[0]))
+    }
+}
+
+fn overflow(a: i32, b: i32) -> Fault {
+    let what = format!("{a} + {b} does not fit into i32");
+    Fault { op: "add_integers", what, advice: "use smaller numbers" }
+}
+
+impl Kernels for AddIntegers {
+    fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
+        let [a, b] = [call.inputs[0], call.inputs[1]];
+        let out = call.outputs[0].dims();
+        let (walk_a, walk_b) = (Walk::new(a.dims(), out), Walk::new(b.dims(), out));
+        for i in 0..out.count() {
+            let (x, y) = (a.data()[walk_a.flat(i)] as i32, b.data()[walk_b.flat(i)] as i32);
+            let sum = x.checked_add(y).ok_or_else(|| overflow(x, y))?;
+            call.outputs[0].data_mut()[i] = f64::from(sum);
+            call.count_flops(1);
+        }
+        Ok(())
+    }
+
+    fn needs(&self, _request: &Request<'_>) -> Needs {
+        Needs::default()
+    }
+
+    fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
+        cpu::run(call)
+    }
+}

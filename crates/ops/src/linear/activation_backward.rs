@@ -1,0 +1,103 @@
+//! The gradient through the activation of a product: `dz = dy · activation′(z)`, undoing `y = activation(z)`.
+
+use super::activation;
+use crate::call::CHUNK;
+use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_float};
+use regard_device::{Activation, multiversion};
+use regard_graph::*;
+
+/// `dz = dy · activation′(z)`, in the dtype of z.
+#[derive(Clone, Copy, Debug)]
+pub struct LinearActivationBackward {
+    /// The activation of the forward product.
+    pub activation: Activation,
+}
+
+impl Op for LinearActivationBackward {
+    fn name(&self) -> &'static str {
+        "linear_activation_backward"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, String)> {
+        vec![("activation", format!("{:?}", self.activation))]
+    }
+
+    fn operands(&self) -> Vec<&'static str> {
+        vec!["z", "dy"]
+    }
+
+    fn infer(&self, inputs: &[Fact]) -> Result<Vec<Fact>> {
+        check_float(self.name(), "z", inputs[0].dtype)?;
+        check_float(self.name(), "dy", inputs[1].dtype)?;
+        let mut letters = Letters::new(self.name());
+        letters.bind("z", &inputs[0].shape, "... N")?;
+        letters.bind("dy", &inputs[1].shape, "... N")?;
+        Ok(vec![inputs[0].clone()])
+    }
+
+    fn aliases(&self) -> Vec<Alias> {
+        vec![Alias::Reuse { output: 0, input: 0 }, Alias::Reuse { output: 0, input: 1 }]
+    }
+
+    fn derivative(&self, _input: usize) -> Derivative {
+        Derivative::Missing("second derivatives of the activations of a product are not written")
+    }
+
+    fn gradient(&self, _g: &mut Graph, _tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
+        Ok(vec![None, None])
+    }
+
+    fn cost(&self, call: &Concrete<'_>) -> Cost {
+        let flops = (call.outputs[0].count() * (activation::derivative_flops(self.activation) + 1)) as u64;
+        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+    }
+
+    fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
+        Relation::Same
+    }
+}
+
+impl Kernels for LinearActivationBackward {
+    fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
+        let [z, dy] = [call.inputs[0], call.inputs[1]];
+        for (i, (z, dy)) in z.data().iter().zip(dy.data()).enumerate() {
+            call.outputs[0].data_mut()[i] = dy * activation::derivative(self.activation, *z);
+            call.count_flops(activation::derivative_flops(self.activation) + 1);
+        }
+        Ok(())
+    }
+
+    fn needs(&self, _request: &Request<'_>) -> Needs {
+        Needs::default()
+    }
+
+    fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
+        call.chunks(call.out_dims(0).count(), |range| {
+            let (mut z, mut dy) = ([0.0; CHUNK], [0.0; CHUNK]);
+            let (z, dy) = (&mut z[..range.len()], &mut dy[..range.len()]);
+            call.load(0, range.clone(), z);
+            call.load(1, range.clone(), dy);
+            multiply(call.level, self.activation, z, dy);
+            call.store(0, range, dy);
+        });
+        Ok(())
+    }
+}
+
+multiversion! {
+    fn multiply(activation: Activation, z: &[f32], dy: &mut [f32]) {
+        // One loop for each activation, so that each vectorises.
+        macro_rules! with {
+            ($kind:expr) => {
+                dy.iter_mut().zip(z).for_each(|(dy, z)| *dy *= $kind.derivative(*z))
+            };
+        }
+        match activation {
+            Activation::None => (),
+            Activation::Relu => with!(Activation::Relu),
+            Activation::Gelu => with!(Activation::Gelu),
+            Activation::GeluTanh => with!(Activation::GeluTanh),
+            Activation::Silu => with!(Activation::Silu),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The product with a weight, and what usually follows it: `y = activation(x · Wᵀ + bias) + residual`.
+//! x is [... K], y is [... N], the weight [N K] as PyTorch keeps it (a tied embedding [V C] fits as it is), or
+//! [K N]. With the layout turned round, the same op is its own gradient with respect to x.
+
+mod activation;
+mod activation_backward;
+mod cpu;
+mod cpu_weight_gradient;
+mod reference;
+mod weight_gradient;
+
+pub use activation_backward::LinearActivationBackward;
+pub use weight_gradient::WeightGradient;
+
+use crate::cpu_product::storage;
+use crate::{
+    BinaryOps, CpuCall, Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, SumToOps,
+    check_float,
+};
+use regard_device::{Activation, Gemm, PANEL, packed_b_bytes};
+use regard_graph::*;
+
+/// How a weight lies in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum WeightLayout {
+    /// [N K], one row for each output: y = x · Wᵀ. PyTorch's `Linear`, and tied embeddings.
+    #[default]
+    OutIn,
+    /// [K N], one row for each input: y = x · W. The `Conv1D` of GPT-2's checkpoints.
+    InOut,
+}
+
+impl WeightLayout {
+    fn flipped(self) -> Self {
+        match self {
+            WeightLayout::OutIn => WeightLayout::InOut,
+            WeightLayout::InOut => WeightLayout::OutIn,
+        }
+    }
+
+    /// (N, K) of a weight.
+    fn sizes(self, weight: Dims) -> (usize, usize) {
+        match self {
+            WeightLayout::OutIn => (weight[0], weight[1]),
+            WeightLayout::InOut => (weight[1], weight[0]),
+        }
+    }
+}
+
+/// `y = activation(x · Wᵀ + bias) + residual`; where there is an activation, a second output is the value
+/// before it, in the precision's own dtype, which only the gradient reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Linear {
+    /// Whether there is a bias `[N]`, the operand after the weight.
+    pub bias: bool,
+    /// Applied after the bias.
+    pub activation: Activation,
+    /// Whether there is a residual [... N], the last operand.
+    pub residual: bool,
+    /// How the weight lies in memory.
+    pub layout: WeightLayout,
+    /// The dtype of y.
+    pub output: DType,
+    /// Whether the operands of the product are rounded to bf16; sums are f32 either way.
+    pub precision: Precision,
+}
+
+/// What may accompany a product with a weight; the default is the product alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinearOptions {
+    /// One f32 number for each output, added to the product.
+    pub bias: Option<Var>,
+    /// Applied after the bias.
+    pub activation: Activation,
+    /// [... N], f32 or bf16, added at the end.
+    pub residual: Option<Var>,
+    /// How the weight lies in memory: [N K] unless told otherwise.
+    pub layout: WeightLayout,
+    /// The dtype of the result. By default f32 with a residual, because the residual stream is f32, and
+    /// otherwise that of the graph's precision: bf16 activations in bf16 programs.
+    pub output: Option<DType>,
+}
+
+/// Records products with weights.
+pub trait LinearOps {
+    /// `activation(x · Wᵀ + bias) + residual` in the precision of the graph: x [... K], weight [N K] → [... N].
+    ///
+    /// ```
+    /// # use regard_ops::prelude::*;
+    /// # use regard_ops::{Activation, LinearOptions};
+    /// # fn main() -> regard_graph::Result<()> {
+    /// let mut g = Graph::new();
+    /// let x = g.input("x", DType::F32, [2, 5, 8])?;
+    /// let weight = g.parameter("up.weight", [32, 8], Init::Normal(0.02))?;
+    /// let bias = g.parameter("up.bias", [32], Init::Zeros)?;
+    /// let options = LinearOptions { bias: Some(bias), activation: Activation::Gelu, ..Default::default() };
+    /// let hidden = g.linear(x, weight, options)?;
+    /// assert_eq!(g.shape(hidden).to_string(), "[2 5 32]");
+    /// # Ok(()) }
+    /// ```
+    fn linear(&mut self, x: Var, weight: Var, options: LinearOptions) -> Result<Var>;
+}
+
+impl LinearOps for Graph {
+    fn linear(&mut self, x: Var, weight: Var, options: LinearOptions) -> Result<Var> {
+        let LinearOptions { bias, activation, residual, layout, output } = options;
+        let precision = self.precision();
+        let usual = if residual.is_some() { DType::F32 } else { precision.activation() };
+        let op = Linear {
+            bias: bias.is_some(),
+            activation,
+            residual: residual.is_some(),
+            layout,
+            output: output.unwrap_or(usual),
+            precision,
+        };
+        let inputs: Vec<Var> = [Some(x), Some(weight), bias, residual].into_iter().flatten().collect();
+        self.apply_one(op, &inputs)
+    }
+}
+
+impl Linear {
+    /// A product alone, with this weight layout.
+    pub fn plain(layout: WeightLayout, output: DType, precision: Precision) -> Self {
+        Linear { bias: false, activation: Activation::None, residual: false, layout, output, precision }
+    }
+
+    fn bias_input(&self) -> Option<usize> {
+        self.bias.then_some(2)
+    }
+
+    fn residual_input(&self) -> Option<usize> {
+        self.residual.then_some(2 + usize::from(self.bias))
+    }
+}
+
+/// Checks that an operand that every sum is added to is f32.
+pub(crate) fn check_f32(op: &str, operand: &str, dtype: DType) -> Result<()> {
+    if dtype == DType::F32 {
+        return Ok(());
+    }
+    Err(Error::DType {
+        op: op.into(),
+        operand: operand.into(),
+        got: dtype.to_string(),
+        expected: "f32".into(),
+        advice: "cast it to f32 first".into(),
+    })
+}
+
+impl Op for Linear {
+    fn name(&self) -> &'static str {
+        "linear"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("activation", format!("{:?}", self.activation)),
+            ("layout", format!("{:?}", self.layout)),
+            ("precision", format!("{:?}", self.precision)),
+        ]
+    }
+
+    fn operands(&self) -> Vec<&'static str> {
+        let mut names = vec!["x", "weight"];
+        names.extend(self.bias.then_some("bias"));
+        names.extend(self.residual.then_some("residual"));
+        names
+    }
+
+    fn infer(&self, inputs: &[Fact]) -> Result<Vec<Fact>> {
+        check_float("linear", "x", inputs[0].dtype)?;
+        check_float("linear", "weight", inputs[1].dtype)?;
+        check_float("linear", "the result", self.output)?;
+        let mut letters = Letters::new("linear");
+        letters.bind("x", &inputs[0].shape, "... K")?;
+        let pattern = if self.layout == WeightLayout::OutIn { "N K" } else { "K N" };
+        letters.bind("weight", &inputs[1].shape, pattern)?;
+        if let Some(bias) = self.bias_input() {
+            letters.bind("bias", &inputs[bias].shape, "N")?;
+            check_f32("linear", "bias", inputs[bias].dtype)?;
+        }
+        if let Some(residual) = self.residual_input() {
+            letters.bind("residual", &inputs[residual].shape, "... N")?;
+            check_float("linear", "residual", inputs[residual].dtype)?;
+        }
+        let shape = letters.shape("... N");
+        let mut facts = vec![Fact::new(shape.clone(), self.output)];
+        if self.activation != Activation::None {
+            facts.push(Fact::new(shape, self.precision.activation()));
+        }
+        Ok(facts)
+    }
+
+    fn aliases(&self) -> Vec<Alias> {
+        Vec::new()
+    }
+
+    fn derivative(&self, _input: usize) -> Derivative {
+        Derivative::Exists
+    }
+
+    fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
+        let [x, weight] = [tape.inputs[0], tape.inputs[1]];
+        let mut grads = vec![None; tape.inputs.len()];
+        // y = activation(z) + residual, so dz = dy · activation′(z) and the residual gets dy.
+        let mut dz = match (tape.grads[0], self.activation) {
+            (Some(dy), Activation::None) => Some(dy),
+            (Some(dy), activation) => {
+                Some(g.apply_one(LinearActivationBackward { activation }, &[tape.outputs[1], dy])?)
+            }
+            (None, _) => None,
+        };
+        if let Some(&Some(more)) = tape.grads.get(1) {
+            dz = Some(dz.map_or(Ok(more), |dz| g.add(dz, more))?);
+        }
+        if let (Some(dy), Some(residual)) = (tape.grads[0], self.residual_input())
+            && tape.wanted[residual]
+        {
+            grads[residual] = Some(g.sum_to(dy, tape.inputs[residual])?);
+        }
+        let Some(dz) = dz else { return Ok(grads) };
+        if tape.wanted[0] {
+            // z = x · Wᵀ, so dx = dz · W: the same product with the weight read the other way.
+            let turned = Linear::plain(self.layout.flipped(), g.dtype(x), self.precision);
+            grads[0] = Some(g.apply_one(turned, &[dz, weight])?);
+        }
+        if tape.wanted[1] {
+            // z[r n] = Σₖ x[r k] W[n k], so dW[n k] = Σᵣ dz[r n] x[r k].
+            let op = WeightGradient { output: g.dtype(weight), precision: self.precision };
+            let factors = if self.layout == WeightLayout::OutIn { [dz, x] } else { [x, dz] };
+            grads[1] = Some(g.apply_one(op, &factors)?);
+        }
+        if let Some(bias) = self.bias_input()
+            && tape.wanted[bias]
+        {
+            grads[bias] = Some(g.sum_to(dz, tape.inputs[bias])?);
+        }
+        Ok(grads)
+    }
+
+    fn cost(&self, call: &Concrete<'_>) -> Cost {
+        let (n, k) = self.layout.sizes(call.inputs[1]);
+        let rows = call.inputs[0].rows();
+        let each =
+            usize::from(self.bias) + activation::value_flops(self.activation) + usize::from(self.residual);
+        let math = Work {
+            macs: (rows * n * k) as u64,
+            flops: (rows * n * each) as u64,
+            read: call.bytes_in(),
+            written: call.bytes_out(),
+        };
+        // Panels are 32 wide, the last one filled up.
+        let macs = (rows * n.next_multiple_of(PANEL) * k) as u64;
+        Cost { math, executed: Work { macs, ..math } }
+    }
+
+    fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
+        let last = call.outputs[0].len() - 1;
+        let own_row = |width: Along| (0..last).map(Along::Same).chain([width]).collect();
+        if self.residual_input() == Some(input) {
+            return if output == 0 { Relation::Same } else { Relation::Nothing };
+        }
+        Relation::Axes(match input {
+            0 => own_row(Along::All),
+            1 if self.layout == WeightLayout::OutIn => vec![Along::Same(last), Along::All],
+            1 => vec![Along::All, Along::Same(last)],
+            _ => vec![Along::Same(last)],
+        })
+    }
+}
+
+impl Kernels for Linear {
+    fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
+        reference::run(self, call);
+        Ok(())
+    }
+
+    fn needs(&self, request: &Request<'_>) -> Needs {
+        let thread_scratch = Gemm::thread_scratch_bytes();
+        // The engine keeps packed copies of f32 weights in the store; any other is packed for the call.
+        if request.stored[1] && request.call.input_dtypes[1] == DType::F32 {
+            let layout =
+                PackLayout { transposed: self.layout == WeightLayout::OutIn, precision: self.precision };
+            return Needs { scratch: 0, thread_scratch, packs: vec![Pack { input: 1, layout }] };
+        }
+        let (n, k) = self.layout.sizes(request.call.inputs[1]);
+        Needs { scratch: packed_b_bytes(k, n, storage(self.precision)), thread_scratch, packs: Vec::new() }
+    }
+
+    fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
+        cpu::run(self, call);
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! The gradient of a weight: `out[a b] = Σ left[... a] · right[... b]` over all rows, in a fixed order.
+//! Undoes `z = x · Wᵀ` with left = dz and right = x, or `z = x · W` with left = x and right = dz.
+
+use super::{Linear, WeightLayout};
+use crate::cpu_product::storage;
+use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use regard_device::{Gemm, PANEL, packed_b_bytes};
+use regard_graph::*;
+
+/// How many rows are packed at a time: bounds the scratch, and their panels are still in the last cache when
+/// they are multiplied. Part of the summation order.
+const ROWS_AT_ONCE: usize = 2048;
+
+/// `out[a b] = Σ left[... a] · right[... b]`.
+#[derive(Clone, Copy, Debug)]
+pub struct WeightGradient {
+    /// The dtype of the result: that of the weight.
+    pub output: DType,
+    /// Whether both factors are rounded to bf16.
+    pub precision: Precision,
+}
+
+impl WeightGradient {
+    /// How many rows a call packs at a time. A bf16 result cannot be added to without rounding in between.
+    pub(super) fn rows_at_once(&self, rows: usize) -> usize {
+        if self.output == DType::F32 { rows.min(ROWS_AT_ONCE) } else { rows }
+    }
+}
+
+impl Op for WeightGradient {
+    fn name(&self) -> &'static str {
+        "weight_gradient"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, String)> {
+        vec![("precision", format!("{:?}", self.precision))]
+    }
+
+    fn operands(&self) -> Vec<&'static str> {
+        vec!["left", "right"]
+    }
+
+    fn infer(&self, inputs: &[Fact]) -> Result<Vec<Fact>> {
+        check_float("weight_gradient", "left", inputs[0].dtype)?;
+        check_float("weight_gradient", "right", inputs[1].dtype)?;
+        check_float("weight_gradient", "the result", self.output)?;
+        let mut letters = Letters::new("weight_gradient");
+        letters.bind("left", &inputs[0].shape, "... N")?;
+        letters.bind("right", &inputs[1].shape, "... K")?;
+        Ok(vec![Fact::new(letters.shape("N K"), self.output)])
+    }
+
+    fn aliases(&self) -> Vec<Alias> {
+        Vec::new()
+    }
+
+    fn derivative(&self, _input: usize) -> Derivative {
+        Derivative::Exists
+    }
+
+    fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
+        let Some(d) = tape.grads[0] else { return Ok(vec![None, None]) };
+        let [left, right] = [tape.inputs[0], tape.inputs[1]];
+        let mut grads = vec![None, None];
+        if tape.wanted[0] {
+            // out[a b] = Σᵣ left[r a] right[r b], so dleft[r a] = Σ_b right[r b] d[a b] …
+            let op = Linear::plain(WeightLayout::OutIn, g.dtype(left), self.precision);
+            grads[0] = Some(g.apply_one(op, &[right, d])?);
+        }
+        if tape.wanted[1] {
+            // … and dright[r b] = Σ_a left[r a] d[a b].
+            let op = Linear::plain(WeightLayout::InOut, g.dtype(right), self.precision);
+            grads[1] = Some(g.apply_one(op, &[left, d])?);
+        }
+        Ok(grads)
+    }
+
+    fn cost(&self, call: &Concrete<'_>) -> Cost {
+        let (rows, n, k) = (call.inputs[0].rows(), call.outputs[0][0], call.outputs[0][1]);
+        let macs = (rows * n * k) as u64;
+        let math = Work { macs, flops: 0, read: call.bytes_in(), written: call.bytes_out() };
+        let macs = (rows * n * k.next_multiple_of(PANEL)) as u64;
+        Cost { math, executed: Work { macs, ..math } }
+    }
+
+    fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
+        let leading = call.inputs[input].len() - 1;
+        Relation::Axes((0..leading).map(|_| Along::All).chain([Along::Same(input)]).collect())
+    }
+}
+
+impl Kernels for WeightGradient {
+    fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
+        let (left, right) = (call.operand(0, self.precision), call.operand(1, self.precision));
+        let (n, k) = (left.dims().last_size(), right.dims().last_size());
+        for row in 0..left.dims().rows() {
+            for i in 0..n {
+                for j in 0..k {
+                    call.outputs[0][[i, j]] += left.data()[row * n + i] * right.data()[row * k + j];
+                    call.count_macs(1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn needs(&self, request: &Request<'_>) -> Needs {
+        let right = request.call.inputs[1];
+        let rows = self.rows_at_once(right.rows());
+        Needs {
+            scratch: packed_b_bytes(rows, right.last_size(), storage(self.precision)),
+            thread_scratch: Gemm::thread_scratch_bytes(),
+            packs: Vec::new(),
+        }
+    }
+
+    fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
+        super::cpu_weight_gradient::run(self, call);
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! The functions of one number that ops apply, and what the specification says of them: value and backward
+//! rule in f64, and how much arithmetic each is.
+
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
+
+/// A function of one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// max(x, 0)
+    Relu,
+    /// x·Φ(x), Φ the normal distribution by the error function
+    Gelu,
+    /// GELU in its tanh form, as in GPT-2
+    GeluTanh,
+    /// x·σ(x)
+    Silu,
+    /// Hyperbolic tangent
+    Tanh,
+    /// σ(x) = 1 / (1 + e⁻ˣ)
+    Sigmoid,
+    /// eˣ
+    Exp,
+    /// Natural logarithm: −∞ at 0, NaN below
+    Log,
+    /// Square root: NaN below 0
+    Sqrt,
+    /// x²
+    Square,
+    /// |x|
+    Abs,
+    /// 1/x
+    Recip,
+}
+
+impl Function {
+    /// Every function.
+    pub const ALL: [Function; 12] = [
+        Function::Relu,
+        Function::Gelu,
+        Function::GeluTanh,
+        Function::Silu,
+        Function::Tanh,
+        Function::Sigmoid,
+        Function::Exp,
+        Function::Log,
+        Function::Sqrt,
+        Function::Square,
+        Function::Abs,
+        Function::Recip,
+    ];
+
+    /// Its name, which is also the op's.
+    pub fn name(self) -> &'static str {
+        match self {
+            Function::Relu => "relu",
+            Function::Gelu => "gelu",
+            Function::GeluTanh => "gelu_tanh",
+            Function::Silu => "silu",
+            Function::Tanh => "tanh",
+            Function::Sigmoid => "sigmoid",
+            Function::Exp => "exp",
+            Function::Log => "log",
+            Function::Sqrt => "sqrt",
+            Function::Square => "square",
+            Function::Abs => "abs",
+            Function::Recip => "recip",
+        }
+    }
+
+    /// True where the derivative is a simple function of y = f(x): then x need not be kept.
+    pub fn from_result(self) -> bool {
+        use Function::*;
+        matches!(self, Relu | Tanh | Sigmoid | Exp | Sqrt | Recip)
+    }
+
+    /// f(x), as the specification has it.
+    pub fn value(self, x: f64) -> f64 {
+        match self {
+            Function::Relu => {
+                if x < 0.0 {
+                    0.0
+                } else {
+                    x
+                }
+            }
+            Function::Gelu => x * 0.5 * (1.0 + erf(x * FRAC_1_SQRT_2)),
+            Function::GeluTanh => x * 0.5 * (1.0 + gelu_inner(x).tanh()),
+            Function::Silu => x * sigmoid(x),
+            Function::Tanh => x.tanh(),
+            Function::Sigmoid => sigmoid(x),
+            Function::Exp => x.exp(),
+            Function::Log => x.ln(),
+            Function::Sqrt => x.sqrt(),
+            Function::Square => x * x,
+            Function::Abs => x.abs(),
+            Function::Recip => 1.0 / x,
+        }
+    }
+
+    /// The gradient dx = dy·f′(x), from `saved`: y where [`Function::from_result`], else x.
+    pub fn backward(self, saved: f64, dy: f64) -> f64 {
+        let (x, y) = (saved, saved);
+        match self {
+            // The kinks of relu and |x| have slope 0.
+            Function::Relu => {
+                if y > 0.0 {
+                    dy
+                } else {
+                    0.0
+                }
+            }
+            Function::Gelu => {
+                let density = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * (-0.5 * x * x).exp();
+                dy * (0.5 * (1.0 + erf(x * FRAC_1_SQRT_2)) + x * density)
+            }
+            Function::GeluTanh => {
+                let t = gelu_inner(x).tanh();
+                let inner_slope = (2.0 / PI).sqrt() * (1.0 + 3.0 * 0.044715 * x * x);
+                dy * (0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner_slope)
+            }
+            Function::Silu => {
+                let s = sigmoid(x);
+                dy * s * (1.0 + x * (1.0 - s))
+            }
+            Function::Tanh => dy * (1.0 - y * y),
+            Function::Sigmoid => dy * y * (1.0 - y),
+            Function::Exp => dy * y,
+            Function::Log => dy / x,
+            Function::Sqrt => dy * 0.5 / y,
+            Function::Square => dy * 2.0 * x,
+            Function::Abs => {
+                if x > 0.0 {
+                    dy
+                } else if x < 0.0 {
+                    -dy
+                } else {
+                    0.0
+                }
+            }
+            Function::Recip => -dy * y * y,
+        }
+    }
+
+    /// Operations in [`Function::value`]: erf, exp, tanh, a root and a comparison count one each.
+    pub fn flops(self) -> usize {
+        match self {
+            Function::Gelu => 5,     // scale, erf, add, halve, multiply
+            Function::GeluTanh => 9, // five inside, tanh, add, halve, multiply
+            Function::Silu => 4,
+            Function::Sigmoid => 3, // exp, add, divide
+            _ => 1,
+        }
+    }
+
+    /// Operations in [`Function::backward`]; signs are free.
+    pub fn backward_flops(self) -> usize {
+        match self {
+            Function::Gelu => 11, // four for Φ, four for the density, multiply, add, times dy
+            Function::GeluTanh => 19,
+            Function::Silu => 8,
+            Function::Tanh | Function::Sigmoid => 3,
+            Function::Sqrt | Function::Square | Function::Recip => 2,
+            Function::Relu | Function::Exp | Function::Log | Function::Abs => 1,
+        }
+    }
+}
+
+/// √(2/π)·(x + 0.044715·x³)
+fn gelu_inner(x: f64) -> f64 {
+    (2.0 / PI).sqrt() * (x + 0.044715 * x * x * x)
+}
+
+/// The logistic function, without overflow on either side.
+fn sigmoid(x: f64) -> f64 {
+    if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
+}
+
+/// The error function in f64: the Maclaurin series near 0, the continued fraction of erfc beyond.
+fn erf(x: f64) -> f64 {
+    let t = x.abs();
+    if x.is_nan() || t > 6.0 {
+        return if x.is_nan() { x } else { 1f64.copysign(x) };
+    }
+    if t < 2.5 {
+        let (mut term, mut sum) = (x, x);
+        for n in 1..80 {
+            term *= -x * x / n as f64;
+            sum += term / (2 * n + 1) as f64;
+        }
+        return sum * FRAC_2_SQRT_PI;
+    }
+    let fraction = (1..=120).rev().fold(t, |tail, n| t + n as f64 / 2.0 / tail);
+    (1.0 - (-t * t).exp() / (fraction * PI.sqrt())).copysign(x)
+}
