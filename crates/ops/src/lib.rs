@@ -21,6 +21,7 @@ mod add_integers;
 mod add_position;
 mod assign;
 mod attention;
+mod attention_weights;
 mod batch_norm;
 mod binary;
 mod broadcast_to;
@@ -66,6 +67,7 @@ pub use attention::{
     Attended, Attention, AttentionBackward, AttentionBias, AttentionKind, AttentionMask, AttentionOp,
     AttentionOps, AttentionScale, Window,
 };
+pub use attention_weights::{AttentionWeights, AttentionWeightsFound, AttentionWeightsOps, WeightsRequest};
 pub use batch_norm::{BatchNorm, BatchNormBackward, BatchNormMode, BatchNormOps, BatchNormSpec, BatchNormed};
 pub use binary::{Arithmetic, Binary, BinaryOps};
 pub use broadcast_to::{BroadcastOps, BroadcastTo};
@@ -113,12 +115,12 @@ pub use unary::{Function, Unary, UnaryBackward, UnaryOps};
 /// Everything needed to record: the graph and the recording methods of every op.
 pub mod prelude {
     pub use crate::{
-        AccumulateOps, AdamWOps, AddPositionOps, AssignOps, AttentionOps, BatchNormOps, BatchNormSpec,
-        BinaryOps, BroadcastOps, CacheWriteOps, CastOps, ClipNormOps, CompareOps, ConcatOps, CrossEntropyOps,
-        Differentiate, DropoutOps, EmbeddingOps, EmptyRowsOps, FillOps, GatedOps, GatherOps, IntegerOps,
-        LinearCrossEntropyOps, LinearOps, MatmulOps, NormOps, NormSpec, PatchesOps, RandomOps, Record,
-        ReduceMaxOps, ReduceOps, ReshapeOps, RotaryOps, RotarySpec, ScaleOps, SelectOps, SgdOps, SliceOps,
-        SoftmaxOps, SplitOps, StopGradientOps, SumToOps, TransposeOps, UnaryOps,
+        AccumulateOps, AdamWOps, AddPositionOps, AssignOps, AttentionOps, AttentionWeightsOps, BatchNormOps,
+        BatchNormSpec, BinaryOps, BroadcastOps, CacheWriteOps, CastOps, ClipNormOps, CompareOps, ConcatOps,
+        CrossEntropyOps, Differentiate, DropoutOps, EmbeddingOps, EmptyRowsOps, FillOps, GatedOps, GatherOps,
+        IntegerOps, LinearCrossEntropyOps, LinearOps, MatmulOps, NormOps, NormSpec, PatchesOps, RandomOps,
+        Record, ReduceMaxOps, ReduceOps, ReshapeOps, RotaryOps, RotarySpec, ScaleOps, SelectOps, SgdOps,
+        SliceOps, SoftmaxOps, SplitOps, StopGradientOps, SumToOps, TransposeOps, UnaryOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

@@ -11,8 +11,16 @@ mod add_integers;
 mod add_position;
 #[path = "../src/assign/tests.rs"]
 mod assign;
+#[path = "../src/attention/tests.rs"]
+mod attention;
+#[path = "../src/attention/tests_bits.rs"]
+mod attention_bits;
 #[path = "../src/attention/tests_cases.rs"]
 mod attention_cases;
+#[path = "../src/attention/tests_kinds.rs"]
+mod attention_kinds;
+#[path = "../src/attention_weights/tests.rs"]
+mod attention_weights;
 #[path = "../src/batch_norm/tests.rs"]
 mod batch_norm;
 #[path = "../src/binary/tests.rs"]

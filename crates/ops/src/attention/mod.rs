@@ -26,7 +26,7 @@ mod spec;
 pub use backward::Backward as AttentionBackward;
 pub use spec::{Attended, Attention, AttentionBias, AttentionKind, AttentionMask, AttentionScale, Window};
 
-pub(crate) use cpu_rows::{KeyTile, Terms};
+pub(crate) use cpu_rows::{KeyTile, Terms, by_distance_floats, carve, carved_bytes};
 pub(crate) use form::{Extent, Extra, Form};
 pub(crate) use mask::{Cover, Known};
 pub(crate) use reference::{Naive, rows_of};

@@ -1,5 +1,5 @@
 //! What can change what. Masks with known integers are exact. A row with a single key puts all weight on it,
-//! whatever the score, and a number added to all scores of a row changes no weight: those cannot be felt in y.
+//! whatever the score, so that nothing of the score can be felt in y.
 
 use super::bias::table_row;
 use super::form::{BiasForm, Extent, Extra, Form};
@@ -56,19 +56,16 @@ fn bias(form: &Form, rows: usize, rank: usize, known: &Known, all: &Rows, least:
         BiasForm::Dense | BiasForm::None => None,
         _ if !known.positions && rank == 1 => Some(Relation::Axes(vec![Along::Same(2)])),
         _ if !known.positions => Some(Relation::Axes(vec![Along::All, Along::Same(2)])),
-        BiasForm::Alibi => Some(Relation::Axes(vec![all.heads(|b, t, _, keys| {
-            let mut away: Vec<u64> = keys.iter().map(|&s| distance(b, t, s).unsigned_abs()).collect();
-            away.sort_unstable();
-            away.dedup();
-            away.len() >= least && away != [0]
-        })])),
+        BiasForm::Alibi => Some(Relation::Axes(vec![
+            all.heads(|b, t, _, keys| keys.len() >= least && keys.iter().any(|&s| distance(b, t, s) != 0)),
+        ])),
         form => {
             let felt = all.along(|b, t, _, keys| {
                 let mut felt: Vec<usize> =
                     keys.iter().map(|&s| table_row(form, rows, distance(b, t, s))).collect();
                 felt.sort_unstable();
                 felt.dedup();
-                if felt.len() >= least { felt } else { vec![] }
+                if keys.len() >= least { felt } else { vec![] }
             });
             Some(Relation::Axes(vec![felt, Along::Same(2)]))
         }
