@@ -86,10 +86,13 @@ impl Kernels for LinearActivationBackward {
 
 multiversion! {
     fn multiply(activation: Activation, z: &[f32], dy: &mut [f32]) {
-        // One loop for each activation, so that each vectorises.
+        // One loop for each activation, so that each vectorises; plain loops, because the body of a `for_each`
+        // may stay out of line, and then it is compiled without the level's instructions.
         macro_rules! with {
             ($kind:expr) => {
-                dy.iter_mut().zip(z).for_each(|(dy, z)| *dy *= $kind.derivative(*z))
+                for (dy, z) in dy.iter_mut().zip(z) {
+                    *dy *= $kind.derivative(*z);
+                }
             };
         }
         match activation {
