@@ -48,7 +48,7 @@ impl Op for LinearActivationBackward {
     }
 
     fn cost(&self, call: &Concrete<'_>) -> Cost {
-        let flops = (call.outputs[0].count() * (activation::derivative_flops(self.activation) + 1)) as u64;
+        let flops = (call.outputs[0].count() * activation::backward_flops(self.activation)) as u64;
         Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
     }
 
@@ -61,8 +61,8 @@ impl Kernels for LinearActivationBackward {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let [z, dy] = [call.inputs[0], call.inputs[1]];
         for (i, (z, dy)) in z.data().iter().zip(dy.data()).enumerate() {
-            call.outputs[0].data_mut()[i] = dy * activation::derivative(self.activation, *z);
-            call.count_flops(activation::derivative_flops(self.activation) + 1);
+            call.outputs[0].data_mut()[i] = activation::backward(self.activation, *z, *dy);
+            call.count_flops(activation::backward_flops(self.activation));
         }
         Ok(())
     }
