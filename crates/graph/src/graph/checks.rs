@@ -137,6 +137,16 @@ impl Graph {
                     format!("at most {} are supported", crate::MAX_RANK),
                 ));
             }
+            // Sizes come by the letter's name, room by its bound: another bound would write past the end.
+            if let Some(letter) =
+                fact.shape.iter().flat_map(Dim::letters).find(|letter| !self.letters.contains(letter))
+            {
+                return Err(Error::invalid(
+                    op.name(),
+                    format!("output {output} uses the letter {} ≤ {}", letter.name(), letter.bound()),
+                    "declare it on this graph with `open`",
+                ));
+            }
         }
         for alias in op.aliases() {
             let (Alias::View { output, input }

@@ -159,6 +159,19 @@ fn recording_refuses_operands_that_do_not_fit() {
 }
 
 #[test]
+fn an_output_has_only_letters_of_its_graph() {
+    let mut g = Graph::new();
+    let b = g.open('B', 8).unwrap();
+    let x = g.input("x", DType::F32, shape![b]).unwrap();
+    let into = |bound| spread(Fact::f32(shape![Letter::new('B', bound)]));
+    assert_eq!(
+        text(record(&mut g, Mock { derivative: Derivative::Exists, ..into(4) }, &[x])),
+        "spread: output 0 uses the letter B ≤ 4; declare it on this graph with `open`"
+    );
+    record(&mut g, into(8), &[x]).unwrap();
+}
+
+#[test]
 fn a_missing_derivative_is_an_error_at_recording() {
     let mut g = Graph::new();
     let x = data(&mut g, "x");
