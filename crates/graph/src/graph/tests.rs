@@ -90,6 +90,14 @@ fn leaves_say_what_is_wrong() {
         text(g.state("m", DType::F32, shape![t], Init::Zeros)),
         "state: `m` has the open letter T in its shape [T]; what lives in the store has one size; use the bound"
     );
+    assert_eq!(
+        text(g.state("count", DType::I32, shape![], Init::Constant(0.5))),
+        "state: `count` is i32, which cannot begin as Constant(0.5); begin with a whole number"
+    );
+    assert_eq!(
+        text(g.state("seen", DType::Bool, shape![], Init::Normal(1.0))),
+        "state: `seen` is bool, which cannot begin as Normal(1.0); begin with Zeros or Ones"
+    );
     g.parameter("w", shape![2], Init::Ones).unwrap();
     assert_eq!(
         text(g.parameter("w", shape![3], Init::Ones)),
