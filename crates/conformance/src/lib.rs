@@ -1,1 +1,9 @@
-//! The outer rings of the tests: agreement of the engines, parity with PyTorch, journeys of whole commands.
+//! The outer rings of the tests: random programs of all ops, the same bits everywhere, memory as planned, and
+//! the errors that PyTorch itself makes as bounds.
+
+#![forbid(unsafe_code)]
+
+pub mod bounds;
+pub mod choices;
+pub mod programs;
+pub mod training;

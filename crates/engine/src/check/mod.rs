@@ -193,9 +193,19 @@ fn hold(mut array: Array, dtype: DType) -> Array {
     array
 }
 
-/// The largest difference relative to the largest number wanted.
+/// The largest difference relative to the largest finite number wanted.
 pub fn relative_error(got: &[f64], want: &[f64]) -> f64 {
-    let scale = want.iter().fold(1e-30, |most: f64, x| most.max(x.abs()));
+    error_of_scale(got, want, largest(want))
+}
+
+/// The largest finite magnitude.
+pub fn largest(numbers: &[f64]) -> f64 {
+    numbers.iter().filter(|x| x.is_finite()).fold(0.0, |most: f64, x| most.max(x.abs()))
+}
+
+/// The largest difference relative to a magnitude of one's own.
+pub fn error_of_scale(got: &[f64], want: &[f64], scale: f64) -> f64 {
+    let scale = scale.max(1e-30);
     let mut worst: f64 = 0.0;
     for (x, y) in got.iter().zip(want) {
         if x.to_bits() == y.to_bits() || x == y {

@@ -57,7 +57,7 @@ impl Op for ClipNorm {
         if inputs.is_empty() {
             return Err(Error::invalid("clip_norm", "there are no gradients", "give at least one"));
         }
-        if !(self.most > 0.0) {
+        if self.most.is_nan() || self.most <= 0.0 {
             return Err(Error::invalid(
                 "clip_norm",
                 format!("the largest norm is {}", self.most),

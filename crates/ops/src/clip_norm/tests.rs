@@ -1,6 +1,6 @@
 //! Clipping by the global norm: values, sizes, what is not a number, errors.
 
-use regard_engine::check::Case;
+use regard_engine::check::{Case, Exactness};
 use regard_engine::{Feed, reference};
 use regard_graph::Graph;
 use regard_ops::Array;
@@ -30,6 +30,8 @@ fn the_norm_and_the_factor() {
         assert_eq!(values(&case), [13.0, factor]);
         case.cpu(1e-7).unwrap();
         case.cost().unwrap();
+        // The factor does not move while it stays at 1, so reach may say more than what happens.
+        case.reach(if most < 13.5 { Exactness::Equal } else { Exactness::Safe }).unwrap();
     }
     let case = case(1.0).given("a", &[2], &[0.0; 2]).given("b", &[2, 2], &[0.0; 4]);
     assert_eq!(values(&case), [0.0, 1.0]);

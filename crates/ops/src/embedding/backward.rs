@@ -100,8 +100,7 @@ impl Kernels for EmbeddingBackward {
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {
-        let scratch = self.scatter(request.call.inputs[0], request.call.outputs[0]).scratch();
-        Needs { scratch, ..Needs::default() }
+        self.scatter(request.call.inputs[0], request.call.outputs[0]).needs()
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {

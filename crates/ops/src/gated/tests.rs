@@ -14,8 +14,8 @@ fn case(gate: Gate, dims: &'static [usize]) -> Case<'static> {
     });
     let count: usize = dims.iter().product();
     // Away from the kink of relu.
-    let numbers: Vec<f64> = (0..count).map(|i| (i * 5 % 17) as f64 / 4.0 - 2.125).collect();
-    case.given("a", dims, &numbers)
+    let numbers: Vec<f64> = (0..count).map(|i| (i * 5 % 17) as f64 / 8.0 - 1.0625).collect();
+    case.given("a", dims, &numbers).draws(60) // enough to cross the kink
 }
 
 #[test]

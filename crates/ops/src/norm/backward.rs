@@ -107,8 +107,9 @@ impl Op for NormBackward {
         let mut math = Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() };
         math.macs = rows * width * (2 + scale);
         math.flops = rows * (width * (2 + 3 * centred + scale + shift + stream) + 1 + centred);
-        // The mean is corrected as in the forward pass.
+        // The mean is corrected as in the forward pass, with a sum of squares that nobody reads.
         let mut executed = math;
+        executed.macs += rows * centred * width;
         executed.flops += rows * centred * (2 * width + 1);
         Cost { math, executed }
     }
@@ -151,9 +152,9 @@ impl Kernels for NormBackward {
 
     fn needs(&self, request: &Request<'_>) -> Needs {
         let h = request.call.inputs[1];
-        let parameters = usize::from(self.scale) + usize::from(self.shift);
+        let sums = if self.scale || self.shift { 2 } else { 0 };
         Needs {
-            scratch: cpu_backward::blocks(h.rows()) * parameters * h.last_size() * 4,
+            scratch: cpu_backward::blocks(h.rows()) * sums * h.last_size() * 4,
             thread_scratch: h.last_size() * 4 * (2 + usize::from(self.stream)),
             ..Needs::default()
         }

@@ -6,7 +6,8 @@
 use super::{Norm, NormKind};
 use crate::CpuCall;
 use regard_device::multiversion;
-use regard_device::reduce::{sum_inline, sum_of_squares_inline};
+use regard_device::reduce::{LANES, sum_inline, sum_lanes, sum_of_squares_inline};
+use std::hint::black_box;
 
 pub fn run(op: &Norm, call: &CpuCall<'_>) {
     let (rows, width) = (call.dims(0).rows(), call.dims(0).last_size());
@@ -40,6 +41,33 @@ pub fn run(op: &Norm, call: &CpuCall<'_>) {
     });
 }
 
+/// Takes `first` from every element; gives the sum of what is left, and of its squares.
+#[inline(always)]
+pub fn centre(h: &mut [f32], first: f32) -> (f32, f32) {
+    let (mut sums, mut squares) = ([0.0; LANES], [0.0; LANES]);
+    let whole = h.len() / LANES * LANES;
+    let mut from = 0;
+    while from < whole {
+        let part: &mut [f32; LANES] = (&mut h[from..from + LANES]).try_into().expect("sixteen");
+        let mut left = *part;
+        for j in 0..LANES {
+            left[j] -= first;
+            sums[j] += left[j];
+            squares[j] = left[j].mul_add(left[j], squares[j]);
+        }
+        *part = left;
+        from += LANES;
+    }
+    // Keeps the lanes together: the tree of `sum_lanes` would tempt the compiler to split the loop's registers.
+    (sums, squares) = black_box((sums, squares));
+    for (j, h) in h[whole..].iter_mut().enumerate() {
+        *h -= first;
+        sums[j] += *h;
+        squares[j] = h.mul_add(*h, squares[j]);
+    }
+    (sum_lanes(sums), sum_lanes(squares))
+}
+
 multiversion! {
     fn add(h: &mut [f32], residual: &[f32]) {
         h.iter_mut().zip(residual).for_each(|(h, r)| *h += r);
@@ -54,25 +82,30 @@ multiversion! {
         shift: Option<&[f32]>,
     ) -> (f32, f32) {
         let width = h.len() as f32;
-        let mut mean = 0.0;
-        if centred {
-            let first = sum_inline(h) / width;
-            h.iter_mut().for_each(|h| *h -= first);
-            let left = sum_inline(h) / width;
-            h.iter_mut().for_each(|h| *h -= left);
-            mean = first + left;
-        }
-        let rstd = 1.0 / (sum_of_squares_inline(h) / width + epsilon).sqrt();
+        let first = if centred { sum_inline(h) / width } else { 0.0 };
+        let (sum, squares) = if centred { centre(h, first) } else { (0.0, sum_of_squares_inline(h)) };
+        let left = sum / width;
+        // Σ(h − left)² = Σh² − left·Σh, where left is no more than the rounding error of the first mean.
+        let variance = (squares - sum * left) / width;
+        let rstd = 1.0 / (variance + epsilon).sqrt();
         match (scale, shift) {
-            (None, None) => h.iter_mut().for_each(|h| *h *= rstd),
-            (Some(scale), None) => h.iter_mut().zip(scale).for_each(|(h, s)| *h = *h * rstd * s),
-            (None, Some(shift)) => h.iter_mut().zip(shift).for_each(|(h, t)| *h = h.mul_add(rstd, *t)),
+            (None, None) => h.iter_mut().for_each(|h| *h = (*h - left) * rstd),
+            (Some(scale), None) => {
+                for (h, s) in h.iter_mut().zip(scale) {
+                    *h = (*h - left) * rstd * s;
+                }
+            }
+            (None, Some(shift)) => {
+                for (h, t) in h.iter_mut().zip(shift) {
+                    *h = (*h - left).mul_add(rstd, *t);
+                }
+            }
             (Some(scale), Some(shift)) => {
                 for ((h, s), t) in h.iter_mut().zip(scale).zip(shift) {
-                    *h = (*h * rstd).mul_add(*s, *t);
+                    *h = ((*h - left) * rstd).mul_add(*s, *t);
                 }
             }
         }
-        (mean, rstd)
+        (first + left, rstd)
     }
 }

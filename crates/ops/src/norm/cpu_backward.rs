@@ -3,10 +3,12 @@
 
 #![allow(unsafe_code)]
 
-use super::{NormBackward, NormKind};
+use super::NormBackward;
+use super::cpu::centre;
 use crate::CpuCall;
-use regard_device::reduce::{dot_inline, sum_inline};
+use regard_device::reduce::{LANES, sum_lanes};
 use regard_device::{Disjoint, multiversion};
+use std::hint::black_box;
 
 /// Rows of one block.
 const BLOCK: usize = 32;
@@ -23,10 +25,9 @@ pub fn run(op: &NormBackward, call: &CpuCall<'_>) {
     let scale = op.scale_input().map(|at| call.f32(at));
     let mean = op.mean_at().map(|at| call.f32(at));
     let rstd = call.f32(op.rstd_at());
-    let parameters: [Option<usize>; 2] =
-        [op.scale_at(), op.shift_at()].map(|at| at.filter(|&at| call.wants(at)));
-    let [wants_scale, wants_shift] = parameters.map(|at| at.is_some());
-    let stride = width * (usize::from(wants_scale) + usize::from(wants_shift));
+    let parameters = [op.scale_at(), op.shift_at()].map(|at| at.filter(|&at| call.wants(at)));
+    let wanted = parameters.iter().any(Option::is_some);
+    let stride = if wanted { 2 * width } else { 0 };
     // SAFETY: taken once, here; blocks write to disjoint parts of it.
     let partial = Disjoint::new(unsafe { call.scratch_f32() });
     call.pool.run(blocks(rows), &|block, worker| {
@@ -37,7 +38,7 @@ pub fn run(op: &NormBackward, call: &CpuCall<'_>) {
         // SAFETY: this block's part, which no other task touches.
         let sums = unsafe { partial.range(block * stride..(block + 1) * stride) };
         sums.fill(0.0);
-        let (first, second) = sums.split_at_mut(if wants_scale { width } else { 0 });
+        let (dscale, dshift) = sums.split_at_mut(stride / 2);
         for i in block * BLOCK..((block + 1) * BLOCK).min(rows) {
             let range = i * width..(i + 1) * width;
             call.load(0, range.clone(), dy);
@@ -47,11 +48,7 @@ pub fn run(op: &NormBackward, call: &CpuCall<'_>) {
                 call.load(at, range.clone(), stream);
                 &*stream
             });
-            let mean = mean.map(|mean| mean[i]);
-            let centred = op.kind == NormKind::Layer;
-            normed(call.level, h, centred, mean.unwrap_or(0.0), rstd[i]);
-            parameters_of(call.level, dy, h, wants_scale, first, wants_shift, second);
-            row(call.level, dy, h, centred, rstd[i], scale, stream);
+            row(call.level, dy, h, mean.map(|mean| mean[i]), rstd[i], scale, wanted, dscale, dshift, stream);
             for output in 0..1 + usize::from(op.rounded.is_some()) {
                 if call.wants(output) {
                     call.store(output, range.clone(), dy);
@@ -59,8 +56,7 @@ pub fn run(op: &NormBackward, call: &CpuCall<'_>) {
             }
         }
     });
-    let offsets = [0, if wants_scale { width } else { 0 }];
-    for (output, offset) in parameters.into_iter().zip(offsets) {
+    for (output, offset) in parameters.into_iter().zip([0, width]) {
         let Some(output) = output else { continue };
         call.pool.run(width.div_ceil(COLUMNS), &|task, _| {
             let start = task * COLUMNS;
@@ -77,51 +73,114 @@ pub fn run(op: &NormBackward, call: &CpuCall<'_>) {
     }
 }
 
+/// What the row kernel works on; scale, dscale and dshift are empty where there are none.
+struct Row<'a> {
+    dy: &'a mut [f32],
+    h: &'a mut [f32],
+    scale: &'a [f32],
+    dscale: &'a mut [f32],
+    dshift: &'a mut [f32],
+}
+
+/// h becomes normed = (h − left) · rstd, dy becomes dy · scale; gives their sums Σ dy·scale and
+/// Σ dy·scale·normed; dscale and dshift take this row's part. The flags are known to the compiler, so that one
+/// pass does it all without branches.
+#[inline(always)]
+fn pass<const SCALE: bool, const PARAMETERS: bool>(mut row: Row<'_>, left: f32, rstd: f32) -> (f32, f32) {
+    let (mut sums, mut across) = ([0.0; LANES], [0.0; LANES]);
+    let width = row.dy.len();
+    let whole = width / LANES * LANES;
+    let mut from = 0;
+    while from < whole {
+        lanes::<SCALE, PARAMETERS>(&mut row, from, LANES, left, rstd, &mut sums, &mut across);
+        from += LANES;
+    }
+    // Keeps the lanes together, as in `centre`.
+    (sums, across) = black_box((sums, across));
+    if whole < width {
+        lanes::<SCALE, PARAMETERS>(&mut row, whole, width - whole, left, rstd, &mut sums, &mut across);
+    }
+    (sum_lanes(sums), sum_lanes(across))
+}
+
+/// At most sixteen elements of a row, in arrays that the compiler keeps in registers. Lanes beyond the end
+/// hold dy = 0, which adds nothing.
+#[inline(always)]
+fn lanes<const SCALE: bool, const PARAMETERS: bool>(
+    row: &mut Row<'_>,
+    from: usize,
+    count: usize,
+    left: f32,
+    rstd: f32,
+    sums: &mut [f32; LANES],
+    across: &mut [f32; LANES],
+) {
+    let to = from + count;
+    let mut dy = padded(&row.dy[from..to]);
+    let mut normed = padded(&row.h[from..to]);
+    for normed in &mut normed {
+        *normed = (*normed - left) * rstd;
+    }
+    if PARAMETERS {
+        let (mut dscale, mut dshift) = (padded(&row.dscale[from..to]), padded(&row.dshift[from..to]));
+        for j in 0..LANES {
+            dscale[j] = dy[j].mul_add(normed[j], dscale[j]);
+            dshift[j] += dy[j];
+        }
+        row.dscale[from..to].copy_from_slice(&dscale[..count]);
+        row.dshift[from..to].copy_from_slice(&dshift[..count]);
+    }
+    if SCALE {
+        let scale = padded(&row.scale[from..to]);
+        for j in 0..LANES {
+            dy[j] *= scale[j];
+        }
+    }
+    for j in 0..LANES {
+        sums[j] += dy[j];
+        across[j] = dy[j].mul_add(normed[j], across[j]);
+    }
+    row.dy[from..to].copy_from_slice(&dy[..count]);
+    row.h[from..to].copy_from_slice(&normed[..count]);
+}
+
+#[inline(always)]
+fn padded(part: &[f32]) -> [f32; LANES] {
+    let mut lanes = [0.0; LANES];
+    lanes[..part.len()].copy_from_slice(part);
+    lanes
+}
+
 multiversion! {
-    /// h becomes (h − μ) · rstd; the mean, rounded when it was saved, is corrected as in the forward pass.
-    fn normed(h: &mut [f32], centred: bool, mean: f32, rstd: f32) {
-        if !centred {
-            return h.iter_mut().for_each(|h| *h *= rstd);
-        }
-        h.iter_mut().for_each(|h| *h -= mean);
-        let left = sum_inline(h) / h.len() as f32;
-        h.iter_mut().for_each(|h| *h = (*h - left) * rstd);
-    }
-
-    fn parameters_of(
-        dy: &[f32],
-        normed: &[f32],
-        wants_scale: bool,
-        scale: &mut [f32],
-        wants_shift: bool,
-        shift: &mut [f32],
-    ) {
-        if wants_scale {
-            for ((sum, dy), normed) in scale.iter_mut().zip(dy).zip(normed) {
-                *sum = dy.mul_add(*normed, *sum);
-            }
-        }
-        if wants_shift {
-            shift.iter_mut().zip(dy).for_each(|(sum, dy)| *sum += dy);
-        }
-    }
-
-    /// dy becomes dh.
+    /// dy becomes dh. A mean means that the rows were centred; it was rounded when it was saved, so it is
+    /// corrected as in the forward pass.
     fn row(
         dy: &mut [f32],
-        normed: &[f32],
-        centred: bool,
+        h: &mut [f32],
+        mean: Option<f32>,
         rstd: f32,
         scale: Option<&[f32]>,
+        wanted: bool,
+        dscale: &mut [f32],
+        dshift: &mut [f32],
         stream: Option<&[f32]>,
     ) {
         let width = dy.len() as f32;
-        if let Some(scale) = scale {
-            dy.iter_mut().zip(scale).for_each(|(dy, s)| *dy *= s);
-        }
-        let common = if centred { sum_inline(dy) / width } else { 0.0 };
-        let across = dot_inline(dy, normed) / width;
-        for (dy, normed) in dy.iter_mut().zip(normed) {
+        // Not `map_or`: a closure of this size would be compiled without the level's instructions.
+        let left = match mean {
+            Some(mean) => centre(h, mean).0 / width,
+            None => 0.0,
+        };
+        let row = Row { dy, h, scale: scale.unwrap_or(&[]), dscale, dshift };
+        let (sum, across) = match (scale.is_some(), wanted) {
+            (true, true) => pass::<true, true>(row, left, rstd),
+            (true, false) => pass::<true, false>(row, left, rstd),
+            (false, true) => pass::<false, true>(row, left, rstd),
+            (false, false) => pass::<false, false>(row, left, rstd),
+        };
+        let common = if mean.is_some() { sum / width } else { 0.0 };
+        let across = across / width;
+        for (dy, normed) in dy.iter_mut().zip(h.iter()) {
             *dy = normed.mul_add(-across, *dy - common) * rstd;
         }
         if let Some(stream) = stream {

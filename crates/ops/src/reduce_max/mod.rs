@@ -24,6 +24,9 @@ pub trait ReduceMaxOps {
     fn max(&mut self, x: Var, axes: &[usize]) -> Result<Var>;
     /// The maximum over some axes, which stay with size 1.
     fn max_keep(&mut self, x: Var, axes: &[usize]) -> Result<Var>;
+    /// The maximum over some axes, which disappear from the shape, and its lowest index (i32), row-major over
+    /// those axes.
+    fn max_with_index(&mut self, x: Var, axes: &[usize]) -> Result<(Var, Var)>;
     /// The lowest index of the maximum along one axis, which disappears from the shape (i32).
     fn argmax(&mut self, x: Var, axis: usize) -> Result<Var>;
 }
@@ -36,6 +39,11 @@ impl ReduceMaxOps for Graph {
 
     fn max_keep(&mut self, x: Var, axes: &[usize]) -> Result<Var> {
         self.apply_one(ReduceMax { axes: axes.to_vec() }, &[x])
+    }
+
+    fn max_with_index(&mut self, x: Var, axes: &[usize]) -> Result<(Var, Var)> {
+        let both = self.apply(ReduceMax { axes: axes.to_vec() }, &[x])?;
+        Ok((drop_axes(self, both[0], axes)?, drop_axes(self, both[1], axes)?))
     }
 
     fn argmax(&mut self, x: Var, axis: usize) -> Result<Var> {

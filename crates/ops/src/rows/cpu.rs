@@ -4,8 +4,8 @@
 
 #![allow(unsafe_code)]
 
-use crate::CpuCall;
 use crate::call::CHUNK;
+use crate::{CpuCall, Needs};
 use regard_device::multiversion;
 
 /// How many rows are added up before their sum joins the total.
@@ -36,9 +36,22 @@ impl Scatter {
         self.size + 2 + self.count
     }
 
-    /// Bytes of scratch.
-    pub fn scratch(&self) -> usize {
-        self.groups() * self.group() * 4
+    /// Short rows that fit a thread's scratch are added one by one; the choice depends on shapes that the
+    /// examples of a batch share, so that an example has the same bits in any batch.
+    fn is_small(&self) -> bool {
+        self.inner < 16 && (self.count + self.size) * self.inner <= 1 << 14
+    }
+
+    /// The scratch that it takes.
+    pub fn needs(&self) -> Needs {
+        match self.is_small() {
+            true => Needs { thread_scratch: (self.count + self.size) * self.inner * 4, ..Needs::default() },
+            false => Needs {
+                scratch: self.groups() * self.group() * 4,
+                thread_scratch: 3 * CHUNK * 4,
+                ..Needs::default()
+            },
+        }
     }
 
     /// Runs it from an operand to a result; the indices have been checked.
@@ -47,11 +60,48 @@ impl Scatter {
         call: &CpuCall<'_>,
         input: usize,
         output: usize,
-        index: impl Fn(usize, usize) -> usize,
+        index: impl Fn(usize, usize) -> usize + Sync,
     ) {
         if self.outer == 0 || self.size == 0 || self.inner == 0 {
             return;
         }
+        match self.is_small() {
+            true => self.small(call, input, output, index),
+            false => self.sorted(call, input, output, index),
+        }
+    }
+
+    fn small(
+        &self,
+        call: &CpuCall<'_>,
+        input: usize,
+        output: usize,
+        index: impl Fn(usize, usize) -> usize + Sync,
+    ) {
+        let (from, to) = (self.count * self.inner, self.size * self.inner);
+        call.rows(self.outer, from + to, |outer, worker| {
+            // SAFETY: each task takes its own thread's scratch, once.
+            let scratch = unsafe { call.thread_scratch_f32(worker) };
+            let (x, rest) = scratch.split_at_mut(from);
+            let out = &mut rest[..to];
+            call.load(input, outer * from..(outer + 1) * from, x);
+            out.fill(0.0);
+            let group = if self.batched { outer } else { 0 };
+            for (place, row) in x.chunks_exact(self.inner).enumerate() {
+                let at = index(group, place) * self.inner;
+                out[at..at + self.inner].iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+            }
+            call.store(output, outer * to..(outer + 1) * to, out);
+        });
+    }
+
+    fn sorted(
+        &self,
+        call: &CpuCall<'_>,
+        input: usize,
+        output: usize,
+        index: impl Fn(usize, usize) -> usize + Sync,
+    ) {
         // SAFETY: taken once, here; u32 and f32 have the same size and alignment, and every bit pattern is a u32.
         let lists = unsafe {
             let scratch = call.scratch_f32();
@@ -63,15 +113,19 @@ impl Scatter {
         }
         let lists = &*lists;
         let pieces = self.inner.div_ceil(CHUNK);
-        call.rows(self.outer * self.size * pieces, self.inner.min(CHUNK), |task, _| {
+        call.rows(self.outer * self.size * pieces, self.inner.min(CHUNK), |task, worker| {
+            // SAFETY: each task takes its own thread's scratch, once.
+            let scratch = unsafe { call.thread_scratch_f32(worker) };
             let (row, from) = (task / pieces, task % pieces * CHUNK);
             let (outer, index) = (row / self.size, row % self.size);
             let length = CHUNK.min(self.inner - from);
+            let (total, rest) = scratch.split_at_mut(length);
+            let (block, rest) = rest.split_at_mut(length);
+            let part = &mut rest[..length];
             let group = if self.batched { outer } else { 0 };
             let (starts, places) = lists[group * self.group()..][..self.group()].split_at(self.size + 2);
             let places = &places[starts[index] as usize..starts[index + 1] as usize];
-            let (mut total, mut block, mut part) = ([0.0; CHUNK], [0.0; CHUNK], [0.0; CHUNK]);
-            let (total, block, part) = (&mut total[..length], &mut block[..length], &mut part[..length]);
+            total.fill(0.0);
             for some in places.chunks(BLOCK) {
                 block.fill(0.0);
                 for &place in some {

@@ -92,16 +92,16 @@ impl Op for Select {
         let mut along = broadcast_reach(operand, out);
         // With a mask that is known, an operand matters only where it is chosen: the list along its last axis
         // is empty elsewhere.
-        if let (Some(mask), 1.., Some(last)) = (call.integers[0], input, operand.len().checked_sub(1)) {
-            if out.count() <= LISTED {
-                let (of_mask, of_operand) = (Walk::new(call.inputs[0], out), Walk::new(operand, out));
-                let list = |i: usize| match (mask[of_mask.flat(i)] != 0) == (input == 1) {
-                    true => vec![operand.coordinates(of_operand.flat(i))[last]],
-                    false => Vec::new(),
-                };
-                let lists = (0..out.count()).map(list).collect();
-                along[last] = Along::Listed { axes: (0..out.len()).collect(), lists };
-            }
+        if let (Some(mask), 1.., Some(last)) = (call.integers[0], input, operand.len().checked_sub(1))
+            && out.count() <= LISTED
+        {
+            let (of_mask, of_operand) = (Walk::new(call.inputs[0], out), Walk::new(operand, out));
+            let list = |i: usize| match (mask[of_mask.flat(i)] != 0) == (input == 1) {
+                true => vec![operand.coordinates(of_operand.flat(i))[last]],
+                false => Vec::new(),
+            };
+            let lists = (0..out.count()).map(list).collect();
+            along[last] = Along::Listed { axes: (0..out.len()).collect(), lists };
         }
         Relation::Axes(along)
     }

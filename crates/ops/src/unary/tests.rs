@@ -19,9 +19,9 @@ fn case(function: Function, dims: &'static [usize]) -> Case<'static> {
             case.given("x", dims, &numbers)
         }
         Function::Recip | Function::Relu | Function::Abs => {
-            let size = |i: usize| 0.5 + (i * 5 % 19) as f64 / 8.0;
+            let size = |i: usize| 0.25 + (i * 5 % 19) as f64 / 16.0;
             let numbers: Vec<f64> = (0..count).map(|i| if i % 3 == 0 { -size(i) } else { size(i) }).collect();
-            case.given("x", dims, &numbers)
+            case.given("x", dims, &numbers).draws(60) // enough to cross the kink
         }
         _ => case,
     }

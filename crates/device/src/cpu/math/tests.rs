@@ -111,7 +111,7 @@ fn exponential_and_logarithm() {
 
 #[test]
 fn tangent_sigmoid_and_error_function() {
-    worst_ulps("tanh", tanh, f64::tanh, 1.5);
+    worst_ulps("tanh", tanh, f64::tanh, 1.1);
     worst_ulps("sigmoid", sigmoid, sigmoid_f64, 2.5);
     worst_ulps("erf", erf, erf_f64, 1.0);
     worst_difference("erf", erf, erf_f64, 1e-7);

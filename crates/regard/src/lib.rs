@@ -1,0 +1,36 @@
+//! The front of Regard, a Transformer workbench.
+//!
+//! A model records a [`Graph`]; everything that Regard can say or do about it is a reader of that one graph:
+//! shapes, gradients, memory, cost, reach, the exact answer and the fast one.
+//!
+//! For people at the keyboard, [`eval`] records and runs a small graph in one call:
+//!
+//! ```
+//! use regard::prelude::*;
+//!
+//! // Three keys, one query: softmax weights by hand.
+//! let weights = regard::eval(|g| {
+//!     let scores = g.given(&[1, 3], &[0.0, 0.0, f64::ln(2.0)])?;
+//!     g.softmax(scores)
+//! })?;
+//! assert_eq!(weights.data(), [0.25, 0.25, 0.5]);
+//! # Ok::<(), regard::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod eval;
+
+pub use eval::{Sheet, eval, eval_f32};
+pub use regard_device as device;
+pub use regard_engine::{Cpu, Error, Feed, Memory, Program, Result, Store, check, reference};
+pub use regard_graph::{self as graph, Graph, Var, cost, describe, plan, reach};
+pub use regard_ops::{self as ops, Array};
+
+/// Everything needed to record and run: the graph, every op's recording methods, the engines.
+pub mod prelude {
+    pub use crate::eval::Sheet;
+    pub use regard_engine::{Cpu, Feed, Program, Store};
+    pub use regard_ops::Array;
+    pub use regard_ops::prelude::*;
+}
