@@ -6,4 +6,5 @@
 pub mod bounds;
 pub mod choices;
 pub mod programs;
+pub mod sequence;
 pub mod training;
