@@ -7,10 +7,12 @@ use crate::{Error, Result};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 pub(super) const SINGLE: &str = "model.safetensors";
 pub(super) const INDEX: &str = "model.safetensors.index.json";
@@ -21,7 +23,33 @@ pub(crate) const JSON_LIMIT: u64 = header::MAX_HEADER;
 /// Opens a folder, a file or an index.
 pub(super) fn open(path: &Path) -> Result<Checkpoint> {
     let known = fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
-    let path = if known.is_dir() { choose(path)? } else { path.to_path_buf() };
+    if !known.is_dir() {
+        return open_file(path.to_path_buf());
+    }
+    // Somebody may be saving to this folder: between index and shards it can change under our eyes. Then the error
+    // is not the folder's, and a second look finds the new checkpoint.
+    let mut looks = 0;
+    loop {
+        let before = state(path);
+        let result = choose(path).and_then(open_file);
+        looks += 1;
+        if result.is_ok() || looks == MOST_LOOKS || before == state(path) {
+            return result;
+        }
+    }
+}
+
+/// A folder that still changes after so many looks is an error.
+const MOST_LOOKS: usize = 10;
+
+/// What tells one state of a folder from another: saving changes names, or at least the time.
+fn state(folder: &Path) -> Option<(SystemTime, BTreeSet<OsString>)> {
+    let time = fs::metadata(folder).and_then(|known| known.modified()).ok()?;
+    let names = fs::read_dir(folder).ok()?.flatten().map(|item| item.file_name()).collect();
+    Some((time, names))
+}
+
+fn open_file(path: PathBuf) -> Result<Checkpoint> {
     let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
     if name.ends_with(".json") {
         return sharded(&path);

@@ -4,7 +4,10 @@ use crate::scratch::Scratch;
 use crate::{again, shared, text};
 use half::{bf16, f16};
 use regard_data::{Checkpoint, DType, Data, Save, SaveOptions, save_file, save_folder};
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 fn golden() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/mixed.safetensors")
@@ -285,7 +288,7 @@ fn the_digest_sees_names_dtypes_shapes_and_bytes() {
         ("a", DType::F32, &[2], &[0, 0, 0, 0, 0, 0, 0, 1]),
         ("a", DType::F64, &[1], &zero),
     ];
-    let digests: std::collections::BTreeSet<String> = variants
+    let digests: BTreeSet<String> = variants
         .iter()
         .map(|&(name, dtype, shape, bytes)| {
             let save = Save { name, shape, data: Data::Bytes(dtype, bytes) };
@@ -337,6 +340,39 @@ fn many_readers_while_a_writer_replaces() {
     });
     assert_eq!(first.get("x").unwrap().f32s(), [0.0; 1000], "an open checkpoint keeps what it opened");
     assert_eq!(scratch.names(), ["model.safetensors"]);
+}
+
+/// One file, shards, other shards, one file: readers find an old checkpoint or a new one, never a mixture or nothing.
+#[test]
+fn many_readers_while_shards_come_and_go() {
+    let scratch = Scratch::new();
+    let write = |value: usize| {
+        let x = [value as f32; 300];
+        let list = ["a", "b", "c"].map(|name| Save { name, shape: &[300], data: Data::F32(&x) });
+        let shard_bytes = [None, Some(1200), Some(2400)][value % 3];
+        save_folder(scratch.path(), &list, &SaveOptions { shard_bytes, ..SaveOptions::default() }).unwrap();
+    };
+    write(0);
+    let (done, begun) = (AtomicBool::new(false), Instant::now());
+    std::thread::scope(|scope| {
+        let readers = [0; 3].map(|_| {
+            scope.spawn(|| {
+                let mut seen = BTreeSet::new();
+                while !done.load(Ordering::Relaxed) && begun.elapsed().as_secs() < 60 {
+                    let checkpoint = Checkpoint::open(scratch.path()).unwrap();
+                    assert!(checkpoint.verify().unwrap());
+                    let all: Vec<f32> = checkpoint.tensors().flat_map(|t| t.f32s()).collect();
+                    assert!(all.len() == 900 && all.iter().all(|x| *x == all[0]), "a mixture");
+                    seen.insert(all[0] as usize);
+                }
+                seen.len()
+            })
+        });
+        (1..40).for_each(write);
+        done.store(true, Ordering::Relaxed);
+        let most = readers.into_iter().map(|reader| reader.join().unwrap()).max();
+        assert!(most > Some(3), "the readers saw the folder change: {most:?}");
+    });
 }
 
 #[test]
