@@ -196,3 +196,21 @@ impl Gpt {
         g.parameter(name, shape, Init::Normal(0.02))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caches_have_a_row_for_each_example() {
+        let config = GptConfig { layers: 1, heads: 1, width: 4, context: 3, vocabulary: 5, dropout: 0.0 };
+        let mut g = Graph::inference();
+        let b = g.open('B', 2).unwrap();
+        let ids = g.input("ids", DType::I32, shape![b, 1]).unwrap();
+        let position = g.input("position", DType::I32, shape![b, 1]).unwrap();
+        let lengths = g.input("lengths", DType::I32, shape![b]).unwrap();
+        let decoded = Gpt::new(config).unwrap().decode(&mut g, ids, Cached { position, lengths });
+        let text = decoded.unwrap_err().to_string();
+        assert!(text.contains("the batch of a run with caches is open; give ids of a fixed batch"), "{text}");
+    }
+}
