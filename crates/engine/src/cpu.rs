@@ -39,7 +39,9 @@ impl Cpu {
     /// A number of threads and a SIMD level of one's own. Neither changes a bit of any result.
     pub fn with(threads: usize, level: Level) -> Result<Self> {
         let pool = Pool::new(threads)?;
-        let arena = Mutex::new(Arena { values: Buffer::zeroed(64)?, threads: Buffer::zeroed(64)? });
+        // A whole line for each thread: whatever the number of threads, its scratch is aligned.
+        let scratch = Buffer::zeroed(for_all_threads(1, threads))?;
+        let arena = Mutex::new(Arena { values: Buffer::zeroed(64)?, threads: scratch });
         Ok(Cpu { shared: Arc::new(Shared { pool, level, arena }) })
     }
 
@@ -62,12 +64,8 @@ impl Cpu {
     /// Makes the arena at least this large, so that replays never allocate.
     pub(crate) fn reserve(&self, values: usize, for_each_thread: usize) -> Result<()> {
         let mut arena = self.lock();
-        if arena.values.len() < values {
-            // The old block goes first: both at once could be too much.
-            arena.values = Buffer::zeroed(64)?;
-            arena.values = Buffer::zeroed(values)?;
-        }
-        let threads = for_each_thread.next_multiple_of(64) * self.pool().threads();
+        arena.grow(values)?;
+        let threads = for_all_threads(for_each_thread, self.pool().threads());
         if arena.threads.len() < threads {
             arena.threads = Buffer::zeroed(threads)?;
         }
@@ -83,6 +81,8 @@ impl Cpu {
     pub(crate) fn replay(&self, program: &mut Program, store: &mut Store) -> Result<()> {
         let mut arena = self.lock();
         let arena = &mut *arena;
+        // As `reserve` left it, unless another program asked for more than there was.
+        arena.grow(program.plan.arena_bytes)?;
         let threads = self.pool().threads();
         let thread_bytes = arena.threads.len() / threads;
         let (arena_at, threads_at) = (arena.values.as_mut_ptr(), arena.threads.as_mut_ptr());
@@ -93,8 +93,8 @@ impl Cpu {
             }
             let mut address = |place: Option<Place>| match place {
                 None => std::ptr::null_mut(),
-                // SAFETY: the planner laid every place inside its block, and `reserve` made the arena large
-                // enough; the offsets are therefore in bounds.
+                // SAFETY: the planner laid every place inside its block, and `grow` above made sure that the
+                // arena is large enough; the offsets are therefore in bounds.
                 Some(Place::Arena { offset, .. }) => unsafe { arena_at.add(offset) },
                 // SAFETY: as above; the program's own block has `io_bytes`.
                 Some(Place::Io { offset, .. }) => unsafe { io_at.add(offset) },
@@ -116,6 +116,10 @@ impl Cpu {
                 // SAFETY: the planner gave scratch a place of its own inside the arena.
                 (unsafe { arena_at.add(slot.offset) }, slot.bytes)
             });
+            // Before the kernel, which may stop half-way: no packed copy outlives what it was made from.
+            for &entry in &step.updates {
+                store.changed(entry);
+            }
             let mut packed: [Option<Packed<'_>>; MOST_PACKED] = [None; MOST_PACKED];
             for &(input, pack) in &step.packs {
                 packed[input] = Some(Packed { bytes: store.pack_bytes(pack) });
@@ -136,13 +140,34 @@ impl Cpu {
                 )
             };
             let result = step.kernels.cpu(&call);
-            for &entry in &step.updates {
-                store.changed(entry);
-            }
             result.map_err(|fault| Error::Fault { node: node.name.clone(), fault })?;
         }
         Ok(())
     }
+}
+
+impl Arena {
+    /// Makes the block for values at least this large; when that fails it is as large as before.
+    fn grow(&mut self, bytes: usize) -> Result<()> {
+        let before = self.values.len();
+        if before < bytes {
+            // The old block goes first: both at once could be too much.
+            self.values = Buffer::zeroed(64)?;
+            match Buffer::zeroed(bytes) {
+                Ok(larger) => self.values = larger,
+                Err(refused) => {
+                    self.values = Buffer::zeroed(before)?;
+                    return Err(refused.into());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of the scratch of all threads, each a whole number of cache lines.
+pub(crate) fn for_all_threads(for_each: usize, threads: usize) -> usize {
+    for_each.checked_next_multiple_of(64).and_then(|each| each.checked_mul(threads)).unwrap_or(usize::MAX)
 }
 
 impl Step {

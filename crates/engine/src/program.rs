@@ -1,7 +1,7 @@
 //! A program: a recorded graph, planned once for the CPU, to be replayed with no allocation and no dispatch
 //! cost. Set its inputs, run it with its store, read its outputs.
 
-use crate::cpu::MOST_PACKED;
+use crate::cpu::{MOST_PACKED, for_all_threads};
 use crate::feed::{bind_letters, check_dims, check_numbers, not_fed};
 use crate::store::{read_numbers, write_numbers};
 use crate::{Cpu, Error, Result, Store};
@@ -132,7 +132,7 @@ impl Program {
             constants: plan.constant_bytes,
             stored: graph.stored().iter().map(|stored| stored.fact.bytes()).sum(),
             packed: packs_used.iter().map(|&pack| store.pack_bytes(pack).len()).sum(),
-            threads: thread_scratch.next_multiple_of(64) * cpu.pool().threads(),
+            threads: for_all_threads(thread_scratch, cpu.pool().threads()),
         };
         let inputs =
             graph.inputs().map(|(name, var)| InputSlot { name: name.into(), var, fed: None }).collect();
@@ -276,8 +276,11 @@ impl Program {
             check_dims(&self.graph, name, *var, dims, &sizes)?;
         }
         self.sizes = sizes;
+        // A run that fails on the way leaves some values of this run and some of the last.
+        self.has_run = false;
+        self.cpu.clone().replay(self, store)?;
         self.has_run = true;
-        self.cpu.clone().replay(self, store)
+        Ok(())
     }
 
     // ---- outputs ------------------------------------------------------------------------------------
@@ -370,9 +373,8 @@ fn lay_constants(graph: &Graph, plan: &Plan) -> Result<Buffer> {
         else {
             continue;
         };
-        let numbers: Vec<f32> = numbers.iter().map(|&x| x as f32).collect();
         let mut part = Buffer::zeroed(bytes.max(64))?;
-        write_numbers(&mut part, value.fact.dtype, &numbers);
+        write_numbers(&mut part, value.fact.dtype, numbers.iter().copied());
         let bytes = numbers.len() * value.fact.dtype.bytes();
         buffer.as_mut_slice::<u8>()[offset..offset + bytes].copy_from_slice(&part.as_slice::<u8>()[..bytes]);
     }

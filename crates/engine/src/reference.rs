@@ -5,7 +5,8 @@
 use crate::feed::check_numbers;
 use crate::store::initial;
 use crate::{Error, Feed, Result};
-use regard_graph::{DType, Graph, Origin, Var, everything};
+use regard_device::DeviceError;
+use regard_graph::{DType, Dims, Graph, Origin, Var, everything};
 use regard_ops::{Array, ReferenceCall, kernels_of};
 
 /// How the reference treats bf16.
@@ -57,7 +58,8 @@ pub fn run(g: &Graph, feed: &Feed, mode: Mode) -> Result<Run> {
                         });
                     }
                     None => {
-                        let numbers = initial(stored, 0).iter().map(|&x| x as f64).collect();
+                        check_room(stored.fact.shape.bound())?;
+                        let numbers = initial(stored, 0).collect();
                         Array::new(&stored.fact.shape.bound(), numbers).unwrap_or_else(|| unreachable!())
                     }
                 }
@@ -75,7 +77,9 @@ pub fn run(g: &Graph, feed: &Feed, mode: Mode) -> Result<Run> {
         let kernels = kernels_of(node).ok_or_else(|| Error::NoKernels { node: node.name.clone() })?;
         let mut outputs = Vec::new();
         for &output in &node.outputs {
-            outputs.push(Array::zeros(g.shape(output).at(&sizes)?));
+            let dims = g.shape(output).at(&sizes)?;
+            check_room(dims)?;
+            outputs.push(Array::zeros(dims));
         }
         let inputs: Vec<&Array> = node.inputs.iter().filter_map(|var| values[var.index()].as_ref()).collect();
         let rounded = mode == Mode::Rounded;
@@ -90,6 +94,12 @@ pub fn run(g: &Graph, feed: &Feed, mode: Mode) -> Result<Run> {
         }
     }
     Ok(Run { values, macs, flops })
+}
+
+/// An array that the system has no room for is an error; taking it anyway would end the process.
+fn check_room(dims: Dims) -> Result<()> {
+    let refused = |_| DeviceError::OutOfMemory { bytes: dims.count().saturating_mul(size_of::<f64>()) };
+    Ok(Vec::<f64>::new().try_reserve_exact(dims.count()).map_err(refused)?)
 }
 
 fn round(array: Array, dtype: DType, mode: Mode) -> Array {

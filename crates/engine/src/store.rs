@@ -6,7 +6,7 @@ use crate::feed::check_numbers;
 use crate::{Error, Result};
 use half::bf16;
 use regard_device::random::unit_f32;
-use regard_device::{Buffer, Level, Matrix, Pool, Storage, Stream, pack_b, packed_b_bytes};
+use regard_device::{Buffer, Element, Level, Matrix, Pool, Storage, Stream, pack_b, packed_b_bytes};
 use regard_graph::{DType, Dims, Fact, Init, Precision, Stored};
 use regard_ops::{Array, PackLayout};
 use std::collections::HashMap;
@@ -116,8 +116,7 @@ impl Store {
             return Err(Error::Fed { name: name.into(), got, expected });
         }
         check_numbers(name, entry.fact.dtype, array)?;
-        let numbers: Vec<f32> = array.data().iter().map(|&x| x as f32).collect();
-        write_numbers(&mut entry.buffer, entry.fact.dtype, &numbers);
+        write_numbers(&mut entry.buffer, entry.fact.dtype, array.data().iter().copied());
         entry.version += 1;
         Ok(())
     }
@@ -144,8 +143,7 @@ impl Store {
         }
         let mut buffer = Buffer::zeroed(stored.fact.bytes().max(1))?;
         if stored.init != Init::Zeros {
-            let numbers = initial(stored, self.seed);
-            write_numbers(&mut buffer, stored.fact.dtype, &numbers);
+            write_numbers(&mut buffer, stored.fact.dtype, initial(stored, self.seed));
         }
         let index = self.entries.len();
         self.entries.push(Entry { name: stored.name.clone(), fact: stored.fact.clone(), buffer, version: 0 });
@@ -221,36 +219,32 @@ fn expect_dtype(name: &str, got: DType, expected: DType) -> Result<()> {
 }
 
 /// How a stored value begins: drawn by (seed, name, index), whatever else is declared before or after.
-pub(crate) fn initial(stored: &Stored, seed: u64) -> Vec<f32> {
+/// One after the other, so that a large parameter is never held twice.
+pub(crate) fn initial(stored: &Stored, seed: u64) -> impl Iterator<Item = f64> + use<> {
     let count = stored.fact.shape.bound().count();
     let stream = Stream::new(seed, 0, &stored.name);
-    match stored.init {
-        Init::Zeros => vec![0.0; count],
-        Init::Ones => vec![1.0; count],
-        Init::Constant(number) => vec![number; count],
-        Init::Normal(std) => (0..count).map(|i| std * stream.normal(0, 0, i as u32) as f32).collect(),
-        Init::Uniform(most) => {
-            (0..count).map(|i| most * (2.0 * unit_f32(stream.bits(0, 0, i as u32)) - 1.0)).collect()
-        }
-    }
+    let init = stored.init.clone();
+    (0..count).map(move |i| {
+        f64::from(match init {
+            Init::Zeros => 0.0,
+            Init::Ones => 1.0,
+            Init::Constant(number) => number,
+            Init::Normal(std) => std * stream.normal(0, 0, i as u32) as f32,
+            Init::Uniform(most) => most * (2.0 * unit_f32(stream.bits(0, 0, i as u32)) - 1.0),
+        })
+    })
 }
 
-/// Writes numbers in a dtype.
-pub(crate) fn write_numbers(buffer: &mut Buffer, dtype: DType, numbers: &[f32]) {
+/// Writes numbers in a dtype. They come as f64, for f32 holds no integer above 2^24 for sure.
+pub(crate) fn write_numbers(buffer: &mut Buffer, dtype: DType, numbers: impl Iterator<Item = f64>) {
+    fn fill<T: Element>(buffer: &mut Buffer, numbers: impl Iterator<Item = f64>, to: impl Fn(f64) -> T) {
+        buffer.as_mut_slice::<T>().iter_mut().zip(numbers).for_each(|(slot, x)| *slot = to(x));
+    }
     match dtype {
-        DType::F32 => buffer.as_mut_slice::<f32>()[..numbers.len()].copy_from_slice(numbers),
-        DType::BF16 => {
-            let slots = &mut buffer.as_mut_slice::<bf16>()[..numbers.len()];
-            slots.iter_mut().zip(numbers).for_each(|(slot, &x)| *slot = bf16::from_f32(x));
-        }
-        DType::I32 => {
-            let slots = &mut buffer.as_mut_slice::<i32>()[..numbers.len()];
-            slots.iter_mut().zip(numbers).for_each(|(slot, &x)| *slot = x as i32);
-        }
-        DType::Bool => {
-            let slots = &mut buffer.as_mut_slice::<u8>()[..numbers.len()];
-            slots.iter_mut().zip(numbers).for_each(|(slot, &x)| *slot = u8::from(x != 0.0));
-        }
+        DType::F32 => fill(buffer, numbers, |x| x as f32),
+        DType::BF16 => fill(buffer, numbers, |x| bf16::from_f32(x as f32)),
+        DType::I32 => fill(buffer, numbers, |x| x as i32),
+        DType::Bool => fill(buffer, numbers, |x| u8::from(x != 0.0)),
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 mod checks;
-use checks::check_numbers;
+use checks::{check_init, check_numbers};
 #[cfg(test)]
 mod tests;
 
@@ -282,6 +282,7 @@ impl Graph {
                 "what lives in the store has one size; use the bound",
             ));
         }
+        check_init(kind, name, fact.dtype, &init)?;
         if let Some(&index) = self.stored_by_name.get(name) {
             let known = &self.stored[index];
             if known.fact != fact || known.role != role {

@@ -30,6 +30,21 @@ thread_local! {
     static INSIDE: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
+/// Marks this thread as inside a task, until dropped, also by a panic.
+struct Inside((usize, usize));
+
+impl Inside {
+    fn enter(place: (usize, usize)) -> Inside {
+        Inside(INSIDE.replace(place))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.set(self.0);
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Job {
     work: *const Work<'static>,
@@ -113,13 +128,15 @@ impl Pool {
     ///
     /// Workers are numbered below [`Pool::threads`]; within one run no two threads have the same number.
     /// A run from inside a task of the same pool is done on the spot, by that task's worker. A panic in a
-    /// task is raised again here, after all workers have let go of `work`.
+    /// task is raised again here, after all workers have let go of `work`. Two pools whose tasks run each
+    /// other wait for each other forever: nest pools in one order.
     pub fn run(&self, tasks: usize, work: &(dyn Fn(usize, usize) + Sync)) {
         let id = Arc::as_ptr(&self.shared) as usize;
         let (inside, number) = INSIDE.get();
         let nested = inside == id;
         if nested || tasks <= 1 || self.workers.is_empty() {
             let worker = if nested { number } else { 0 };
+            let _inside = Inside::enter((id, worker));
             (0..tasks).for_each(|task| work(task, worker));
             return;
         }
@@ -218,10 +235,10 @@ impl Shared {
     }
 
     fn take_part(&self, job: Job, worker: usize) {
-        let outer = INSIDE.replace((self as *const Shared as usize, worker));
         // SAFETY: the caller of `run` keeps the closure alive until all workers have left.
         let work = unsafe { &*job.work };
         let result = catch_unwind(AssertUnwindSafe(|| {
+            let _inside = Inside::enter((self as *const Shared as usize, worker));
             loop {
                 let task = self.next.fetch_add(1, Relaxed);
                 if task >= job.tasks {
@@ -230,7 +247,6 @@ impl Shared {
                 work(task, worker);
             }
         }));
-        INSIDE.set(outer);
         if let Err(payload) = result {
             // The rest is not worth doing; far from overflow, whoever still counts on.
             self.next.store(usize::MAX / 2, Relaxed);
@@ -389,6 +405,19 @@ mod tests {
             });
         });
         assert_eq!(sum.load(Relaxed), 100);
+    }
+
+    #[test]
+    fn a_single_task_is_a_task() {
+        let pool = Pool::new(3).unwrap();
+        let numbers = Mutex::new(Vec::new());
+        pool.run(1, &|_, outer| {
+            pool.run(64, &|_, inner| {
+                std::thread::yield_now();
+                lock(&numbers).push((outer, inner));
+            });
+        });
+        assert_eq!(lock(&numbers).clone(), [(0, 0); 64]);
     }
 
     #[test]

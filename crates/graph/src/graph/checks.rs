@@ -2,7 +2,7 @@
 //! not live in the store.
 
 use super::{Flow, Graph, Origin, Pass, Var};
-use crate::{Alias, DType, Derivative, Dim, Error, Fact, Op, Result};
+use crate::{Alias, DType, Derivative, Dim, Error, Fact, Init, Op, Result};
 
 impl Graph {
     pub(super) fn check_fact(&self, op: &str, name: &str, fact: &Fact) -> Result<()> {
@@ -137,6 +137,16 @@ impl Graph {
                     format!("at most {} are supported", crate::MAX_RANK),
                 ));
             }
+            // Sizes come by the letter's name, room by its bound: another bound would write past the end.
+            if let Some(letter) =
+                fact.shape.iter().flat_map(Dim::letters).find(|letter| !self.letters.contains(letter))
+            {
+                return Err(Error::invalid(
+                    op.name(),
+                    format!("output {output} uses the letter {} ≤ {}", letter.name(), letter.bound()),
+                    "declare it on this graph with `open`",
+                ));
+            }
         }
         for alias in op.aliases() {
             let (Alias::View { output, input }
@@ -181,4 +191,19 @@ pub(super) fn check_numbers(dtype: DType, numbers: &[f64]) -> Result<()> {
             Err(Error::invalid("constant", what, advice))
         }
     }
+}
+
+/// Integers and booleans begin with what they can hold: each engine would round anything else in its own way.
+pub(super) fn check_init(kind: &str, name: &str, dtype: DType, init: &Init) -> Result<()> {
+    let fits = match *init {
+        _ if dtype.is_float() => true,
+        Init::Zeros | Init::Ones => true,
+        Init::Constant(number) => check_numbers(dtype, &[f64::from(number)]).is_ok(),
+        Init::Normal(_) | Init::Uniform(_) => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    let advice = if dtype == DType::Bool { "begin with Zeros or Ones" } else { "begin with a whole number" };
+    Err(Error::invalid(kind, format!("`{name}` is {dtype}, which cannot begin as {init:?}"), advice))
 }

@@ -90,6 +90,14 @@ fn leaves_say_what_is_wrong() {
         text(g.state("m", DType::F32, shape![t], Init::Zeros)),
         "state: `m` has the open letter T in its shape [T]; what lives in the store has one size; use the bound"
     );
+    assert_eq!(
+        text(g.state("count", DType::I32, shape![], Init::Constant(0.5))),
+        "state: `count` is i32, which cannot begin as Constant(0.5); begin with a whole number"
+    );
+    assert_eq!(
+        text(g.state("seen", DType::Bool, shape![], Init::Normal(1.0))),
+        "state: `seen` is bool, which cannot begin as Normal(1.0); begin with Zeros or Ones"
+    );
     g.parameter("w", shape![2], Init::Ones).unwrap();
     assert_eq!(
         text(g.parameter("w", shape![3], Init::Ones)),
@@ -156,6 +164,19 @@ fn recording_refuses_operands_that_do_not_fit() {
     let seven = Mock { name: "deepen", ..spread(Fact::f32([1; 7])) };
     assert_eq!(text(record(&mut g, seven, &[x])), "deepen: output 0 has 7 axes; at most 6 are supported");
     assert!(g.nodes().is_empty() && g.values().len() == 2, "what is refused leaves nothing behind");
+}
+
+#[test]
+fn an_output_has_only_letters_of_its_graph() {
+    let mut g = Graph::new();
+    let b = g.open('B', 8).unwrap();
+    let x = g.input("x", DType::F32, shape![b]).unwrap();
+    let into = |bound| spread(Fact::f32(shape![Letter::new('B', bound)]));
+    assert_eq!(
+        text(record(&mut g, Mock { derivative: Derivative::Exists, ..into(4) }, &[x])),
+        "spread: output 0 uses the letter B ≤ 4; declare it on this graph with `open`"
+    );
+    record(&mut g, into(8), &[x]).unwrap();
 }
 
 #[test]

@@ -86,6 +86,25 @@ fn one_input_is_never_reused_for_two_outputs() {
 }
 
 #[test]
+fn in_place_only_over_the_same_layout() {
+    let mut g = Graph::new();
+    let t = g.open('T', 4).unwrap();
+    let x = g.input("x", DType::F32, shape![25, t]).unwrap();
+    let a = one(&mut g, map(1), &[x]);
+    // 400 bytes at the bound, like a, and yet no element lies where one of a does.
+    let narrow = |shape: Shape, dtype: DType| Mock {
+        infer: Box::new(move |_| Ok(vec![Fact::new(shape.clone(), dtype)])),
+        ..map(1)
+    };
+    let b = one(&mut g, narrow(shape![50, t], DType::BF16), &[a]);
+    let c = one(&mut g, narrow(shape![200], DType::BF16), &[b]);
+    let last = one(&mut g, apart(1), &[c]);
+    let made = planned(&g, &[last]);
+    assert_ne!(made.place(b), made.place(a), "elements of another width");
+    assert_ne!(made.place(c), made.place(b), "another number of elements below the bound");
+}
+
+#[test]
 fn outputs_that_nobody_reads_have_no_place() {
     let mut g = Graph::new();
     let x = data(&mut g, "x");

@@ -168,6 +168,7 @@ pub fn fed<'a>(case: Case<'a>, at: Size) -> Case<'a> {
         .given("per_head", &[1, at.h, at.t, at.s], &bits(at.h * pairs, 7))
         .given("shared", &[1, 1, at.t, at.s], &bits(pairs, 4))
         .given("random", &[5], &random_numbers(7, 3, 11).map(f64::from))
+        .draws(6)
 }
 
 /// All checks. Where all keys of a row share a row of the table, a change of it shifts all scores alike and is
