@@ -27,9 +27,9 @@ pub struct GptConfig {
 /// whose size is therefore fixed.
 #[derive(Clone, Copy, Debug)]
 pub struct Cached {
-    /// The position of each id, i32 [B T]; its key and value go to the same place in the caches.
+    /// The position of each id, i32 `[B T]`; its key and value go to the same place in the caches.
     pub position: Var,
-    /// How many positions of each example are known, those of this run among them, i32 [B].
+    /// How many positions of each example are known, those of this run among them, i32 `[B]`.
     pub lengths: Var,
 }
 
