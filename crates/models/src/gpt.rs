@@ -27,9 +27,9 @@ pub struct GptConfig {
 /// whose size is therefore fixed.
 #[derive(Clone, Copy, Debug)]
 pub struct Cached {
-    /// The position of each id, i32 [B T]; its key and value go to the same place in the caches.
+    /// The position of each id, i32 `[B T]`; its key and value go to the same place in the caches.
     pub position: Var,
-    /// How many positions of each example are known, those of this run among them, i32 [B].
+    /// How many positions of each example are known, those of this run among them, i32 `[B]`.
     pub lengths: Var,
 }
 
@@ -194,5 +194,23 @@ impl Gpt {
 
     fn weight(&self, g: &mut Graph, name: &str, shape: impl Into<Shape>) -> Result<Var> {
         g.parameter(name, shape, Init::Normal(0.02))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caches_have_a_row_for_each_example() {
+        let config = GptConfig { layers: 1, heads: 1, width: 4, context: 3, vocabulary: 5, dropout: 0.0 };
+        let mut g = Graph::inference();
+        let b = g.open('B', 2).unwrap();
+        let ids = g.input("ids", DType::I32, shape![b, 1]).unwrap();
+        let position = g.input("position", DType::I32, shape![b, 1]).unwrap();
+        let lengths = g.input("lengths", DType::I32, shape![b]).unwrap();
+        let decoded = Gpt::new(config).unwrap().decode(&mut g, ids, Cached { position, lengths });
+        let text = decoded.unwrap_err().to_string();
+        assert!(text.contains("the batch of a run with caches is open; give ids of a fixed batch"), "{text}");
     }
 }
