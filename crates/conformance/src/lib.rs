@@ -5,5 +5,6 @@
 
 pub mod bounds;
 pub mod choices;
+pub mod nonsense;
 pub mod programs;
 pub mod training;

@@ -5,8 +5,8 @@
 use crate::feed::check_numbers;
 use crate::store::initial;
 use crate::{Error, Feed, Result};
-use regard_graph::{DType, Dims, Graph, Origin, Var, everything};
 use regard_device::DeviceError;
+use regard_graph::{DType, Dims, Graph, Origin, Var, everything};
 use regard_ops::{Array, ReferenceCall, kernels_of};
 
 /// How the reference treats bf16.
