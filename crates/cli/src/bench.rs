@@ -140,16 +140,23 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
+/// More runs than this are surely a slip of the finger.
+const MOST_RUNS: usize = 1_000_000;
+
 /// Feeds normal numbers, warms up, runs `repeat` times, prints the times.
 fn time(name: &str, g: Graph, inputs: &[(&str, &[usize])], how: &How) -> Result<()> {
-    if how.repeat == 0 {
-        bail!("--repeat 0: nothing would be timed; choose at least 1");
+    if how.repeat == 0 || how.repeat > MOST_RUNS {
+        bail!("--repeat {}: choose between 1 and {MOST_RUNS} timed runs", how.repeat);
+    }
+    if let Some((_, dims)) = inputs.iter().find(|(_, dims)| dims.contains(&0)) {
+        bail!("{name}: an operand of {dims:?} is empty, nothing would be timed; give every size at least 1");
     }
     let cpu = how.machine.cpu()?;
-    let costs = regard::cost::cost(&g, &Default::default(), &Default::default(), None)?;
-    let macs = costs.total().math.macs;
     let mut store = Store::new(0);
+    // The plan comes first: it refuses sizes at which even counting would take forever.
     let mut program = Program::new(g, &[], &mut store, &cpu)?;
+    let costs = regard::cost::cost(program.graph(), &Default::default(), &Default::default(), None)?;
+    let macs = costs.total().math.macs;
     for (name, dims) in inputs {
         let stream = regard::device::Stream::new(1, 0, name);
         let count: usize = dims.iter().product();

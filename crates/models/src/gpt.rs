@@ -146,7 +146,7 @@ impl Gpt {
     }
 
     fn feed_forward(&self, g: &mut Graph, x: Var, name: &dyn Fn(&str) -> String) -> Result<Var> {
-        let (c, f) = (self.config.width, 4 * self.config.width);
+        let (c, f) = (self.config.width, self.config.width.saturating_mul(4));
         let h = self.norm(g, x, &name("feed_forward_norm"))?;
         let weight = self.weight(g, &name("feed_forward.up.weight"), [f, c])?;
         let bias = g.parameter(&name("feed_forward.up.bias"), [f], Init::Zeros)?;
