@@ -24,6 +24,7 @@ pub mod checkpoint;
 pub mod folder;
 pub mod llama2c;
 pub mod names;
+pub mod tokenizer;
 pub mod whole;
 
 pub use checkpoint::{
@@ -32,3 +33,4 @@ pub use checkpoint::{
 pub use error::{Error, Result};
 pub use folder::Folder;
 pub use names::{Import, Map, Problems, Report};
+pub use tokenizer::Tokenizer;

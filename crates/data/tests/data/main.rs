@@ -9,6 +9,7 @@ mod hostile;
 mod llama;
 mod noise;
 mod scratch;
+mod tokens;
 
 /// The text of an error, with the scratch folder cut out.
 fn text<T>(result: regard_data::Result<T>, scratch: &scratch::Scratch) -> String {
