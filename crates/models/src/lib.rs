@@ -2,6 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bert;
 pub mod gpt;
+pub mod grid;
+pub mod import;
+pub mod vit;
 
+pub use bert::{Bert, BertConfig, BertHead, BertText};
 pub use gpt::{Cached, Gpt, GptConfig};
+pub use vit::{Vit, VitConfig, VitHead, VitPooling};
