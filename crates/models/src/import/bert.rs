@@ -1,49 +1,53 @@
 //! BERT as transformers keeps it: `BertModel`, `BertForMaskedLM`, `BertForSequenceClassification`,
 //! `BertForTokenClassification`.
 
-use super::fields::{Fields, activation_name, short};
+use super::encoder::{activation, activation_name, architecture, classes, labels, short};
+use super::json::Fields;
 use super::{Import, Map};
 use crate::bert::{BertConfig, BertHead};
 use regard_graph::Result;
-use serde_json::{Map as Object, Value, json};
+use serde_json::{Value, json};
 
 /// The settings that a `config.json` speaks of; the head is that of its architecture.
-pub fn config_from_json(json: &Value) -> Result<BertConfig> {
-    let fields = Fields::new("bert", json)?;
-    if let Value::String(kind) = fields.get("position_embedding_type")
-        && kind != "absolute"
-    {
-        return Err(fields.wrong("position_embedding_type", kind, "\"absolute\""));
+pub fn config_from_json(config: &Value) -> Result<BertConfig> {
+    let fields = Fields::new("bert", config)?;
+    fields.must_be("is_decoder", false)?;
+    fields.must_be("add_cross_attention", false)?;
+    fields.must_be("tie_word_embeddings", true)?;
+    if let Some(kind @ ("relative_key" | "relative_key_query")) = fields.text("position_embedding_type")? {
+        return Err(fields.wrong(
+            format!("`position_embedding_type` is \"{kind}\""),
+            "only models with absolute positions can be imported",
+        ));
     }
-    for flag in ["is_decoder", "add_cross_attention"] {
-        if fields.truth_or(flag, false)? {
-            return Err(fields.wrong(flag, true, "false: this BERT is an encoder"));
-        }
-    }
-    let head = match fields.architecture() {
+    let head = match architecture(config) {
         None | Some("BertModel") => BertHead::Pooler,
         Some("BertForMaskedLM") => BertHead::Masked,
-        Some("BertForSequenceClassification") => BertHead::Classes(fields.classes()?),
-        Some("BertForTokenClassification") => BertHead::Labels(fields.classes()?),
+        Some("BertForSequenceClassification") => BertHead::Classes(classes(&fields, config)?),
+        Some("BertForTokenClassification") => BertHead::Labels(classes(&fields, config)?),
         Some(other) => {
-            let known =
-                "BertModel, BertForMaskedLM, BertForSequenceClassification or BertForTokenClassification";
-            return Err(fields.wrong("architectures", other, known));
+            return Err(fields.wrong(
+                format!("the config is one of a {other}"),
+                "give one of a BertModel, BertForMaskedLM, BertForSequenceClassification or \
+                 BertForTokenClassification",
+            ));
         }
     };
+    let size = |name: &str, default: usize| Ok(fields.size_or_none(name)?.unwrap_or(default));
+    let number = |name: &str, default: f64| Ok(fields.number(name)?.unwrap_or(default) as f32);
     Ok(BertConfig {
-        layers: fields.size_or("num_hidden_layers", 12)?,
-        heads: fields.size_or("num_attention_heads", 12)?,
-        width: fields.size_or("hidden_size", 768)?,
-        hidden: fields.size_or("intermediate_size", 3072)?,
-        context: fields.size_or("max_position_embeddings", 512)?,
-        vocabulary: fields.size_or("vocab_size", 30522)?,
-        token_types: fields.size_or("type_vocab_size", 2)?,
-        activation: fields.activation()?,
-        epsilon: fields.number_or("layer_norm_eps", 1e-12)?,
-        dropout: fields.number_or("hidden_dropout_prob", 0.1)?,
-        attention_dropout: fields.number_or("attention_probs_dropout_prob", 0.1)?,
-        std: fields.number_or("initializer_range", 0.02)?,
+        layers: size("num_hidden_layers", 12)?,
+        heads: size("num_attention_heads", 12)?,
+        width: size("hidden_size", 768)?,
+        hidden: size("intermediate_size", 3072)?,
+        context: size("max_position_embeddings", 512)?,
+        vocabulary: size("vocab_size", 30522)?,
+        token_types: size("type_vocab_size", 2)?,
+        activation: activation(&fields)?,
+        epsilon: number("layer_norm_eps", 1e-12)?,
+        dropout: number("hidden_dropout_prob", 0.1)?,
+        attention_dropout: number("attention_probs_dropout_prob", 0.1)?,
+        std: number("initializer_range", 0.02)?,
         head,
     })
 }
@@ -66,7 +70,7 @@ pub fn config_to_json(config: &BertConfig) -> Result<Value> {
         "max_position_embeddings": config.context,
         "vocab_size": config.vocabulary,
         "type_vocab_size": config.token_types,
-        "hidden_act": activation_name(config.activation)?,
+        "hidden_act": activation_name("bert", config.activation)?,
         "layer_norm_eps": short(config.epsilon),
         "hidden_dropout_prob": short(config.dropout),
         "attention_probs_dropout_prob": short(config.attention_dropout),
@@ -75,16 +79,10 @@ pub fn config_to_json(config: &BertConfig) -> Result<Value> {
         "tie_word_embeddings": true,
         "pad_token_id": 0,
     });
-    if let BertHead::Classes(labels) | BertHead::Labels(labels) = config.head {
-        json["id2label"] = labels_of(labels);
+    if let BertHead::Classes(count) | BertHead::Labels(count) = config.head {
+        json["id2label"] = labels(count);
     }
     Ok(json)
-}
-
-/// `{"0": "LABEL_0", …}`, from which transformers counts classes.
-pub(super) fn labels_of(labels: usize) -> Value {
-    let named = (0..labels).map(|label| (label.to_string(), Value::from(format!("LABEL_{label}"))));
-    Value::Object(named.collect::<Object<_, _>>())
 }
 
 /// Where each parameter stands: in a `BertModel` without prefix, in a model with a head under `bert.`.
@@ -179,43 +177,38 @@ mod tests {
 
     #[test]
     fn configs_that_are_not_ours_are_refused() {
-        let refused = |json: Value| config_from_json(&json).unwrap_err().to_string();
+        let refused = |field: &str, value: Value| {
+            let mut config = json!({"model_type": "bert"});
+            config[field] = value;
+            config_from_json(&config).unwrap_err().to_string()
+        };
         assert_eq!(
-            refused(json!({"model_type": "gpt2"})),
-            "bert: config.json: model_type is \"gpt2\"; expected a config of \"bert\""
+            refused("model_type", json!("gpt2")),
+            "bert: the config is one of model_type `gpt2`; give one of model_type `bert`, or import it as what it is"
         );
         assert_eq!(
-            refused(json!({})),
-            "bert: config.json: model_type is not there; expected a config of \"bert\""
+            refused("hidden_size", json!("wide")),
+            "bert: `hidden_size` is \"wide\"; it should be a whole number"
         );
         assert_eq!(
-            refused(json!({"model_type": "bert", "hidden_size": "wide"})),
-            "bert: config.json: hidden_size is \"wide\"; expected a whole number"
+            refused("layer_norm_eps", json!([])),
+            "bert: `layer_norm_eps` is []; it should be a number"
         );
         assert_eq!(
-            refused(json!({"model_type": "bert", "layer_norm_eps": []})),
-            "bert: config.json: layer_norm_eps is []; expected a number"
+            refused("is_decoder", json!(true)),
+            "bert: `is_decoder` is true; only models with `is_decoder` false can be imported"
         );
         assert_eq!(
-            refused(json!({"model_type": "bert", "is_decoder": true})),
-            "bert: config.json: is_decoder is true; expected false: this BERT is an encoder"
+            refused("position_embedding_type", json!("relative_key")),
+            "bert: `position_embedding_type` is \"relative_key\"; only models with absolute positions can be imported"
         );
         assert_eq!(
-            refused(json!({"model_type": "bert", "is_decoder": 3})),
-            "bert: config.json: is_decoder is 3; expected true or false"
+            refused("hidden_act", json!("swish")),
+            "bert: `hidden_act` is \"swish\"; it should be \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\" or \"relu\""
         );
         assert_eq!(
-            refused(json!({"model_type": "bert", "position_embedding_type": "relative_key"})),
-            "bert: config.json: position_embedding_type is relative_key; expected \"absolute\""
-        );
-        assert_eq!(
-            refused(json!({"model_type": "bert", "hidden_act": "swish"})),
-            "bert: config.json: hidden_act is \"swish\"; expected \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\" or \
-             \"relu\""
-        );
-        assert_eq!(
-            refused(json!({"model_type": "bert", "architectures": ["BertForNextSentencePrediction"]})),
-            "bert: config.json: architectures is BertForNextSentencePrediction; expected BertModel, BertForMaskedLM, \
+            refused("architectures", json!(["BertForNextSentencePrediction"])),
+            "bert: the config is one of a BertForNextSentencePrediction; give one of a BertModel, BertForMaskedLM, \
              BertForSequenceClassification or BertForTokenClassification"
         );
     }

@@ -1,40 +1,56 @@
 //! ViT as transformers keeps it: `ViTForImageClassification` and `ViTModel`, whose pooler is a layer with tanh as in our
 //! head with a hidden layer, but with no classes behind it, and is left aside.
 
-use super::bert::labels_of;
-use super::fields::{Fields, activation_name, short};
+use super::encoder::{activation, activation_name, architecture, classes, labels, short};
+use super::json::Fields;
 use super::{Import, Map};
 use crate::vit::{VitConfig, VitHead, VitPooling};
 use regard_graph::{Error, Result};
 use serde_json::{Value, json};
 
 /// The settings that a `config.json` speaks of; the head is that of its architecture.
-pub fn config_from_json(json: &Value) -> Result<VitConfig> {
-    let fields = Fields::new("vit", json)?;
-    let head = match fields.architecture() {
+pub fn config_from_json(config: &Value) -> Result<VitConfig> {
+    let fields = Fields::new("vit", config)?;
+    let head = match architecture(config) {
         None | Some("ViTModel") => VitHead::None,
-        Some("ViTForImageClassification") => VitHead::Linear(fields.classes()?),
+        Some("ViTForImageClassification") => VitHead::Linear(classes(&fields, config)?),
         Some(other) => {
-            return Err(fields.wrong("architectures", other, "ViTModel or ViTForImageClassification"));
+            return Err(fields.wrong(
+                format!("the config is one of a {other}"),
+                "give one of a ViTModel or ViTForImageClassification",
+            ));
         }
     };
+    let size = |name: &str, default: usize| Ok(fields.size_or_none(name)?.unwrap_or(default));
+    let number = |name: &str, default: f64| Ok(fields.number(name)?.unwrap_or(default) as f32);
+    // One size for both axes, or height and width.
+    let pair = |name: &str, default: usize| match &config[name] {
+        Value::Array(pair) => match pair.iter().map(Value::as_u64).collect::<Vec<_>>()[..] {
+            [Some(height), Some(width)] => Ok([height as usize, width as usize]),
+            _ => Err(fields.wrong(
+                format!("`{name}` is {}", config[name]),
+                "it should be a whole number, or height and width",
+            )),
+        },
+        _ => Ok([size(name, default)?; 2]),
+    };
     Ok(VitConfig {
-        image: fields.pair_or("image_size", 224)?,
-        patch: fields.pair_or("patch_size", 16)?,
-        channels: fields.size_or("num_channels", 3)?,
-        layers: fields.size_or("num_hidden_layers", 12)?,
-        heads: fields.size_or("num_attention_heads", 12)?,
-        width: fields.size_or("hidden_size", 768)?,
-        hidden: fields.size_or("intermediate_size", 3072)?,
-        activation: fields.activation()?,
-        input_bias: fields.truth_or("qkv_bias", true)?,
+        image: pair("image_size", 224)?,
+        patch: pair("patch_size", 16)?,
+        channels: size("num_channels", 3)?,
+        layers: size("num_hidden_layers", 12)?,
+        heads: size("num_attention_heads", 12)?,
+        width: size("hidden_size", 768)?,
+        hidden: size("intermediate_size", 3072)?,
+        activation: activation(&fields)?,
+        input_bias: fields.truth("qkv_bias")?.unwrap_or(true),
         positions: true,
         pooling: VitPooling::Class,
         head,
-        epsilon: fields.number_or("layer_norm_eps", 1e-12)?,
-        dropout: fields.number_or("hidden_dropout_prob", 0.0)?,
-        attention_dropout: fields.number_or("attention_probs_dropout_prob", 0.0)?,
-        std: fields.number_or("initializer_range", 0.02)?,
+        epsilon: number("layer_norm_eps", 1e-12)?,
+        dropout: number("hidden_dropout_prob", 0.0)?,
+        attention_dropout: number("attention_probs_dropout_prob", 0.0)?,
+        std: number("initializer_range", 0.02)?,
     })
 }
 
@@ -67,7 +83,7 @@ pub fn config_to_json(config: &VitConfig) -> Result<Value> {
         "num_attention_heads": config.heads,
         "hidden_size": config.width,
         "intermediate_size": config.hidden,
-        "hidden_act": activation_name(config.activation)?,
+        "hidden_act": activation_name("vit", config.activation)?,
         "qkv_bias": config.input_bias,
         "layer_norm_eps": short(config.epsilon),
         "hidden_dropout_prob": short(config.dropout),
@@ -75,7 +91,7 @@ pub fn config_to_json(config: &VitConfig) -> Result<Value> {
         "initializer_range": short(config.std),
     });
     if let VitHead::Linear(classes) = config.head {
-        json["id2label"] = labels_of(classes);
+        json["id2label"] = labels(classes);
     }
     Ok(json)
 }
@@ -171,18 +187,18 @@ mod tests {
         assert!(refused(VitConfig { positions: false, ..base }).contains("no form without positions"));
         let head = VitHead::Mlp { hidden: 5, classes: 3 };
         assert!(refused(VitConfig { head, ..base }).contains("no head with a hidden layer"));
+        let refused = |field: &str, value: Value| {
+            let mut config = json!({"model_type": "vit"});
+            config[field] = value;
+            config_from_json(&config).unwrap_err().to_string()
+        };
         assert_eq!(
-            config_from_json(&json!({"model_type": "vit", "patch_size": [16, 16, 2]}))
-                .unwrap_err()
-                .to_string(),
-            "vit: config.json: patch_size is [16,16,2]; expected a whole number"
+            refused("patch_size", json!([16, 16, 2])),
+            "vit: `patch_size` is [16,16,2]; it should be a whole number, or height and width"
         );
         assert_eq!(
-            config_from_json(&json!({"model_type": "vit", "architectures": ["ViTForMaskedImageModeling"]}))
-                .unwrap_err()
-                .to_string(),
-            "vit: config.json: architectures is ViTForMaskedImageModeling; expected ViTModel or \
-             ViTForImageClassification"
+            refused("architectures", json!(["ViTForMaskedImageModeling"])),
+            "vit: the config is one of a ViTForMaskedImageModeling; give one of a ViTModel or ViTForImageClassification"
         );
     }
 }
