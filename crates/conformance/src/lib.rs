@@ -5,6 +5,7 @@
 
 pub mod bounds;
 pub mod choices;
+pub mod parity;
 pub mod programs;
 pub mod sequence;
 pub mod training;

@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod decoder;
 pub mod gpt;
+pub mod import;
 
-pub use gpt::{Cached, Gpt, GptConfig};
+pub use decoder::{Cached, Decoder, Keys};
+pub use gpt::{Gpt, GptConfig, Positions, View};
