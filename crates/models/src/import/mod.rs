@@ -3,7 +3,10 @@
 
 pub mod bert;
 mod encoder;
+pub mod gpt2;
 pub mod json;
+pub mod llama;
+pub mod mingpt;
 pub mod vit;
 
 use regard_graph::{Error, Result};
