@@ -2,6 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bert;
+pub mod decoder;
 pub mod gpt;
+pub mod grid;
+pub mod import;
+pub mod vit;
 
-pub use gpt::{Cached, Gpt, GptConfig};
+pub use bert::{Bert, BertConfig, BertHead, BertText};
+pub use decoder::{Cached, Decoder, Keys};
+pub use gpt::{Gpt, GptConfig, Positions, View};
+pub use vit::{Vit, VitConfig, VitHead, VitPooling};
