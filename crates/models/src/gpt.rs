@@ -74,7 +74,7 @@ pub enum Positions {
 }
 
 const ROTARY: RotarySpec =
-    RotarySpec { base: 10_000.0, width: None, pairing: Pairing::Halves, inverse: false };
+    RotarySpec { base: 10_000.0, width: None, pairing: Pairing::Halves, inverse: false, stretch: None };
 
 impl GptConfig {
     /// A small GPT for characters: LayerNorm, learned positions, exact GELU, a head of its own. 3.3 million parameters.
