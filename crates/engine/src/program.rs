@@ -89,7 +89,7 @@ impl Program {
         let plan = plan(&graph, &Request { keep: kept, scratch: &|node| needs[node].scratch })?;
 
         let entries =
-            graph.stored().iter().map(|stored| store.declare(stored)).collect::<Result<Vec<_>>>()?;
+            graph.stored().iter().map(|stored| store.declare_stored(stored)).collect::<Result<Vec<_>>>()?;
         let mut steps = Vec::new();
         let mut thread_scratch = 0;
         let mut packs_used = Vec::new();
