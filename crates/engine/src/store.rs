@@ -243,12 +243,7 @@ fn expect_dtype(name: &str, got: DType, expected: DType) -> Result<()> {
 
 /// How a stored value begins: drawn by (seed, name, index), whatever else is declared before or after.
 /// One after the other, so that a large parameter is never held twice.
-pub(crate) fn initial(
-    name: &str,
-    fact: &Fact,
-    init: &Init,
-    seed: u64,
-) -> impl Iterator<Item = f64> + use<> {
+pub(crate) fn initial(name: &str, fact: &Fact, init: &Init, seed: u64) -> impl Iterator<Item = f64> + use<> {
     let count = fact.shape.bound().count();
     let stream = Stream::new(seed, 0, name);
     let init = init.clone();
