@@ -19,12 +19,14 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod forward;
 mod model;
 mod open;
 mod save;
 mod table;
 
 pub use error::{Error, Result};
+pub use forward::{Batch, Images, Rows, forward};
 pub use model::{AnyModel, FAMILIES, GptForm};
 pub use open::{Opened, open};
 pub use regard_data::DType;
