@@ -5,6 +5,8 @@
 
 pub mod bounds;
 pub mod choices;
+pub mod encoder_decoder;
+pub mod parity;
 pub mod programs;
 pub mod sequence;
 pub mod training;

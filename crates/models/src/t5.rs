@@ -196,6 +196,19 @@ impl T5 {
         self.scores(g, x)
     }
 
+    /// What the head makes of the decoder's stream: B T C -> B T V.
+    pub fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        g.scope("head", |g| {
+            let x = self.scaled(g, x)?;
+            match &self.head {
+                Some(head) => {
+                    head.forward_with(g, x, LinearOptions { output: Some(DType::F32), ..Default::default() })
+                }
+                None => self.embedding.head(g, x),
+            }
+        })
+    }
+
     /// The sum of the losses of all `labels` (B T, −100 is ignored) times `scale`, a single number. `target` is what
     /// the decoder is given: the labels shifted by one behind the start token.
     pub fn loss(
@@ -242,18 +255,6 @@ impl T5 {
             let x = self.embed(g, target)?;
             let x = self.decoder.forward(g, x, own, Some(memory))?;
             g.dropout(x, self.config.dropout)
-        })
-    }
-
-    fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
-        g.scope("head", |g| {
-            let x = self.scaled(g, x)?;
-            match &self.head {
-                Some(head) => {
-                    head.forward_with(g, x, LinearOptions { output: Some(DType::F32), ..Default::default() })
-                }
-                None => self.embedding.head(g, x),
-            }
         })
     }
 

@@ -180,6 +180,16 @@ impl Transformer {
         self.scores(g, x)
     }
 
+    /// What the head makes of the decoder's stream: B T C -> B T V.
+    pub fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        g.scope("head", |g| match &self.head {
+            Some(head) => {
+                head.forward_with(g, x, LinearOptions { output: Some(DType::F32), ..Default::default() })
+            }
+            None => self.target_embedding.head(g, x),
+        })
+    }
+
     /// The sum of the losses of all `labels` (B T, −100 is ignored) times `scale`, a single number.
     pub fn loss(
         &self,
@@ -228,15 +238,6 @@ impl Transformer {
         g.scope("decoder", |g| {
             let x = self.embed(g, &self.target_embedding, target, own.query_position)?;
             self.decoder.forward(g, x, own, Some(memory))
-        })
-    }
-
-    fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
-        g.scope("head", |g| match &self.head {
-            Some(head) => {
-                head.forward_with(g, x, LinearOptions { output: Some(DType::F32), ..Default::default() })
-            }
-            None => self.target_embedding.head(g, x),
         })
     }
 }

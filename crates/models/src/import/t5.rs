@@ -1,6 +1,6 @@
 //! T5 as transformers writes it (`T5ForConditionalGeneration`): names and `config.json`.
 
-use super::Import;
+use super::{Import, Map};
 use crate::{T5, T5Config};
 use regard_graph::{Error, Result};
 use serde_json::{Value, json};
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 /// Where each parameter of a model stands in transformers' checkpoints.
 pub fn imports(model: &T5) -> Vec<Import> {
     let config = model.config();
-    let mut table = vec![Import::same("token_embedding.weight", "shared.weight")];
+    let mut table = vec![same("token_embedding.weight", "shared.weight")];
     for (stack, layers, decoder) in
         [("encoder", config.encoder_layers, false), ("decoder", config.decoder_layers, true)]
     {
         let mut add = |ours: String, theirs: String| {
-            table.push(Import::same(format!("{stack}.{ours}"), format!("{stack}.{theirs}")));
+            table.push(same(format!("{stack}.{ours}"), format!("{stack}.{theirs}")));
         };
         let shared = "block.0.layer.0.SelfAttention.relative_attention_bias.weight";
         add("relative.table".into(), shared.into());
@@ -48,7 +48,7 @@ pub fn imports(model: &T5) -> Vec<Import> {
         add("final_norm.weight".into(), "final_layer_norm.weight".into());
     }
     if !config.tied {
-        table.push(Import::same("head.weight", "lm_head.weight"));
+        table.push(same("head.weight", "lm_head.weight"));
     }
     table
 }
@@ -137,6 +137,10 @@ pub fn config_to_json(config: &T5Config) -> Value {
 /// The shortest number in f64 that reads as this f32.
 fn decimal(x: f32) -> f64 {
     x.to_string().parse().unwrap_or(x as f64)
+}
+
+fn same(ours: impl Into<String>, theirs: impl Into<String>) -> Import {
+    Import::new(ours, theirs, Map::Same)
 }
 
 #[cfg(test)]

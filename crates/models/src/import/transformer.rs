@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 pub fn imports(model: &Transformer) -> Vec<Import> {
     let config = model.config();
     let both = |ours: &str, theirs: &str| {
-        ["weight", "bias"].map(|kind| Import::same(format!("{ours}.{kind}"), format!("{theirs}.{kind}")))
+        ["weight", "bias"].map(|kind| same(format!("{ours}.{kind}"), format!("{theirs}.{kind}")))
     };
     let mut table = Vec::new();
     if config.shared {
-        table.push(Import::same("token_embedding.weight", "embedding.weight"));
+        table.push(same("token_embedding.weight", "embedding.weight"));
     } else {
         for name in ["source_embedding.weight", "target_embedding.weight"] {
-            table.push(Import::same(name, name));
+            table.push(same(name, name));
         }
         table.extend(both("head", "output"));
     }
@@ -103,6 +103,10 @@ pub fn config_to_json(config: &TransformerConfig) -> Value {
         "shared": config.shared,
         "dropout": config.dropout,
     })
+}
+
+fn same(ours: impl Into<String>, theirs: impl Into<String>) -> Import {
+    Import::new(ours, theirs, Map::Same)
 }
 
 #[cfg(test)]
