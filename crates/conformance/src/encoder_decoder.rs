@@ -3,7 +3,7 @@
 use regard::graph;
 use regard::prelude::*;
 use regard::{Cpu, Result};
-use regard_models::{Decoding, T5, Transformer};
+use regard_models::{Cached, Decoding, T5, Transformer};
 
 /// Either of them.
 #[derive(Clone)]
@@ -88,11 +88,11 @@ impl Decoder {
         match model {
             Model::T5(model) => {
                 let memory = model.encode(&mut g, source, mask)?;
-                model.keep(&mut g, memory, slot, [rows, CAPACITY[1]])?;
+                model.keep(&mut g, memory, slot, CAPACITY[1])?;
             }
             Model::Transformer(model) => {
                 let memory = model.encode(&mut g, source, mask)?;
-                model.keep(&mut g, memory, slot, [rows, CAPACITY[1]])?;
+                model.keep(&mut g, memory, slot, CAPACITY[1])?;
             }
         }
         let keep = Program::new(g, &[], &mut store, cpu)?;
@@ -102,8 +102,9 @@ impl Decoder {
         let target = g.input("target", DType::I32, shape![rows, t])?;
         let position = g.input("position", DType::I32, shape![rows, t])?;
         let memory_mask = g.input("mask", DType::Bool, [rows, CAPACITY[1]])?;
-        let [capacity, memory_capacity] = CAPACITY;
-        let decoding = Decoding { position, rows, capacity, memory_capacity, memory_mask };
+        let lengths = g.input("lengths", DType::I32, [rows])?;
+        let own = Cached::growing(position, lengths, CAPACITY[0]);
+        let decoding = Decoding { own, memory_capacity: CAPACITY[1], memory_mask };
         let logits = match model {
             Model::T5(model) => model.decode(&mut g, target, &decoding)?,
             Model::Transformer(model) => model.decode(&mut g, target, &decoding)?,
@@ -134,6 +135,7 @@ impl Decoder {
         let positions: Vec<i32> = (0..tokens.len()).map(|at| (past + at % shape[1]) as i32).collect();
         self.step.set_i32("target", &shape, tokens)?;
         self.step.set_i32("position", &shape, &positions)?;
+        self.step.set_i32("lengths", &[self.rows], &vec![(past + shape[1]) as i32; self.rows])?;
         self.step.run(&mut self.store)?;
         Ok(self.step.f32("logits")?.to_vec())
     }

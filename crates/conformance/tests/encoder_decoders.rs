@@ -249,6 +249,15 @@ fn nonsense_is_refused() {
         t5(T5Config { dropout: 1.0, ..T5_SIZES }),
         "t5: dropout is 1; choose a probability from 0 up to, not including, 1"
     );
+    let mut g = Graph::inference();
+    let b = g.open('B', 3).unwrap();
+    let memory = g.input("memory", DType::F32, shape![b, 5, 24]).unwrap();
+    let slot = g.input("slot", DType::I32, shape![b, 5]).unwrap();
+    assert_eq!(
+        T5::new(T5_SIZES).unwrap().keep(&mut g, memory, slot, 5).unwrap_err().to_string(),
+        "decoding: the batch of a run with caches is open; give ids of a fixed batch: each example has a row of its \
+         own in the caches"
+    );
     let transformer = |config| Transformer::new(config).unwrap_err().to_string();
     let none = transformer(TransformerConfig { decoder_layers: 0, ..PAPER });
     assert!(none.starts_with("transformer: one of the sizes is 0: TransformerConfig {"), "{none}");

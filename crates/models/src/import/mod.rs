@@ -1,8 +1,15 @@
 //! Foreign checkpoints: for each family a table from our names to theirs, and their config.json to ours and back.
 //! Reading files is not done here.
 
+pub mod bert;
+mod encoder;
+pub mod gpt2;
+pub mod json;
+pub mod llama;
+pub mod mingpt;
 pub mod t5;
 pub mod transformer;
+pub mod vit;
 
 use regard_graph::{Error, Result};
 
@@ -67,7 +74,7 @@ impl Map {
             Map::Same | Map::Reshaped => numbers.to_vec(),
             Map::Transposed => transposed(numbers, rows, 0..width, width),
             Map::Split { index, parts } => {
-                if index >= parts || shape.is_empty() || shape[0] % parts != 0 {
+                if index >= parts || shape.is_empty() || !shape[0].is_multiple_of(parts) {
                     return refuse(format!("part {index} of {parts} of a tensor of shape {shape:?}"));
                 }
                 let count = numbers.len() / parts;
