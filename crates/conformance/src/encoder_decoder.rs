@@ -18,6 +18,9 @@ pub enum Model {
 /// The bounds of open lengths: target and source.
 pub const CAPACITY: [usize; 2] = [16, 20];
 
+/// The seed of random weights.
+pub const SEED: u64 = 5;
+
 /// Inputs `source`, `mask` and `target` with open B, S and T.
 pub fn inputs(g: &mut Graph) -> graph::Result<[Var; 3]> {
     let (b, t, s) = (g.open('B', 3)?, g.open('T', CAPACITY[0])?, g.open('S', CAPACITY[1])?);
@@ -44,19 +47,21 @@ impl Model {
         }
     }
 
-    /// Memory and logits of one batch, by a program in a store of its own.
+    /// Memory and logits of one batch, by a program in a store of its own, begun with [`SEED`].
     pub fn run(
         &self,
         rows: usize,
         (source, mask): (&[i32], &[bool]),
         target: &[i32],
-        seed: u64,
+        precision: Precision,
         cpu: &Cpu,
     ) -> Result<[Vec<f32>; 2]> {
-        let mut store = Store::new(seed);
+        let mut store = Store::new(SEED);
         let mut g = Graph::inference();
+        g.set_precision(precision);
         let inputs = inputs(&mut g)?;
         let [memory, logits] = self.forward(&mut g, inputs)?;
+        let memory = g.cast(memory, DType::F32)?;
         g.output("memory", memory)?;
         g.output("logits", logits)?;
         let mut program = Program::new(g, &[], &mut store, cpu)?;
@@ -78,9 +83,11 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Records and plans both programs.
-    pub fn new(model: &Model, rows: usize, mut store: Store, cpu: &Cpu) -> Result<Decoder> {
+    /// Records and plans both programs; weights are random, by [`SEED`].
+    pub fn new(model: &Model, rows: usize, precision: Precision, cpu: &Cpu) -> Result<Decoder> {
+        let mut store = Store::new(SEED);
         let mut g = Graph::inference();
+        g.set_precision(precision);
         let s = g.open('S', CAPACITY[1])?;
         let source = g.input("source", DType::I32, shape![rows, s])?;
         let mask = Some(g.input("mask", DType::Bool, shape![rows, s])?);
@@ -98,6 +105,7 @@ impl Decoder {
         let keep = Program::new(g, &[], &mut store, cpu)?;
 
         let mut g = Graph::inference();
+        g.set_precision(precision);
         let t = g.open('T', CAPACITY[0])?;
         let target = g.input("target", DType::I32, shape![rows, t])?;
         let position = g.input("position", DType::I32, shape![rows, t])?;

@@ -47,6 +47,10 @@ fn models() -> [(&'static str, Model); 3] {
     ]
 }
 
+fn in_both_precisions() -> impl Iterator<Item = ((&'static str, Model), Precision)> {
+    models().into_iter().flat_map(|model| [Precision::F32, Precision::Bf16].map(|p| (model.clone(), p)))
+}
+
 fn cpu() -> Cpu {
     Cpu::with(2, regard::device::Level::best()).unwrap()
 }
@@ -109,7 +113,9 @@ fn who_sees_whom() {
 fn a_changed_token_changes_what_may_see_it_and_nothing_else() {
     let (source, mask, target) = (ids(8, 1), [true, true, true, true, true, true, false, false], ids(6, 2));
     for (name, model) in models() {
-        let run = |source: &[i32], target: &[i32]| model.run(1, (source, &mask), target, 5, &cpu()).unwrap();
+        let run = |source: &[i32], target: &[i32]| {
+            model.run(1, (source, &mask), target, Precision::F32, &cpu()).unwrap()
+        };
         let [memory, logits] = run(&source, &target);
         let (c, v) = (memory.len() / 8, logits.len() / 6);
         let differ = |a: &[f32], b: &[f32], row: usize, width: usize| {
@@ -145,15 +151,15 @@ fn a_changed_token_changes_what_may_see_it_and_nothing_else() {
 #[test]
 fn padding_and_company_change_no_bit() {
     let lengths = [17usize, 9, 4];
-    for (name, model) in models() {
+    for ((name, model), precision) in in_both_precisions() {
         let (source, target) = (ids(3 * 17, 3), ids(3 * 7, 4));
         let mask: Vec<bool> = lengths.iter().flat_map(|&own| (0..17).map(move |s| s < own)).collect();
-        let [memory, logits] = model.run(3, (&source, &mask), &target, 5, &cpu()).unwrap();
+        let [memory, logits] = model.run(3, (&source, &mask), &target, precision, &cpu()).unwrap();
         let (c, v) = (memory.len() / 51, logits.len() / 21);
         for (row, &own) in lengths.iter().enumerate() {
             let alone = &source[row * 17..][..own];
             let given = &target[row * 7..][..7];
-            let [m, l] = model.run(1, (alone, &vec![true; own]), given, 5, &cpu()).unwrap();
+            let [m, l] = model.run(1, (alone, &vec![true; own]), given, precision, &cpu()).unwrap();
             assert_eq!(bits(&m), bits(&memory[row * 17 * c..][..own * c]), "{name}: memory of row {row}");
             assert_eq!(bits(&l), bits(&logits[row * 7 * v..][..7 * v]), "{name}: logits of row {row}");
         }
@@ -163,12 +169,12 @@ fn padding_and_company_change_no_bit() {
 #[test]
 fn cached_is_uncached_bit_for_bit() {
     const T: usize = 12;
-    for (name, model) in models() {
+    for ((name, model), precision) in in_both_precisions() {
         let (source, target) = (ids(2 * 11, 6), ids(2 * T, 7));
         let mask: Vec<bool> = [11, 6].iter().flat_map(|&own| (0..11).map(move |s| s < own)).collect();
-        let [_, logits] = model.run(2, (&source, &mask), &target, 5, &cpu()).unwrap();
+        let [_, logits] = model.run(2, (&source, &mask), &target, precision, &cpu()).unwrap();
         let v = logits.len() / (2 * T);
-        let mut decoder = Decoder::new(&model, 2, Store::new(5), &cpu()).unwrap();
+        let mut decoder = Decoder::new(&model, 2, precision, &cpu()).unwrap();
         // A longer source before: what it left in the caches must not be seen.
         decoder.begin(&ids(2 * 20, 8), &[true; 40]).unwrap();
         decoder.go_on(&ids(2 * 16, 9), 0).unwrap();
@@ -194,7 +200,7 @@ fn cached_is_uncached_bit_for_bit() {
 
 /// Twelve greedy tokens after token 0.
 fn greedy(model: &Model, rows: usize, source: &[i32], mask: &[bool]) -> Vec<Vec<i32>> {
-    let mut decoder = Decoder::new(model, rows, Store::new(5), &cpu()).unwrap();
+    let mut decoder = Decoder::new(model, rows, Precision::F32, &cpu()).unwrap();
     decoder.begin(source, mask).unwrap();
     let (mut next, mut written) = (vec![0; rows], vec![Vec::new(); rows]);
     for step in 0..12 {

@@ -109,7 +109,7 @@ fn greedy_tokens_with_caches_are_theirs() {
         let golden = Golden::read(case);
         let model = model(case, &golden);
         let vocabulary = model.config().vocabulary;
-        let mut decoder = Decoder::new(&Model::T5(model.clone()), 3, Store::new(0), &cpu()).unwrap();
+        let mut decoder = Decoder::new(&Model::T5(model.clone()), 3, Precision::F32, &cpu()).unwrap();
         golden.weights.fill(&mut decoder.store, &imports(&model));
         let (_, source) = golden.answers.integers("greedy_right.input_ids");
         decoder.begin(&source, &mask_of(&golden, "greedy_right", source.len())).unwrap();
