@@ -4,6 +4,8 @@
 use regard::ops::AdamW;
 use regard::prelude::*;
 use regard_conformance::parity::{Golden, Tensors, close, data, folder, json, kept, within};
+use regard_generate::{Generator, Request, Settings};
+use regard_layers::KeepMask;
 use regard_models::import::{Import, gpt2, llama, mingpt};
 use regard_models::{Cached, Gpt, GptConfig, View};
 use std::collections::BTreeMap;
@@ -91,7 +93,7 @@ impl Case {
         };
         if padded {
             let (_, position) = answers.integers(&format!("{set}.position_ids"));
-            let ours = regard_layers::KeepMask(mask.clone()).positions(dims[1]);
+            let ours = KeepMask(mask.clone()).positions(dims[1]);
             assert_eq!(ours, position, "positions come from the mask");
             program.set_i32("position", &dims, &position).unwrap();
             program.set_bools("mask", &dims, &mask).unwrap();
@@ -112,10 +114,18 @@ impl Case {
         }
     }
 
-    /// A training step, with all gradients as outputs.
-    fn training(&self, store: &mut Store) -> Program {
-        let (dims, ids) = self.golden.answers.integers("train.input_ids");
-        let (_, targets) = self.golden.answers.integers("train.targets");
+    /// A training step, with all gradients as outputs. The golden is padded on the right; `left` moves the padding.
+    fn training(&self, left: bool, store: &mut Store) -> Program {
+        let (dims, mut ids) = self.golden.answers.integers("train.input_ids");
+        let (_, mut targets) = self.golden.answers.integers("train.targets");
+        let (_, mut mask) = self.golden.answers.truths("train.attention_mask");
+        for row in (0..dims[0]).filter(|_| left) {
+            let own = row * dims[1]..(row + 1) * dims[1];
+            let padding = mask[own.clone()].iter().filter(|keep| !**keep).count();
+            ids[own.clone()].rotate_right(padding);
+            targets[own.clone()].rotate_right(padding);
+            mask[own].rotate_right(padding);
+        }
         let shape = [dims[0], dims[1]];
         let mut g = Graph::new();
         let ids_var = g.input("ids", DType::I32, shape).unwrap();
@@ -123,7 +133,14 @@ impl Case {
         let scale = g.input("scale", DType::F32, shape![]).unwrap();
         let rate = g.input("rate", DType::F32, shape![]).unwrap();
         let step = g.input("step", DType::I32, shape![]).unwrap();
-        let loss = self.gpt.loss(&mut g, ids_var, targets_var, scale).unwrap();
+        let loss = if left {
+            let position = g.input("position", DType::I32, shape).unwrap();
+            let mask = g.input("mask", DType::Bool, shape).unwrap();
+            let x = self.gpt.hidden(&mut g, ids_var, View::Padded { position, mask }).unwrap();
+            self.gpt.loss_of(&mut g, x, targets_var, scale).unwrap()
+        } else {
+            self.gpt.loss(&mut g, ids_var, targets_var, scale).unwrap()
+        };
         g.output("loss", loss).unwrap();
         let parameters = g.parameters();
         let names: Vec<String> = g.stored().iter().map(|stored| stored.name.clone()).collect();
@@ -136,6 +153,11 @@ impl Case {
         let mut program = self.program(g, &[], store);
         program.set_i32("ids", &dims, &ids).unwrap();
         program.set_i32("targets", &dims, &targets).unwrap();
+        if left {
+            let position = KeepMask(mask.clone()).positions(dims[1]);
+            program.set_i32("position", &dims, &position).unwrap();
+            program.set_bools("mask", &dims, &mask).unwrap();
+        }
         let count = targets.iter().filter(|&&target| target != -100).count();
         program.set_f32("scale", &[], &[1.0 / count as f32]).unwrap();
         program.set_f32("rate", &[], &[1e-3]).unwrap();
@@ -167,11 +189,11 @@ fn layer(name: &str) -> &str {
 
 #[test]
 fn every_gradient_is_that_of_pytorch() {
-    for name in CASES {
+    for (name, left) in CASES.into_iter().flat_map(|name| [(name, false), (name, true)]) {
         let case = case(name);
         let answers = &case.golden.answers;
         let mut store = Store::new(0);
-        let mut program = case.training(&mut store);
+        let mut program = case.training(left, &mut store);
         program.set_i32("step", &[], &[1]).unwrap();
         program.run(&mut store).unwrap();
         let loss = f64::from(program.scalar("loss").unwrap());
@@ -187,7 +209,7 @@ fn every_gradient_is_that_of_pytorch() {
         for (ours, wanted) in &wanted {
             let got = program.array(&format!("gradient of {ours}")).unwrap();
             within(
-                &format!("{name}: gradient of {ours}"),
+                &format!("{name}, padding on the left {left}: gradient of {ours}"),
                 got.data(),
                 wanted,
                 GRADIENTS * largest[layer(ours)],
@@ -202,7 +224,7 @@ fn ten_steps_of_training_are_those_of_pytorch() {
         let case = case(name);
         let answers = &case.golden.answers;
         let mut store = Store::new(0);
-        let mut program = case.training(&mut store);
+        let mut program = case.training(false, &mut store);
         let mut losses = Vec::new();
         for step in 1..=10 {
             program.set_i32("step", &[], &[step]).unwrap();
@@ -261,7 +283,7 @@ fn check_greedy(name: &str, set: &str) {
 
     let mut lengths: Vec<i32> =
         mask.chunks(length).map(|row| row.iter().filter(|&&keep| keep).count() as i32).collect();
-    let position = regard_layers::KeepMask(mask.clone()).positions(length);
+    let position = KeepMask(mask.clone()).positions(length);
     let mut slot = position.clone();
     for (row, (slots, mask)) in slot.chunks_mut(length).zip(mask.chunks(length)).enumerate() {
         let mut next = lengths[row];
@@ -322,4 +344,73 @@ fn older_configs_are_read_alike_and_ours_are_read_back() {
     let config = gpt2::config_from_json(&Golden::read("gpt2").config).unwrap();
     let written = gpt2::config_to_json(&config).unwrap();
     assert_eq!(gpt2::config_from_json(&written).unwrap(), config, "{written}");
+}
+
+/// llama2.c's first format: seven integers, then tensors one after the other, each kind for all layers.
+fn read_llama2c(bytes: &[u8]) -> (GptConfig, BTreeMap<String, Vec<f32>>) {
+    let word = |at: usize| bytes[4 * at..4 * at + 4].try_into().unwrap();
+    let [width, hidden, layers, heads, groups, vocabulary, context] =
+        std::array::from_fn(|at| i32::from_le_bytes(word(at)) as usize);
+    let config = GptConfig {
+        layers,
+        heads,
+        groups: Some(groups),
+        width,
+        hidden: Some(hidden),
+        context,
+        vocabulary,
+        ..GptConfig::preset("stories260K").unwrap()
+    };
+    let mut numbers = (7..bytes.len() / 4).map(|at| f32::from_le_bytes(word(at)));
+    let mut take = |count: usize| numbers.by_ref().take(count).collect::<Vec<f32>>();
+    let narrow = width / heads * groups;
+    let mut tensors = BTreeMap::from([("tok_embeddings.weight".to_string(), take(vocabulary * width))]);
+    for (name, count) in [
+        ("attention_norm", width),
+        ("attention.wq", width * width),
+        ("attention.wk", narrow * width),
+        ("attention.wv", narrow * width),
+        ("attention.wo", width * width),
+        ("ffn_norm", width),
+        ("feed_forward.w1", hidden * width),
+        ("feed_forward.w2", hidden * width),
+        ("feed_forward.w3", hidden * width),
+    ] {
+        for layer in 0..layers {
+            tensors.insert(format!("layers.{layer}.{name}.weight"), take(count));
+        }
+    }
+    tensors.insert("norm.weight".into(), take(width));
+    (config, tensors)
+}
+
+#[test]
+fn stories260k_tells_its_story() {
+    let Some(bytes) =
+        data().and_then(|data| std::fs::read(data.join("weights/stories260K/stories260K.bin")).ok())
+    else {
+        eprintln!(
+            "skipped: stories260K.bin is not at hand; set REGARD_DATA to the folder with weights/stories260K"
+        );
+        return;
+    };
+    let golden = Tensors::read(&folder("stories260k").join("golden.safetensors"));
+    let (_, wanted) = golden.integers("tokens");
+    let (config, tensors) = read_llama2c(&bytes);
+    assert_eq!(config, GptConfig { groups: Some(4), ..GptConfig::preset("stories260K").unwrap() });
+    let gpt = Gpt::new(config).unwrap();
+    let (mut store, cpu) = (Store::new(0), Cpu::new().unwrap());
+    let settings = Settings { chunk: 8, capacity: Some(128), ..Settings::default() };
+    let mut generator = Generator::new(&gpt, settings, &mut store, &cpu).unwrap();
+    for import in llama::imports_meta(&config) {
+        store.set_f32(&import.ours, &tensors[&import.theirs]).unwrap();
+    }
+    let prompt = vec![wanted[..1].to_vec()];
+    generator.generate(&Request::greedy(&prompt, 1), &mut store).unwrap();
+    let scores: Vec<f64> = generator.program().f32("scores").unwrap().iter().map(|&x| f64::from(x)).collect();
+    close("stories260K: scores after BOS", &scores, golden.get("first_logits").data(), LOGITS);
+    let told = generator.generate(&Request::greedy(&prompt, wanted.len() - 1), &mut store).unwrap();
+    assert_eq!(told[0].ids, wanted[1..]);
+    let scores: Vec<f64> = generator.program().f32("scores").unwrap().iter().map(|&x| f64::from(x)).collect();
+    close("stories260K: the last scores", &scores, golden.get("last_logits").data(), LOGITS);
 }

@@ -93,6 +93,11 @@ impl BertConfig {
         }
     }
 
+    /// The same without dropout: for everything but training.
+    pub fn without_dropout(self) -> BertConfig {
+        BertConfig { dropout: 0.0, attention_dropout: 0.0, ..self }
+    }
+
     fn check(&self) -> Result<()> {
         let nonsense = |what: String, advice: &str| Err(Error::invalid("bert", what, advice));
         let BertConfig { layers, heads, width, hidden, context, vocabulary, token_types, .. } = *self;

@@ -1,36 +1,38 @@
-//! Where a decoder stands that writes one piece after another: what it keeps of its own positions, and what is kept of
-//! the memory that it reads. Shared by the encoder-decoders.
+//! Where the decoder of an encoder-decoder stands that writes one piece after another: what it keeps of its own
+//! positions, and what is kept of the memory that it reads.
 
-use regard_graph::{Graph, Result, Var};
-use regard_layers::{Cached, Context, Source};
+use crate::decoder::{Cached, Keys};
+use regard_graph::{Error, Graph, Result, Var};
+use regard_layers::{Context, Source, Stack};
 use regard_ops::AttentionMask;
 
-/// A run of a decoder with caches. The batch has as many examples as the caches have rows.
+/// A run of a decoder with caches. The batch is fixed: each example has a row of its own in all caches.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoding {
-    /// The position of each new token, i32 [B T]: its key and value go to the same slot of the caches.
-    pub position: Var,
-    /// B, rows of all caches.
-    pub rows: usize,
-    /// The most positions of the decoder.
-    pub capacity: usize,
-    /// The most positions of the memory.
+    /// Where the new tokens stand, and what is known of those before.
+    pub own: Cached,
+    /// S, the most positions of the memory.
     pub memory_capacity: usize,
-    /// Which slots of the memory count, bool [B memory_capacity]. Slots that were never written must not.
+    /// Which slots of the memory count, bool [B S]. Those that were never written must not.
     pub memory_mask: Var,
 }
 
 impl Decoding {
-    /// Who sees whom among the decoder's own positions: each itself and what came before, out of the caches.
-    pub(crate) fn own(&self) -> Context {
-        let cached = Cached { slot: self.position, rows: self.rows, capacity: self.capacity };
-        Context { query_position: Some(self.position), cached: Some(cached), ..Context::causal() }
-    }
-
-    /// What was kept of the memory, and who sees it.
-    pub(crate) fn memory(&self) -> (Source, Context) {
-        let source = Source::Kept { rows: self.rows, capacity: self.memory_capacity };
-        (source, padded(Some(self.memory_mask)))
+    /// What the tokens see of each other, out of the caches; what was kept of the memory, and who sees that.
+    pub(crate) fn contexts(&self, g: &Graph, target: Var) -> Result<(Context, Source, Context)> {
+        let Cached { position, slot, capacity, keys } = self.own;
+        let rows = fixed_rows(g, target)?;
+        let cached = Some(regard_layers::Cached { slot, rows, capacity });
+        let mut own = Context { query_position: Some(position), cached, ..Context::causal() };
+        match keys {
+            Keys::Below(lengths) => own.mask.key_lengths = Some(lengths),
+            Keys::Placed { position, mask } => {
+                own.key_position = Some(position);
+                own.mask.key_mask = Some(mask);
+            }
+        }
+        let source = Source::Kept { rows, capacity: self.memory_capacity };
+        Ok((own, source, padded(Some(self.memory_mask))))
     }
 }
 
@@ -39,13 +41,18 @@ pub(crate) fn padded(mask: Option<Var>) -> Context {
     Context { mask: AttentionMask { key_mask: mask, ..Default::default() }, ..Default::default() }
 }
 
-/// Keeps what a decoder needs of a memory B S C, one slot for each position; `slot` is i32 [B S].
-pub(crate) fn keep(
-    g: &mut Graph,
-    decoder: &regard_layers::Stack,
-    memory: Var,
-    slot: Var,
-    [rows, capacity]: [usize; 2],
-) -> Result<()> {
-    g.scope("decoder", |g| decoder.keep(g, memory, &Cached { slot, rows, capacity }))
+/// Keeps what a decoder needs of a memory B S C in caches of `capacity` slots; `slot` is i32 [B S].
+pub(crate) fn keep(g: &mut Graph, decoder: &Stack, memory: Var, slot: Var, capacity: usize) -> Result<()> {
+    let rows = fixed_rows(g, memory)?;
+    g.scope("decoder", |g| decoder.keep(g, memory, &regard_layers::Cached { slot, rows, capacity }))
+}
+
+fn fixed_rows(g: &Graph, var: Var) -> Result<usize> {
+    g.shape(var).first().and_then(|batch| batch.fixed()).ok_or_else(|| {
+        Error::invalid(
+            "decoding",
+            "the batch of a run with caches is open",
+            "give ids of a fixed batch: each example has a row of its own in the caches",
+        )
+    })
 }

@@ -444,7 +444,10 @@ impl Gpt {
         };
         // A ring takes slots over; what the first of the new ids sees must outlive the last of them.
         let least = match self.config.window {
-            Some(window) => (window + length.bound() - 1).min(self.config.context),
+            Some(window) => {
+                let seen = window + length.bound() - 1;
+                Decoder::context(self).map_or(seen, |context| seen.min(context))
+            }
             None => length.bound(),
         };
         if capacity < least {

@@ -210,17 +210,17 @@ impl Transformer {
         })
     }
 
-    /// Keeps every block's keys and values of a memory for [`Transformer::decode`]: `slot` is i32 [B S], 0 1 2 …; the
-    /// caches have this many rows and slots.
-    pub fn keep(&self, g: &mut Graph, memory: Var, slot: Var, rows_and_capacity: [usize; 2]) -> Result<()> {
-        keep(g, &self.decoder, memory, slot, rows_and_capacity)
+    /// Keeps every block's keys and values of a memory for [`Transformer::decode`], in caches of `capacity` slots: `slot` is i32
+    /// [B S], 0 1 2 …
+    pub fn keep(&self, g: &mut Graph, memory: Var, slot: Var, capacity: usize) -> Result<()> {
+        keep(g, &self.decoder, memory, slot, capacity)
     }
 
     /// The scores for positions that follow those of earlier runs, after [`Transformer::keep`]: B T -> B T V. The bits
     /// are those of [`Transformer::logits`] for the whole target.
     pub fn decode(&self, g: &mut Graph, target: Var, decoding: &Decoding) -> Result<Var> {
-        let (source, memory) = decoding.memory();
-        let x = self.decoded(g, target, &decoding.own(), (source, &memory))?;
+        let (own, source, memory) = decoding.contexts(g, target)?;
+        let x = self.decoded(g, target, &own, (source, &memory))?;
         self.scores(g, x)
     }
 

@@ -114,6 +114,11 @@ impl VitConfig {
         }
     }
 
+    /// The same without dropout: for everything but training.
+    pub fn without_dropout(self) -> VitConfig {
+        VitConfig { dropout: 0.0, attention_dropout: 0.0, ..self }
+    }
+
     /// Rows and columns of patches.
     pub fn grid(&self) -> [usize; 2] {
         [self.image[0] / self.patch[0].max(1), self.image[1] / self.patch[1].max(1)]

@@ -1,8 +1,10 @@
 //! T5 as transformers writes it (`T5ForConditionalGeneration`): names and `config.json`.
 
+use super::gpt2::decimal;
+use super::json::Fields;
 use super::{Import, Map};
 use crate::{T5, T5Config};
-use regard_graph::{Error, Result};
+use regard_graph::Result;
 use serde_json::{Value, json};
 
 /// Where each parameter of a model stands in transformers' checkpoints.
@@ -59,42 +61,32 @@ pub fn imports(model: &T5) -> Vec<Import> {
 /// `scale_decoder_outputs`, and then `tie_word_embeddings` is always true. Published models scale if and only if they
 /// tie, so `tied` is taken to be the same; whether a checkpoint has an `lm_head.weight` of its own decides.
 pub fn config_from_json(json: &Value) -> Result<T5Config> {
-    let wrong = |name: &str, got: &Value, expected: &str| {
-        Error::invalid("t5", format!("config: `{name}` is {got}"), format!("expected {expected}"))
-    };
-    let size = |name: &str| match &json[name] {
-        Value::Number(number) if number.as_u64().is_some() => Ok(number.as_u64().unwrap_or(0) as usize),
-        other => Err(wrong(name, other, "a size")),
-    };
-    let size_or = |name: &str, default: usize| if json[name].is_null() { Ok(default) } else { size(name) };
-    let number_or = |name: &str, default: f64| match &json[name] {
-        Value::Null => Ok(default as f32),
-        other => other.as_f64().map(|x| x as f32).ok_or_else(|| wrong(name, other, "a number")),
-    };
-    match &json["model_type"] {
-        Value::String(kind) if kind == "t5" || kind == "mt5" => {}
-        other => return Err(wrong("model_type", other, "\"t5\" or \"mt5\"")),
-    }
     let multilingual = json["model_type"] == "mt5";
-    let gated = match &json["feed_forward_proj"] {
-        Value::Null => multilingual,
-        Value::String(kind) if kind == "relu" => false,
-        Value::String(kind) if kind == "gated-gelu" => true,
-        other => return Err(wrong("feed_forward_proj", other, "\"relu\" or \"gated-gelu\"")),
+    let fields = Fields::new(if multilingual { "mt5" } else { "t5" }, json)?;
+    let gated = match fields.text("feed_forward_proj")? {
+        None => multilingual,
+        Some("relu") => false,
+        Some("gated-gelu") => true,
+        Some(other) => {
+            return Err(fields.wrong(
+                format!("`feed_forward_proj` is \"{other}\""),
+                "only models with \"relu\" or \"gated-gelu\" can be imported",
+            ));
+        }
     };
-    let scaled = match (&json["scale_decoder_outputs"], &json["tie_word_embeddings"]) {
-        (Value::Bool(scaled), _) | (Value::Null, Value::Bool(scaled)) => *scaled,
-        (Value::Null, Value::Null) => !multilingual,
-        (Value::Null, other) => return Err(wrong("tie_word_embeddings", other, "true or false")),
-        (other, _) => return Err(wrong("scale_decoder_outputs", other, "true or false")),
+    let scaled = match fields.truth("scale_decoder_outputs")? {
+        Some(scaled) => scaled,
+        None => fields.truth("tie_word_embeddings")?.unwrap_or(!multilingual),
     };
-    let encoder_layers = size("num_layers")?;
+    let size_or = |name: &str, default: usize| Ok(fields.size_or_none(name)?.unwrap_or(default));
+    let number_or = |name: &str, default: f64| Ok(fields.number(name)?.unwrap_or(default) as f32);
+    let encoder_layers = fields.size("num_layers")?;
     Ok(T5Config {
-        vocabulary: size("vocab_size")?,
-        width: size("d_model")?,
-        heads: size("num_heads")?,
-        head_width: size("d_kv")?,
-        hidden: size("d_ff")?,
+        vocabulary: fields.size("vocab_size")?,
+        width: fields.size("d_model")?,
+        heads: fields.size("num_heads")?,
+        head_width: fields.size("d_kv")?,
+        hidden: fields.size("d_ff")?,
         encoder_layers,
         decoder_layers: size_or("num_decoder_layers", encoder_layers)?,
         buckets: size_or("relative_attention_num_buckets", 32)?,
@@ -125,18 +117,12 @@ pub fn config_to_json(config: &T5Config) -> Value {
         "relative_attention_max_distance": config.max_distance,
         "feed_forward_proj": if config.gated { "gated-gelu" } else { "relu" },
         "tie_word_embeddings": config.scaled,
-        // Through its decimal form, so that 1e-6 is written as such.
         "layer_norm_epsilon": decimal(config.epsilon),
         "dropout_rate": decimal(config.dropout),
         "pad_token_id": 0,
         "eos_token_id": 1,
         "decoder_start_token_id": 0,
     })
-}
-
-/// The shortest number in f64 that reads as this f32.
-fn decimal(x: f32) -> f64 {
-    x.to_string().parse().unwrap_or(x as f64)
 }
 
 fn same(ours: impl Into<String>, theirs: impl Into<String>) -> Import {
@@ -170,22 +156,23 @@ mod tests {
 
     #[test]
     fn strange_configs_are_refused() {
-        let mut json = config_to_json(&T5Config::small());
-        json["feed_forward_proj"] = json!("gated-silu");
+        let refused = |name: &str, value: Value| {
+            let mut json = config_to_json(&T5Config::small());
+            json[name] = value;
+            config_from_json(&json).unwrap_err().to_string()
+        };
         assert_eq!(
-            config_from_json(&json).unwrap_err().to_string(),
-            "t5: config: `feed_forward_proj` is \"gated-silu\"; expected \"relu\" or \"gated-gelu\""
+            refused("feed_forward_proj", json!("gated-silu")),
+            "t5: `feed_forward_proj` is \"gated-silu\"; only models with \"relu\" or \"gated-gelu\" can be imported"
         );
-        json["feed_forward_proj"] = json!("relu");
-        json["d_model"] = json!(-4);
+        assert_eq!(refused("d_model", json!(-4)), "t5: `d_model` is -4; it should be a whole number");
         assert_eq!(
-            config_from_json(&json).unwrap_err().to_string(),
-            "t5: config: `d_model` is -4; expected a size"
+            refused("d_kv", Value::Null),
+            "t5: the config has no `d_kv`; give the whole config.json of the model"
         );
-        json["model_type"] = json!("gpt2");
         assert_eq!(
-            config_from_json(&json).unwrap_err().to_string(),
-            "t5: config: `model_type` is \"gpt2\"; expected \"t5\" or \"mt5\""
+            refused("model_type", json!("gpt2")),
+            "t5: the config is one of model_type `gpt2`; give one of model_type `t5`, or import it as what it is"
         );
     }
 }

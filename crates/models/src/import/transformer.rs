@@ -1,9 +1,10 @@
 //! The Transformer around PyTorch's `nn.Transformer`: names of its parameters, and a small `config.json` in torch's
 //! words. The embeddings stand beside it as `embedding`, or as `source_embedding`, `target_embedding` and `output`.
 
+use super::json::Fields;
 use super::{Import, Map};
 use crate::{Transformer, TransformerConfig};
-use regard_graph::{Error, Result};
+use regard_graph::Result;
 use serde_json::{Value, json};
 
 /// Where each parameter of a model stands in a torch checkpoint.
@@ -59,29 +60,18 @@ pub fn imports(model: &Transformer) -> Vec<Import> {
 
 /// Reads a `config.json` in the words of `nn.Transformer`; `context` is not among them and is given.
 pub fn config_from_json(json: &Value, context: usize) -> Result<TransformerConfig> {
-    let wrong = |name: &str, expected: &str| {
-        let what = format!("config: `{name}` is {}", json[name]);
-        Error::invalid("transformer", what, format!("expected {expected}"))
-    };
-    let size = |name: &str| {
-        let number = json[name].as_u64().and_then(|size| usize::try_from(size).ok());
-        number.ok_or_else(|| wrong(name, "a size"))
-    };
-    let shared = json["shared"].as_bool().ok_or_else(|| wrong("shared", "true or false"))?;
-    let vocabulary = size("vocab_size")?;
-    let dropout = if json["dropout"].is_null() {
-        0.0
-    } else {
-        json["dropout"].as_f64().ok_or_else(|| wrong("dropout", "a number"))?
-    };
+    let fields = Fields::new("transformer", json)?;
+    let shared = fields.truth("shared")?.unwrap_or(false);
+    let vocabulary = fields.size("vocab_size")?;
+    let dropout = fields.number("dropout")?.unwrap_or(0.0);
     Ok(TransformerConfig {
-        source_vocabulary: if shared { vocabulary } else { size("source_vocab_size")? },
+        source_vocabulary: if shared { vocabulary } else { fields.size("source_vocab_size")? },
         vocabulary,
-        width: size("d_model")?,
-        heads: size("nhead")?,
-        hidden: size("dim_feedforward")?,
-        encoder_layers: size("num_encoder_layers")?,
-        decoder_layers: size("num_decoder_layers")?,
+        width: fields.size("d_model")?,
+        heads: fields.size("nhead")?,
+        hidden: fields.size("dim_feedforward")?,
+        encoder_layers: fields.size("num_encoder_layers")?,
+        decoder_layers: fields.size("num_decoder_layers")?,
         context,
         shared,
         final_norm: !shared,
@@ -139,7 +129,7 @@ mod tests {
         json["nhead"] = json!("eight");
         assert_eq!(
             config_from_json(&json, 10).unwrap_err().to_string(),
-            "transformer: config: `nhead` is \"eight\"; expected a size"
+            "transformer: `nhead` is \"eight\"; it should be a whole number"
         );
     }
 }
