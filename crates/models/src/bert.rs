@@ -251,10 +251,10 @@ impl Bert {
                 "cut the texts, or use a model with more positions",
             ));
         }
-        let x = self.tokens.forward(g, text.ids)?;
+        let x = g.scope("tokens", |g| self.tokens.forward(g, text.ids))?;
         let table = self.token_types.var(g)?;
         let types = match text.token_types {
-            Some(types) => g.embedding(table, types, Some(DType::F32))?,
+            Some(types) => g.scope("token_types", |g| g.embedding(table, types, Some(DType::F32)))?,
             None => g.slice(table, 0, 0, 1)?, // 1 C, the same for all
         };
         let x = g.add(x, types)?;
