@@ -114,9 +114,8 @@ pub fn json(path: &Path) -> Value {
 /// The folder of real data, if it is at hand: `REGARD_DATA`, or `shared/data` beside the repository.
 pub fn data() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
-    let beside = [root.join("../shared/data"), root.join("../../shared/data")];
     let named = std::env::var_os("REGARD_DATA").map(PathBuf::from);
-    named.into_iter().chain(beside).find(|path| path.is_dir())
+    Some(named.unwrap_or_else(|| root.join("../shared/data"))).filter(|path| path.is_dir())
 }
 
 /// Panics unless all numbers are within `bound` of the largest wanted one.

@@ -74,7 +74,7 @@ pub enum Positions {
 }
 
 const ROTARY: RotarySpec =
-    RotarySpec { base: 10_000.0, width: None, pairing: Pairing::Halves, inverse: false };
+    RotarySpec { base: 10_000.0, width: None, pairing: Pairing::Halves, inverse: false, stretch: None };
 
 impl GptConfig {
     /// A small GPT for characters: LayerNorm, learned positions, exact GELU, a head of its own. 3.3 million parameters.
@@ -444,7 +444,10 @@ impl Gpt {
         };
         // A ring takes slots over; what the first of the new ids sees must outlive the last of them.
         let least = match self.config.window {
-            Some(window) => (window + length.bound() - 1).min(self.config.context),
+            Some(window) => {
+                let seen = window + length.bound() - 1;
+                Decoder::context(self).map_or(seen, |context| seen.min(context))
+            }
             None => length.bound(),
         };
         if capacity < least {

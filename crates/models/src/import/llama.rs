@@ -7,7 +7,7 @@ use super::{Import, Map};
 use crate::gpt::{GptConfig, Positions};
 use regard_graph::{Error, Result};
 use regard_layers::{FeedForwardKind, NormKind};
-use regard_ops::{Pairing, RotarySpec};
+use regard_ops::{Pairing, RotarySpec, Stretch};
 use serde_json::{Value, json};
 
 /// Theirs for each part of a block, in transformers and in Meta's names.
@@ -122,7 +122,21 @@ fn rotary(fields: &Fields<'_>) -> Result<RotarySpec> {
     };
     match kind.unwrap_or("default") {
         "default" => Ok(spec),
-        other => Err(Error::unknown("rope_type", other, ["default"])),
+        "llama3" => {
+            let number = |name: &str| {
+                scaling.number(name)?.ok_or_else(|| {
+                    scaling.wrong(format!("rope_type `llama3` has no `{name}`"), "give the whole config.json")
+                })
+            };
+            let stretch = Stretch {
+                factor: number("factor")?,
+                low: number("low_freq_factor")?,
+                high: number("high_freq_factor")?,
+                original: number("original_max_position_embeddings")?,
+            };
+            Ok(RotarySpec { stretch: Some(stretch), ..spec })
+        }
+        other => Err(Error::unknown("rope_type", other, ["default", "llama3"])),
     }
 }
 
@@ -144,6 +158,17 @@ pub fn config_to_json(config: &GptConfig) -> Result<Value> {
     if config.dropout != 0.0 {
         return refuse("Llama drops attention weights only");
     }
+    let mut rope = json!({ "rope_type": "default", "rope_theta": spec.base });
+    if let Some(Stretch { factor, low, high, original }) = spec.stretch {
+        rope = json!({
+            "rope_type": "llama3",
+            "rope_theta": spec.base,
+            "factor": factor,
+            "low_freq_factor": low,
+            "high_freq_factor": high,
+            "original_max_position_embeddings": original as u64,
+        });
+    }
     Ok(json!({
         "model_type": "llama",
         "architectures": ["LlamaForCausalLM"],
@@ -157,7 +182,7 @@ pub fn config_to_json(config: &GptConfig) -> Result<Value> {
         "vocab_size": config.vocabulary,
         "hidden_act": "silu",
         "rms_norm_eps": decimal(config.epsilon),
-        "rope_parameters": { "rope_type": "default", "rope_theta": spec.base },
+        "rope_parameters": rope,
         "attention_bias": config.attention_bias,
         "mlp_bias": config.feed_forward_bias,
         "tie_word_embeddings": config.tied,
