@@ -70,7 +70,7 @@ impl AttentionConfig {
     /// The usual one: heads share the width, every projection has a bias, β = 1/√D. For heads of a width of their
     /// own, set `head_width` and `value_width` afterwards.
     pub fn new(width: usize, heads: usize) -> Result<Self> {
-        if !width.is_multiple_of(heads) {
+        if heads == 0 || !width.is_multiple_of(heads) {
             return Err(Error::invalid(
                 "attention",
                 format!("a width of {width} cannot be shared by {heads} heads"),
