@@ -66,7 +66,7 @@ impl AbsolutePositions {
         })
     }
 
-    /// x + table[position]: B T C -> B T C; positions count from 0 unless given as i32 `[B T]`.
+    /// `x + table[position]`: B T C -> B T C; positions count from 0 unless given as i32 `[B T]`.
     pub fn forward(&self, g: &mut Graph, x: Var, position: Option<Var>) -> Result<Var> {
         let table = match self {
             AbsolutePositions::None => return Ok(x),
