@@ -476,6 +476,15 @@ impl Graph {
         })
     }
 
+    /// Checks that handles belong to this graph. Recording does so by itself; this is for methods that look at
+    /// a value before they record: what [`Graph::fact`] says of another graph's handle means nothing.
+    pub fn check_operands(&self, op: &str, operands: &[Var]) -> Result<()> {
+        match operands.iter().position(|&var| !self.owns(var)) {
+            Some(operand) => Err(Error::ForeignVar { op: op.into(), operand }),
+            None => Ok(()),
+        }
+    }
+
     /// The value behind a handle.
     pub fn value(&self, var: Var) -> &Value {
         &self.values[var.index()]

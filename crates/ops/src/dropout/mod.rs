@@ -41,6 +41,7 @@ impl DropoutOps for Graph {
 }
 
 fn record(g: &mut Graph, x: Var, probability: f32, position: Option<Var>) -> Result<Var> {
+    g.check_operands("dropout", &[x])?;
     if probability == 0.0 {
         return Ok(x);
     }
