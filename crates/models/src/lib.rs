@@ -5,6 +5,7 @@
 pub mod decoder;
 pub mod gpt;
 pub mod import;
+mod presets;
 
 pub use decoder::{Cached, Decoder, Keys};
 pub use gpt::{Gpt, GptConfig, Positions, View};
