@@ -72,9 +72,9 @@ fn a_bench_of_nonsense_is_refused() {
         let said = refused(&["bench", "matmul", size, "0"]);
         assert!(said.starts_with("regard: matmul ") && said.contains("give every size at least 1"), "{said}");
         let said = refused(&["bench", "matmul", size, &huge]);
-        assert!(said.contains("more bytes than can be addressed; lower the bounds"), "{said}");
+        assert!(said.contains("large, more than any machine holds; lower the bounds"), "{said}");
         let said = refused(&["bench", "matmul", size, "1099511627776"]);
-        assert!(said.starts_with("regard: out of memory: "), "{said}");
+        assert!(said.contains("large, more than any machine holds; lower the bounds"), "{said}");
     }
     for size in ["--batch", "--heads", "--width", "--length"] {
         for causal in [&[][..], &["--causal"], &["--backward"]] {
@@ -82,9 +82,9 @@ fn a_bench_of_nonsense_is_refused() {
             let said = with("0");
             assert!(said.starts_with("regard: attention"), "{said}");
             let said = with(&huge);
-            assert!(said.contains("more bytes than can be addressed"), "{said}");
+            assert!(said.contains("large, more than any machine holds; lower the bounds"), "{said}");
             let said = with("1099511627776");
-            assert!(said.contains("out of memory") || said.contains("can be addressed"), "{said}");
+            assert!(said.contains("large, more than any machine holds; lower the bounds"), "{said}");
         }
     }
     let said = refused(&["bench", "matmul", "--repeat", "0"]);

@@ -30,6 +30,9 @@ pub enum Error {
     )]
     StoreFact { name: String, got: String, expected: String },
 
+    #[error("`{name}` is {got} with open letters; an entry of the store has fixed sizes")]
+    OpenEntry { name: String, got: String },
+
     #[error("`{name}` is {got}, expected {expected}; ask for it in its own dtype")]
     Read { name: String, got: String, expected: String },
 

@@ -59,7 +59,7 @@ pub fn run(g: &Graph, feed: &Feed, mode: Mode) -> Result<Run> {
                     }
                     None => {
                         check_room(stored.fact.shape.bound())?;
-                        let numbers = initial(stored, 0).collect();
+                        let numbers = initial(&stored.name, &stored.fact, &stored.init, 0).collect();
                         Array::new(&stored.fact.shape.bound(), numbers).unwrap_or_else(|| unreachable!())
                     }
                 }

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 use half::bf16;
 use regard_device::random::unit_f32;
 use regard_device::{Buffer, Element, Level, Matrix, Pool, Storage, Stream, pack_b, packed_b_bytes};
-use regard_graph::{DType, Dims, Fact, Init, Precision, Stored};
+use regard_graph::{DType, Dims, Fact, Init, Precision, Shape, Stored};
 use regard_ops::{Array, PackLayout};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,26 +128,49 @@ impl Store {
             .ok_or_else(|| regard_graph::Error::unknown("parameter or state", name, self.names()).into())
     }
 
+    /// Makes an f32 entry before any program asks for it, as a checkpoint on its way into a store does. One that is
+    /// there already stays as it is, if its shape is the same.
+    ///
+    /// ```
+    /// # use regard_engine::Store;
+    /// # use regard_graph::Init;
+    /// let mut store = Store::new(0);
+    /// store.declare("norm.weight", [3], Init::Ones)?;
+    /// assert_eq!(store.f32("norm.weight")?, [1.0; 3]);
+    /// # Ok::<(), regard_engine::Error>(())
+    /// ```
+    pub fn declare(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<()> {
+        let shape = shape.into();
+        if shape.iter().any(|dim| dim.fixed().is_none()) {
+            return Err(Error::OpenEntry { name: name.into(), got: shape.to_string() });
+        }
+        self.entry(name, &Fact::f32(shape), &init).map(|_| ())
+    }
+
     /// Finds or makes the entry that a graph declares.
-    pub(crate) fn declare(&mut self, stored: &Stored) -> Result<usize> {
-        if let Some(&index) = self.by_name.get(&stored.name) {
+    pub(crate) fn declare_stored(&mut self, stored: &Stored) -> Result<usize> {
+        self.entry(&stored.name, &stored.fact, &stored.init)
+    }
+
+    fn entry(&mut self, name: &str, fact: &Fact, init: &Init) -> Result<usize> {
+        if let Some(&index) = self.by_name.get(name) {
             let entry = &self.entries[index];
-            if entry.fact != stored.fact {
+            if entry.fact != *fact {
                 return Err(Error::StoreFact {
-                    name: stored.name.clone(),
+                    name: name.into(),
                     got: entry.fact.to_string(),
-                    expected: stored.fact.to_string(),
+                    expected: fact.to_string(),
                 });
             }
             return Ok(index);
         }
-        let mut buffer = Buffer::zeroed(stored.fact.bytes().max(1))?;
-        if stored.init != Init::Zeros {
-            write_numbers(&mut buffer, stored.fact.dtype, initial(stored, self.seed));
+        let mut buffer = Buffer::zeroed(fact.bytes().max(1))?;
+        if *init != Init::Zeros {
+            write_numbers(&mut buffer, fact.dtype, initial(name, fact, init, self.seed));
         }
         let index = self.entries.len();
-        self.entries.push(Entry { name: stored.name.clone(), fact: stored.fact.clone(), buffer, version: 0 });
-        self.by_name.insert(stored.name.clone(), index);
+        self.entries.push(Entry { name: name.into(), fact: fact.clone(), buffer, version: 0 });
+        self.by_name.insert(name.into(), index);
         Ok(index)
     }
 
@@ -220,10 +243,10 @@ fn expect_dtype(name: &str, got: DType, expected: DType) -> Result<()> {
 
 /// How a stored value begins: drawn by (seed, name, index), whatever else is declared before or after.
 /// One after the other, so that a large parameter is never held twice.
-pub(crate) fn initial(stored: &Stored, seed: u64) -> impl Iterator<Item = f64> + use<> {
-    let count = stored.fact.shape.bound().count();
-    let stream = Stream::new(seed, 0, &stored.name);
-    let init = stored.init.clone();
+pub(crate) fn initial(name: &str, fact: &Fact, init: &Init, seed: u64) -> impl Iterator<Item = f64> + use<> {
+    let count = fact.shape.bound().count();
+    let stream = Stream::new(seed, 0, name);
+    let init = init.clone();
     (0..count).map(move |i| {
         f64::from(match init {
             Init::Zeros => 0.0,

@@ -203,3 +203,26 @@ fn the_reference() {
         "size: T = 3 is over the bound 2 that the program was planned for; record it with a larger bound"
     );
 }
+
+#[test]
+fn an_entry_is_declared_without_a_program() {
+    let mut store = Store::new(3);
+    store.declare("weight", [3], Init::Ones).unwrap();
+    assert_eq!(store.f32("weight").unwrap(), [1.0; 3]);
+    store.set_f32("weight", &[1.0, 2.0, 3.0]).unwrap();
+    store.declare("weight", [3], Init::Zeros).unwrap();
+    assert_eq!(store.f32("weight").unwrap(), [1.0, 2.0, 3.0], "what is there stays");
+    program(&mut store);
+    assert_eq!(store.f32("weight").unwrap(), [1.0, 2.0, 3.0], "a program finds it");
+    assert_eq!(
+        text(store.declare("weight", [4], Init::Ones)),
+        "`weight` is f32 [3] in the store, the graph declares f32 [4]; use another store or another name"
+    );
+    let mut g = Graph::new();
+    let b = g.open('B', 4).unwrap();
+    assert_eq!(
+        text(store.declare("table", shape![b, 2], Init::Zeros)),
+        "`table` is [B 2] with open letters; an entry of the store has fixed sizes"
+    );
+    assert_eq!(store.names().collect::<Vec<_>>(), ["weight"]);
+}

@@ -1,0 +1,36 @@
+//! What can be wrong between a folder and a model: what the rooms below say, and what only this one can know.
+
+/// The result of a fallible function of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can be wrong with opening, loading, running or saving a model.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the fields are the blanks of the sentence above each variant
+pub enum Error {
+    #[error(transparent)]
+    Data(#[from] regard_data::Error),
+
+    #[error(transparent)]
+    Engine(#[from] regard_engine::Error),
+
+    #[error(transparent)]
+    Model(#[from] regard_graph::Error),
+
+    #[error("{path}: {source}")]
+    Config { path: String, source: regard_graph::Error },
+
+    #[error("{path}: {source}")]
+    Weights { path: String, source: regard_data::Error },
+
+    #[error("{path}: {what}; {advice}")]
+    Refused { path: String, what: String, advice: String },
+
+    #[error("{what}; {advice}")]
+    Invalid { what: String, advice: String },
+}
+
+impl Error {
+    pub(crate) fn invalid(what: impl Into<String>, advice: impl Into<String>) -> Error {
+        Error::Invalid { what: what.into(), advice: advice.into() }
+    }
+}

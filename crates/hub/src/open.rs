@@ -1,0 +1,123 @@
+//! Finds a model, reads its config and compares its weights with what the config promises: every tensor that is missing,
+//! left over or of another shape is told at once, before a number is read.
+
+use crate::model::AnyModel;
+use crate::table;
+use crate::{Error, Result};
+use regard_data::{Checkpoint, Folder, Import, Report, llama2c, names};
+use regard_engine::Store;
+use regard_graph::Init;
+use serde_json::Value;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A model whose weights were found and fit, but are not read yet.
+#[derive(Debug)]
+pub struct Opened {
+    /// The model, without dropout: as it answers. [`Opened::for_training`] gives it with dropout.
+    pub model: AnyModel,
+    /// Its `config.json`; of a llama2.c file, what it would be.
+    pub config: Value,
+    /// Where it was found: a folder or a file.
+    pub path: PathBuf,
+    /// How many of our tensors there are, how many numbers they hold, and what the files hold besides.
+    pub report: Report,
+    folder: Option<Folder>,
+    trained: AnyModel,
+    checkpoint: Checkpoint,
+    table: Vec<Import>,
+    ignored: Vec<String>,
+}
+
+/// Opens a model: a folder with `config.json` and weights, the name of one in a local Hugging Face cache, or a `.bin` file
+/// of llama2.c. Costs the headers of the files only.
+pub fn open(model: impl AsRef<str>) -> Result<Opened> {
+    let model = model.as_ref();
+    let path = Path::new(model);
+    if path.is_file() && path.extension().is_some_and(|ending| ending == "bin") {
+        refuse_pickle(path)?;
+        let found = llama2c::open(path)?;
+        return Opened::new(path.into(), None, found.config.hugging_face(), found.checkpoint);
+    }
+    let folder = Folder::find(model)?;
+    let config = folder.config()?;
+    let checkpoint = Checkpoint::open(folder.path())?;
+    Opened::new(folder.path().into(), Some(folder), config, checkpoint)
+}
+
+impl Opened {
+    fn new(path: PathBuf, folder: Option<Folder>, config: Value, checkpoint: Checkpoint) -> Result<Opened> {
+        let shown = || path.display().to_string();
+        let trained = AnyModel::from_config(&config, &checkpoint)
+            .map_err(|source| Error::Config { path: shown(), source })?;
+        let model = trained.without_dropout()?;
+        let table = table::imports(&model, &checkpoint)?;
+        let mut ignored: Vec<String> = model.ignored().iter().map(|name| name.to_string()).collect();
+        for (copy, original) in model.copies() {
+            let (Some(twin), Some(own)) = (checkpoint.find(copy), checkpoint.find(original)) else {
+                continue;
+            };
+            if table.iter().any(|line| line.theirs == *copy) {
+                continue;
+            }
+            if (twin.dtype, twin.shape, twin.bytes) != (own.dtype, own.shape, own.bytes) {
+                return Err(Error::Refused {
+                    path: shown(),
+                    what: format!(
+                        "`{copy}` should be the same as `{original}`, to which it is tied, and is not"
+                    ),
+                    advice: "set `tie_word_embeddings` to false in config.json, or save the model again"
+                        .into(),
+                });
+            }
+            ignored.push(copy.to_string());
+        }
+        let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
+        let report = names::check(&table, &checkpoint, &names)
+            .map_err(|source| Error::Weights { path: shown(), source })?;
+        Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
+    }
+
+    /// The model with the dropout of its config.
+    pub fn for_training(&self) -> &AnyModel {
+        &self.trained
+    }
+
+    /// The folder, if it is one: for what else lies in it, such as a tokenizer.
+    pub fn folder(&self) -> Option<&Folder> {
+        self.folder.as_ref()
+    }
+
+    /// The tensors as they lie in the files.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// Declares all parameters in a store and fills them. Nothing is filled if one of them stands there in another shape.
+    /// Programs made with the same store then find them.
+    pub fn load_into(&self, store: &mut Store) -> Result<Report> {
+        for declared in self.model.parameters().declared() {
+            // Zeros, for they are written over.
+            store.declare(&declared.name, &declared.shape, Init::Zeros)?;
+        }
+        let ignored: Vec<&str> = self.ignored.iter().map(String::as_str).collect();
+        let report = names::apply(&self.table, &self.checkpoint, &ignored, |line, numbers| {
+            store.set_f32(&line.ours, numbers).map_err(Into::into)
+        })?;
+        Ok(report)
+    }
+}
+
+/// `pytorch_model.bin` has the ending of llama2.c's files, and is something else.
+fn refuse_pickle(path: &Path) -> Result<()> {
+    let mut head = [0; 2];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut head));
+    if read.is_ok() && (head == *b"PK" || head == [0x80, 0x02]) {
+        return Err(Error::Refused {
+            path: path.display().to_string(),
+            what: "is a pickle of PyTorch, which can run code when it is read".into(),
+            advice: "save the model as safetensors (`model.save_pretrained`) and name its folder".into(),
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Writes a model as its family's own software keeps it: `config.json` and `model.safetensors`, or shards and an index.
+
+use crate::Result;
+use crate::model::AnyModel;
+use crate::open::Opened;
+use crate::table::{Foreign, foreign};
+use regard_data::{DType, Data, Save, Saved, save_folder, whole};
+use regard_engine::Store;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+/// How to save a model.
+#[derive(Clone, Copy, Debug)]
+pub struct SaveOptions<'a> {
+    /// The dtype of the weights: `F32`, `F16` or `BF16`.
+    pub dtype: DType,
+    /// The most bytes of one file of weights; 5 GB if not given.
+    pub shard_bytes: Option<u64>,
+    /// Where the model came from: its tokenizer and the settings that no computation here depends on (labels, special
+    /// tokens, dropout) come along.
+    pub like: Option<&'a Opened>,
+}
+
+impl Default for SaveOptions<'_> {
+    /// f32, large files, nothing else.
+    fn default() -> Self {
+        SaveOptions { dtype: DType::F32, shard_bytes: None, like: None }
+    }
+}
+
+/// Settings of a foreign config that our models do not keep.
+const KEPT: [&str; 19] = [
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "sep_token_id",
+    "cls_token_id",
+    "mask_token_id",
+    "decoder_start_token_id",
+    "id2label",
+    "label2id",
+    "problem_type",
+    "context",
+    "resid_pdrop",
+    "embd_pdrop",
+    "attn_pdrop",
+    "attention_dropout",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "dropout_rate",
+    "dropout",
+];
+
+/// Files that lie beside the weights and belong to the same model.
+const BESIDE: [&str; 10] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "tokenizer.model",
+    "generation_config.json",
+    "preprocessor_config.json",
+];
+
+/// Saves the parameters of a store under the names and in the layout of the model's family, in a folder that is made if
+/// need be. Each file is written whole or not at all; the weights come first, so that a new folder without `config.json`
+/// is one that was not finished.
+pub fn save(
+    model: &AnyModel,
+    store: &Store,
+    folder: impl AsRef<Path>,
+    options: &SaveOptions,
+) -> Result<Saved> {
+    let folder = folder.as_ref();
+    let mut config = model.config_to_json()?;
+    if let Some(opened) = options.like {
+        for name in KEPT {
+            if let Some(value) = opened.config.get(name) {
+                config[name] = value.clone();
+            }
+        }
+    }
+    config["dtype"] = match options.dtype {
+        DType::BF16 => "bfloat16",
+        DType::F16 => "float16",
+        _ => "float32",
+    }
+    .into();
+    let tensors = foreign(model, store)?;
+    let saves: Vec<Save> = tensors
+        .iter()
+        .map(|Foreign { name, shape, numbers }| Save { name, shape, data: Data::F32(numbers) })
+        .collect();
+    let mut how = regard_data::SaveOptions { dtype: Some(options.dtype), ..Default::default() };
+    how.shard_bytes = options.shard_bytes.or(how.shard_bytes);
+    let mut saved = save_folder(folder, &saves, &how)?;
+    let mut put = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        whole::write(&path, |file| file.write_all(bytes))?;
+        saved.bytes += bytes.len() as u64;
+        saved.files.push(path);
+        Ok::<(), crate::Error>(())
+    };
+    if let Some(from) = options.like.and_then(Opened::folder) {
+        for name in BESIDE {
+            let path = from.path().join(name);
+            if path.is_file() && !same_place(&path, &folder.join(name)) {
+                let bytes = fs::read(&path).map_err(|e| regard_data::Error::io("read", &path, e))?;
+                put(name, &bytes)?;
+            }
+        }
+    }
+    let text = format!("{config:#}\n");
+    put("config.json", text.as_bytes())?;
+    Ok(saved)
+}
+
+/// A model that is saved over itself has its tokenizer already.
+fn same_place(a: &Path, b: &Path) -> bool {
+    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
