@@ -181,9 +181,9 @@ pub enum View {
     Whole,
     /// Padding anywhere, as on the left.
     Padded {
-        /// The position of each id, i32 [B T], counted from the first that is no padding.
+        /// The position of each id, i32 `[B T]`, counted from the first that is no padding.
         position: Var,
-        /// True where an id is no padding, bool [B T].
+        /// True where an id is no padding, bool `[B T]`.
         mask: Var,
     },
     /// Ids that follow those of earlier runs.
