@@ -1,8 +1,6 @@
 //! Every family that has a golden: opened, loaded and asked; saved as transformers keeps it, byte for byte; opened again.
 
-mod golden;
-
-use golden::{CASES, Own, asked, folder, model};
+use crate::golden::{CASES, Own, asked, folder, model};
 use regard_data::{Checkpoint, DType};
 use regard_engine::{Cpu, Store};
 use regard_hub::{AnyModel, GptForm, Opened, SaveOptions, forward, open, save};
