@@ -276,9 +276,9 @@ fn mingpt_config(config: &GptConfig) -> Result<Value> {
         "n_embd": config.width,
         "block_size": config.context,
         "vocab_size": config.vocabulary,
-        "embd_pdrop": f64::from(config.dropout),
-        "resid_pdrop": f64::from(config.dropout),
-        "attn_pdrop": f64::from(config.attention_dropout.unwrap_or(config.dropout)),
+        "embd_pdrop": decimal(config.dropout),
+        "resid_pdrop": decimal(config.dropout),
+        "attn_pdrop": decimal(config.attention_dropout.unwrap_or(config.dropout)),
     });
     let read = import::mingpt::config_from_json(&words)?;
     let same = GptConfig { hidden: Some(read.hidden()), attention_dropout: None, ..read };
@@ -291,6 +291,11 @@ fn mingpt_config(config: &GptConfig) -> Result<Value> {
         ));
     }
     Ok(words)
+}
+
+/// The shortest decimal that reads as this f32: 0.1, not 0.10000000149.
+fn decimal(x: f32) -> f64 {
+    x.to_string().parse().unwrap_or(f64::from(x))
 }
 
 #[cfg(test)]

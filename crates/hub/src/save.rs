@@ -30,7 +30,7 @@ impl Default for SaveOptions<'_> {
 }
 
 /// Settings of a foreign config that our models do not keep.
-const KEPT: [&str; 19] = [
+const KEPT: [&str; 10] = [
     "bos_token_id",
     "eos_token_id",
     "pad_token_id",
@@ -41,7 +41,10 @@ const KEPT: [&str; 19] = [
     "id2label",
     "label2id",
     "problem_type",
-    "context",
+];
+
+/// Settings that an opened model was trained with and answers without.
+const DROPOUT: [&str; 8] = [
     "resid_pdrop",
     "embd_pdrop",
     "attn_pdrop",
@@ -78,8 +81,11 @@ pub fn save(
     let folder = folder.as_ref();
     let mut config = model.config_to_json()?;
     if let Some(opened) = options.like {
-        for name in KEPT {
-            if let Some(value) = opened.config.get(name) {
+        let trained = opened.for_training().config_to_json()?;
+        let kept = KEPT.map(|name| (name, opened.config.get(name)));
+        let dropout = DROPOUT.map(|name| (name, trained.get(name)));
+        for (name, value) in kept.into_iter().chain(dropout) {
+            if let Some(value) = value {
                 config[name] = value.clone();
             }
         }

@@ -1,0 +1,116 @@
+//! The goldens of all families, and folders of one's own for a test.
+
+use regard_data::Checkpoint;
+use regard_hub::{AnyModel, Batch, Images, Opened, Rows};
+use std::path::{Path, PathBuf};
+
+/// Every case with weights of its own.
+pub const CASES: [&str; 13] = [
+    "bert_classify",
+    "bert_masked",
+    "gpt2",
+    "llama",
+    "llama_stretched",
+    "llama_tied",
+    "mingpt",
+    "t5",
+    "t5_gated",
+    "transformer",
+    "transformer_shared",
+    "vit",
+    "vit_resized",
+];
+
+/// Where a case lies.
+pub fn folder(case: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/goldens/parity").join(case)
+}
+
+/// The model of a case.
+pub fn model(case: &str) -> Opened {
+    regard_hub::open(folder(case).join("model").to_str().unwrap()).unwrap()
+}
+
+/// A folder that is removed in the end.
+pub struct Own(pub PathBuf);
+
+impl Own {
+    /// An empty one.
+    pub fn new(name: &str) -> Own {
+        let path = std::env::temp_dir().join(format!("regard-hub-{}-{name}", std::process::id()));
+        std::fs::remove_dir_all(&path).ok();
+        std::fs::create_dir_all(&path).unwrap();
+        Own(path)
+    }
+
+    /// As text.
+    pub fn text(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// One set of inputs of a golden, with the scores that PyTorch gives and which of their rows count.
+pub struct Asked {
+    pub batch: Batch,
+    pub logits: Vec<f32>,
+    pub counts: Vec<bool>,
+}
+
+/// All sets with padding on the right or none.
+pub fn asked(case: &str, model: &AnyModel) -> Vec<Asked> {
+    let golden = Checkpoint::open(folder(case).join("golden.safetensors")).unwrap();
+    let mut all = Vec::new();
+    for set in ["one", "right", "batch", "same"] {
+        let find = |name: &str| golden.find(&format!("{set}.{name}"));
+        let Some(logits) = find("logits") else { continue };
+        let rows = |name: &str| {
+            find(name).map(|tensor| {
+                let numbers: Vec<i32> = tensor
+                    .bytes
+                    .as_chunks::<8>()
+                    .0
+                    .iter()
+                    .map(|&bytes| i64::from_le_bytes(bytes) as i32)
+                    .collect();
+                numbers.chunks(tensor.shape[1]).map(<[i32]>::to_vec).collect::<Vec<_>>()
+            })
+        };
+        let either = |a: &str, b: &str| rows(a).or_else(|| rows(b)).unwrap_or_default();
+        let batch = match find("pixel_values") {
+            Some(pixels) => {
+                Batch::Images(Images { shape: pixels.shape.to_vec(), pixels: pixels.f32s().to_vec() })
+            }
+            None => {
+                let mut text = Rows {
+                    ids: either("input_ids", "source"),
+                    types: either("token_type_ids", ""),
+                    targets: either("decoder_input_ids", "target"),
+                };
+                for (row, mask) in either("attention_mask", "source_mask").into_iter().enumerate() {
+                    let real = mask.iter().filter(|&&real| real != 0).count();
+                    text.ids[row].truncate(real);
+                    text.types.iter_mut().skip(row).take(1).for_each(|types| types.truncate(real));
+                }
+                Batch::Text(text)
+            }
+        };
+        // Scores for each position of a padded text count where there is a token.
+        let scored: usize = logits.shape[..logits.shape.len() - 1].iter().product();
+        let mut counts = vec![true; scored];
+        if let (Batch::Text(text), AnyModel::Gpt(..) | AnyModel::Bert(_), 3) =
+            (&batch, model, logits.shape.len())
+        {
+            let longest = logits.shape[1];
+            counts = text.ids.iter().flat_map(|row| (0..longest).map(|at| at < row.len())).collect();
+        }
+        all.push(Asked { batch, logits: logits.f32s().to_vec(), counts });
+    }
+    assert!(!all.is_empty(), "{case} asks nothing");
+    all
+}

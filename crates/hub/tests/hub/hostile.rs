@@ -1,0 +1,296 @@
+//! Folders that are no model, half a model or another one, and stores that hold something else: what is said, word for word.
+
+use crate::golden::{Own, folder, model};
+use regard_data::{Checkpoint, Data, Save, SaveOptions, save_folder};
+use regard_engine::{Cpu, Store};
+use regard_graph::Init;
+use regard_hub::{Batch, Images, Rows, forward, open};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+fn refused(path: impl AsRef<Path>) -> String {
+    match open(path.as_ref().to_str().unwrap()) {
+        Ok(_) => panic!("{} was opened", path.as_ref().display()),
+        Err(error) => error.to_string().replace(path.as_ref().to_str().unwrap(), "HERE"),
+    }
+}
+
+/// A tensor on its way into a folder of one's own.
+struct Part {
+    name: String,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+/// A golden's folder with other tensors or another config.
+fn edited(own: &Own, case: &str, tensors: impl FnOnce(&mut Vec<Part>), config: impl FnOnce(&mut Value)) {
+    let from = folder(case).join("model");
+    let checkpoint = Checkpoint::open(&from).unwrap();
+    let mut parts: Vec<Part> = checkpoint
+        .tensors()
+        .map(|tensor| Part {
+            name: tensor.name.into(),
+            shape: tensor.shape.to_vec(),
+            bytes: tensor.bytes.to_vec(),
+        })
+        .collect();
+    tensors(&mut parts);
+    let saves: Vec<Save> = parts
+        .iter()
+        .map(|part| Save {
+            name: &part.name,
+            shape: &part.shape,
+            data: Data::Bytes(regard_data::DType::F32, &part.bytes),
+        })
+        .collect();
+    save_folder(&own.0, &saves, &SaveOptions::default()).unwrap();
+    let mut words: Value =
+        serde_json::from_str(&fs::read_to_string(from.join("config.json")).unwrap()).unwrap();
+    config(&mut words);
+    fs::write(own.0.join("config.json"), words.to_string()).unwrap();
+}
+
+#[test]
+fn everything_that_does_not_fit_is_told_at_once() {
+    let own = Own::new("unfit");
+    edited(
+        &own,
+        "gpt2",
+        |parts| {
+            parts.retain(|part| part.name != "transformer.h.1.ln_1.bias");
+            for part in parts.iter_mut() {
+                match part.name.as_str() {
+                    "transformer.wpe.weight" => part.shape.reverse(),
+                    "transformer.ln_f.bias" => part.name = "transformer.ln_last.bias".into(),
+                    _ => {}
+                }
+            }
+        },
+        |_| {},
+    );
+    assert_eq!(
+        refused(&own.0),
+        "HERE: the checkpoint does not fit the model\n  \
+         2 missing from the checkpoint (is it another kind of model, or a part of one?):\n    \
+         `block.1.attention_norm.bias` ← `transformer.h.1.ln_1.bias`\n    \
+         `final_norm.bias` ← `transformer.ln_f.bias`\n  \
+         1 of another shape (compare the sizes in its config.json):\n    \
+         `position_embedding.weight` ← `transformer.wpe.weight`: ours is [19, 24], theirs [24, 19]\n  \
+         1 in the checkpoint but not in the model (name what may be left out, or use its own model):\n    \
+         `transformer.ln_last.bias` [24]"
+    );
+}
+
+#[test]
+fn sizes_of_the_config_and_of_the_weights_must_agree() {
+    let own = Own::new("sizes");
+    edited(&own, "gpt2", |_| {}, |config| config["n_layer"] = 3.into());
+    let text = refused(&own.0);
+    assert!(text.contains("16 missing from the checkpoint") && text.contains("`transformer.h.2."), "{text}");
+    edited(&own, "gpt2", |_| {}, |config| config["n_layer"] = 1.into());
+    let text = refused(&own.0);
+    assert!(text.contains("12 in the checkpoint but not in the model"), "{text}");
+    edited(&own, "gpt2", |_| {}, |config| config["vocab_size"] = 60.into());
+    let text = refused(&own.0);
+    assert!(text.contains("ours is [60, 24], theirs [61, 24]"), "{text}");
+    edited(&own, "gpt2", |_| {}, |config| config["n_head"] = 5.into());
+    let text = refused(&own.0);
+    assert!(text.starts_with("HERE: gpt: a width of 24 cannot be shared by 5 heads; "), "{text}");
+    edited(&own, "gpt2", |_| {}, |config| config["n_embd"] = json!("wide"));
+    assert_eq!(refused(&own.0), "HERE: gpt2: `n_embd` is \"wide\"; it should be a whole number");
+}
+
+#[test]
+fn another_family_is_seen() {
+    let own = Own::new("family");
+    edited(&own, "gpt2", |_| {}, |config| config["model_type"] = json!("mamba"));
+    assert_eq!(
+        refused(&own.0),
+        "HERE: hub: models of model_type `mamba` are not known; known are bert, gpt2, llama, mingpt, mt5, t5, \
+         transformer, vit"
+    );
+    edited(&own, "gpt2", |_| {}, |config| config["model_type"] = json!("llama"));
+    assert_eq!(
+        refused(&own.0),
+        "HERE: hub: config.json says model_type `llama`, but architecture `GPT2LMHeadModel`; one of this family is \
+         LlamaForCausalLM"
+    );
+    edited(&own, "gpt2", |_| {}, |config| *config = model("llama").config);
+    let text = refused(&own.0);
+    assert!(text.contains("missing from the checkpoint (is it another kind of model"), "{text}");
+    assert!(text.contains("`head.weight` ← `lm_head.weight`"), "{text}");
+    edited(&own, "gpt2", |_| {}, |config| *config = json!([1]));
+    assert!(refused(&own.0).contains("config.json"), "{}", refused(&own.0));
+    edited(&own, "gpt2", |_| {}, |_| {});
+    fs::write(own.0.join("config.json"), "{\"model_type\": ").unwrap();
+    let text = refused(&own.0);
+    assert!(text.starts_with("HERE/config.json:1:15: EOF while parsing a value"), "{text}");
+    fs::remove_file(own.0.join("config.json")).unwrap();
+    let text = refused(&own.0);
+    assert!(text.starts_with("HERE: no config.json here; copy it from where the model came from"), "{text}");
+}
+
+#[test]
+fn damaged_and_absent_files_are_told_apart() {
+    let own = Own::new("damaged");
+    assert!(refused(&own.0).contains("the folder is empty; name the folder that holds these"));
+    edited(&own, "gpt2", |_| {}, |_| {});
+    let weights = own.0.join("model.safetensors");
+    let bytes = fs::read(&weights).unwrap();
+    for keep in [0, 7, 100, bytes.len() - 1] {
+        fs::write(&weights, &bytes[..keep]).unwrap();
+        let text = refused(&own.0);
+        assert!(text.starts_with("HERE/model.safetensors: "), "{keep}: {text}");
+    }
+    fs::remove_file(&weights).unwrap();
+    assert!(refused(&own.0).starts_with("HERE: "), "{}", refused(&own.0));
+
+    let file = own.0.join("notes.txt");
+    fs::write(&file, "no model").unwrap();
+    assert_eq!(refused(&file), "HERE: is a file, not a model's folder; name the folder that it lies in");
+    let file = own.0.join("notes.bin");
+    fs::write(&file, "no model").unwrap();
+    let text = refused(&file);
+    assert!(text.starts_with("HERE: has 8 bytes; a model of llama2.c begins with 28"), "{text}");
+    fs::write(&file, b"PK\x03\x04 a pickle in a zip").unwrap();
+    assert_eq!(
+        refused(&file),
+        "HERE: is a pickle of PyTorch, which can run code when it is read; save the model as safetensors \
+         (`model.save_pretrained`) and name its folder"
+    );
+    assert!(refused(own.0.join("absent")).starts_with("no folder is called `HERE`; a model is a folder"));
+}
+
+#[test]
+fn a_tied_copy_must_be_a_copy() {
+    let own = Own::new("tied");
+    let with_head = |parts: &mut Vec<Part>, change: bool| {
+        let table = parts.iter().find(|part| part.name == "transformer.wte.weight").unwrap();
+        let mut head =
+            Part { name: "lm_head.weight".into(), shape: table.shape.clone(), bytes: table.bytes.clone() };
+        head.bytes[5] ^= u8::from(change);
+        parts.push(head);
+    };
+    edited(&own, "gpt2", |parts| with_head(parts, false), |_| {});
+    assert_eq!(open(own.text()).unwrap().report.ignored, ["lm_head.weight"]);
+    edited(&own, "gpt2", |parts| with_head(parts, true), |_| {});
+    assert_eq!(
+        refused(&own.0),
+        "HERE: `lm_head.weight` should be the same as `transformer.wte.weight`, to which it is tied, and is not; set \
+         `tie_word_embeddings` to false in config.json, or save the model again"
+    );
+    edited(
+        &own,
+        "gpt2",
+        |parts| with_head(parts, true),
+        |config| config["tie_word_embeddings"] = false.into(),
+    );
+    assert!(open(own.text()).unwrap().report.ignored.is_empty());
+}
+
+#[test]
+fn files_of_a_bare_gpt2_have_no_prefix() {
+    let own = Own::new("bare");
+    let strip = |parts: &mut Vec<Part>| {
+        parts.iter_mut().for_each(|part| part.name = part.name.replacen("transformer.", "", 1));
+    };
+    edited(&own, "gpt2", strip, |_| {});
+    let (mut bare, mut whole) = (Store::new(0), Store::new(0));
+    open(own.text()).unwrap().load_into(&mut bare).unwrap();
+    model("gpt2").load_into(&mut whole).unwrap();
+    for name in whole.names() {
+        assert_eq!(bare.f32(name).unwrap(), whole.f32(name).unwrap());
+    }
+}
+
+#[test]
+fn a_store_is_filled_whole_or_not_at_all() {
+    let opened = model("gpt2");
+    let mut store = Store::new(0);
+    store.declare("token_embedding.weight", [61, 24], Init::Ones).unwrap();
+    store.declare("final_norm.bias", [25], Init::Ones).unwrap();
+    let text = opened.load_into(&mut store).unwrap_err().to_string();
+    assert!(
+        text.starts_with("`final_norm.bias` is f32 [25] in the store, the graph declares f32 [24]"),
+        "{text}"
+    );
+    assert!(store.f32("token_embedding.weight").unwrap().iter().all(|&x| x == 1.0));
+}
+
+#[test]
+fn a_pass_of_nonsense_is_refused() {
+    let cpu = Cpu::with(1, regard_device::Level::best()).unwrap();
+    let asked = |case: &str, batch: Batch, taps: &[&str]| {
+        let opened = model(case);
+        let mut store = Store::new(0);
+        opened.load_into(&mut store).unwrap();
+        forward(&opened.model, &mut store, &cpu, &batch, taps).unwrap_err().to_string()
+    };
+    let text = |ids: &[&[i32]]| {
+        Batch::Text(Rows { ids: ids.iter().map(|row| row.to_vec()).collect(), ..Default::default() })
+    };
+    let with = |ids: &[i32], types: &[i32], targets: &[i32]| {
+        let some = |row: &[i32]| if row.is_empty() { vec![] } else { vec![row.to_vec()] };
+        Batch::Text(Rows { ids: vec![ids.to_vec()], types: some(types), targets: some(targets) })
+    };
+    let pixels = |shape: &[usize]| {
+        Batch::Images(Images { shape: shape.to_vec(), pixels: vec![0.0; shape.iter().product()] })
+    };
+    for (case, batch, expected) in [
+        ("gpt2", text(&[]), "no ids were given; give at least one row of them"),
+        ("gpt2", text(&[&[1], &[]]), "row 2 of the ids is empty; give each row at least one"),
+        ("gpt2", text(&[&[1, 61]]), "row 1 of the ids has 61 at position 1; this model knows 0 to 60"),
+        ("llama", text(&[&[-1]]), "row 1 of the ids has -1 at position 0; this model knows 0 to 52"),
+        (
+            "gpt2",
+            text(&[&[0; 20]]),
+            "row 1 of the ids has 20 positions; this model has room for 19: cut the text",
+        ),
+        (
+            "bert_masked",
+            text(&[&[0; 22]]),
+            "row 1 of the ids has 22 positions; this model has room for 21: cut the text",
+        ),
+        ("gpt2", pixels(&[1, 3, 10, 14]), "this is a model of text, and pixels were given; give it ids"),
+        ("vit", text(&[&[1]]), "this is a model of images, and ids were given; give it pixels"),
+        (
+            "vit",
+            pixels(&[1, 3, 14, 10]),
+            "the pixels are [1, 3, 14, 10]; this model takes [B 3 10 14], B at least 1",
+        ),
+        (
+            "vit",
+            pixels(&[0, 3, 10, 14]),
+            "the pixels are [0, 3, 10, 14]; this model takes [B 3 10 14], B at least 1",
+        ),
+        ("gpt2", with(&[1], &[0], &[]), "token types were given; only a BERT has them; leave them out"),
+        ("bert_masked", with(&[1, 2], &[0], &[]), "row 1 has 2 ids and 1 types; give each id its type"),
+        (
+            "bert_masked",
+            with(&[1], &[2], &[]),
+            "row 1 of the types has 2 at position 0; this model knows 0 to 1",
+        ),
+        (
+            "bert_masked",
+            with(&[1], &[], &[0]),
+            "targets were given; only an encoder-decoder has them; leave them out",
+        ),
+        (
+            "transformer",
+            with(&[36], &[], &[31]),
+            "row 1 of the targets has 31 at position 0; this model knows 0 to 30",
+        ),
+    ] {
+        assert_eq!(asked(case, batch, &[]), expected);
+    }
+    let rows = Rows { ids: vec![vec![1], vec![2]], targets: vec![vec![0]], ..Default::default() };
+    assert_eq!(
+        asked("t5", Batch::Text(rows), &[]),
+        "1 rows of targets for 2 rows of ids; give each row its own"
+    );
+    assert_eq!(
+        asked("gpt2", text(&[&[1]]), &["block.0.steam"]),
+        "no output or tap is called `block.0.steam`; did you mean `block.0.stream`?"
+    );
+}

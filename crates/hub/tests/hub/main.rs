@@ -1,0 +1,5 @@
+//! From a folder to a model and back: every family that has a golden, and folders that are no model.
+
+mod families;
+mod golden;
+mod hostile;
