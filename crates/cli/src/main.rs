@@ -2,6 +2,9 @@
 
 mod bench;
 mod demo;
+mod embed;
+mod generate;
+mod loaded;
 mod machine;
 
 use clap::{Parser, Subcommand};
@@ -19,6 +22,10 @@ struct Arguments {
 enum Command {
     /// Record a small GPT, show its graph, cost and memory, train it, and check it against the reference.
     Demo(demo::Options),
+    /// Turn texts into vectors, or compare them, with a model of the BERT family.
+    Embed(embed::Options),
+    /// Continue a text with a decoder: GPT-2, minGPT, Llama or a llama2.c file.
+    Generate(generate::Options),
     /// Time one workload at sizes of your choice.
     Bench(bench::Options),
 }
@@ -27,6 +34,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command {
         Command::Demo(options) => demo::run(&options),
+        Command::Embed(options) => embed::run(&options),
+        Command::Generate(options) => generate::run(&options),
         Command::Bench(options) => bench::run(&options),
     };
     match result {

@@ -17,14 +17,22 @@
 //! # Ok::<(), regard::Error>(())
 //! ```
 
+//! [`hub`] opens a model from a folder, [`data`] reads its tokenizer, [`models`] and [`layers`] are what it is made of,
+//! and [`generate`] continues texts; the examples `04` to `06` show them at work.
+
 #![forbid(unsafe_code)]
 
 mod eval;
 
 pub use eval::{Sheet, eval, eval_f32};
+pub use regard_data as data;
 pub use regard_device as device;
 pub use regard_engine::{Cpu, Error, Feed, Memory, Program, Result, Store, check, reference};
+pub use regard_generate as generate;
 pub use regard_graph::{self as graph, Graph, Var, cost, describe, plan, reach};
+pub use regard_hub as hub;
+pub use regard_layers as layers;
+pub use regard_models as models;
 pub use regard_ops::{self as ops, Array};
 
 /// Everything needed to record and run: the graph, every op's recording methods, the engines.
