@@ -7,4 +7,5 @@ pub mod bounds;
 pub mod choices;
 pub mod nonsense;
 pub mod programs;
+pub mod sequence;
 pub mod training;

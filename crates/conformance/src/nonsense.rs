@@ -15,7 +15,7 @@ pub enum Sizes {
     Huge,
 }
 
-/// How many recording methods [`Nonsense::call`] knows.
+/// How many recording methods `Nonsense::call` knows.
 pub const METHODS: usize = 67;
 
 /// A graph in the making.

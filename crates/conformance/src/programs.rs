@@ -22,17 +22,32 @@ pub struct Recipe {
     pub most: [usize; 3],
     /// The least and most ops.
     pub ops: [usize; 2],
+    /// Whether nothing may degenerate: no single position, no narrow rows, no two keys that are the same, no
+    /// flat piece of a function.
+    pub generic: bool,
 }
 
 impl Recipe {
     /// A program for comparing engines.
     pub fn new(seed: u64, precision: Precision) -> Self {
-        Recipe { seed, precision, random: true, most: [3, 9, 24], ops: [5, 40] }
+        Recipe { seed, precision, random: true, most: [3, 9, 24], ops: [5, 40], generic: false }
     }
 
     /// A small program, for element-by-element reach.
     pub fn small(seed: u64) -> Self {
-        Recipe { seed, precision: Precision::F32, random: false, most: [2, 3, 6], ops: [5, 12] }
+        Recipe {
+            seed,
+            precision: Precision::F32,
+            random: false,
+            most: [2, 3, 6],
+            ops: [5, 12],
+            generic: false,
+        }
+    }
+
+    /// A small program in which what can change does change.
+    pub fn generic(seed: u64) -> Self {
+        Recipe { generic: true, most: [2, 4, 7], ..Recipe::small(seed) }
     }
 
     /// Records it; the results are the last value and some losses of it.
@@ -40,7 +55,7 @@ impl Recipe {
         g.set_precision(self.precision);
         let mut choices = Choices::new(self.seed);
         let batch = choices.between(1, self.most[0]);
-        let length = choices.between(1, self.most[1]);
+        let length = choices.between(if self.generic { 2 } else { 1 }, self.most[1]);
         let mut author = Author { recipe: *self, batch, length, choices, values: Vec::new(), parameters: 0 };
         author.leaves(g)?;
         let steps = author.choices.between(self.ops[0], self.ops[1]);
@@ -71,8 +86,10 @@ impl Author {
             self.values.push(x);
         }
         if self.choices.one_in(2) {
-            let (tokens, width) = (self.choices.between(2, 7), self.width());
-            let ids = self.integers(g, &[self.batch, self.length], tokens)?;
+            let positions = self.batch * self.length;
+            let tokens = if self.recipe.generic { positions + 1 } else { self.choices.between(2, 7) };
+            let width = self.width();
+            let ids = self.indices(g, &[self.batch, self.length], tokens)?;
             let table = self.parameter(g, &[tokens, width])?;
             let embedded = g.embedding(table, ids, None)?;
             self.values.push(embedded);
@@ -90,8 +107,8 @@ impl Author {
             4 => {
                 let b = self.linear_to(g, x, self.width_of(g, x))?;
                 let b = self.as_like(g, b, x)?;
-                let gate =
-                    self.choices.pick(&[Gate::Relu, Gate::Gelu, Gate::GeluTanh, Gate::Silu, Gate::Sigmoid]);
+                let gates = [Gate::Relu, Gate::Gelu, Gate::GeluTanh, Gate::Silu, Gate::Sigmoid];
+                let gate = self.choices.pick(&gates[usize::from(self.recipe.generic)..]);
                 g.gated(gate, x, b)
             }
             5 | 6 => self.arithmetic(g, x),
@@ -123,7 +140,7 @@ impl Author {
                 g.add(x, mean)
             }
             17 => {
-                let indices = self.integers(g, &[self.length], self.length)?;
+                let indices = self.indices(g, &[self.length], self.length)?;
                 g.gather(x, indices, 1)
             }
             18 => {
@@ -141,11 +158,16 @@ impl Author {
 
     fn linear(&mut self, g: &mut Graph, x: Var) -> Result<Var> {
         let width = self.width();
+        // Far below zero an activation is flat.
+        let x = if self.recipe.generic { g.scale(x, 1.0 / self.width_of(g, x) as f32)? } else { x };
         let weight = self.parameter(g, &[width, self.width_of(g, x)])?;
         let bias = if self.choices.one_in(2) { Some(self.parameter(g, &[width])?) } else { None };
         let kinds =
             [Activation::None, Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu];
-        let activation = self.choices.pick(&kinds);
+        let mut activation = self.choices.pick(&kinds);
+        if self.recipe.generic && activation == Activation::Relu {
+            activation = Activation::Silu;
+        }
         let fits: Vec<Var> = self.values.iter().copied().filter(|&v| self.width_of(g, v) == width).collect();
         let residual = if fits.is_empty() { None } else { Some(self.choices.pick(&fits)) };
         g.linear(x, weight, LinearOptions { bias, activation, residual, ..Default::default() })
@@ -183,12 +205,12 @@ impl Author {
 
     fn unary(&mut self, g: &mut Graph, x: Var) -> Result<Var> {
         match self.choices.below(9) {
-            0 => g.relu(x),
+            0 if !self.recipe.generic => g.relu(x),
             1 => g.gelu(x),
             2 => g.gelu_tanh(x),
             3 => g.silu(x),
             4 => g.tanh(x),
-            5 => g.sigmoid(x),
+            0 | 5 => g.sigmoid(x),
             6 => {
                 let small = g.tanh(x)?;
                 g.exp(small)
@@ -209,6 +231,8 @@ impl Author {
     fn arithmetic(&mut self, g: &mut Graph, x: Var) -> Result<Var> {
         let width = self.width_of(g, x);
         let dims: &[usize] = match self.choices.below(3) {
+            // Norms and softmax do not feel what is added to a whole row.
+            1 if self.recipe.generic => &[width],
             0 => &[width],
             1 => &[self.length, 1],
             _ => &[self.batch, self.length, width],
@@ -232,7 +256,8 @@ impl Author {
     fn attention(&mut self, g: &mut Graph, x: Var) -> Result<Var> {
         let groups = self.choices.between(1, 2);
         let heads = groups * self.choices.between(1, 2);
-        let (d, e) = (2 * self.choices.between(1, 4), self.choices.between(1, 5));
+        let narrowest = if self.recipe.generic { 3 } else { 1 };
+        let (d, e) = (2 * self.choices.between(1, 4), self.choices.between(narrowest, 5));
         let source = self.value();
         let mut project = |g: &mut Graph, from: Var, heads: usize, width: usize| -> Result<Var> {
             // Scores of size 1, as PyTorch's error was measured: larger ones have larger errors in any engine.
@@ -253,20 +278,23 @@ impl Author {
         }
         let [b, t] = [self.batch, self.length];
         let mut mask = AttentionMask { causal: self.choices.one_in(3), ..Default::default() };
-        match self.choices.below(5) {
+        let masks = self.choices.below(5);
+        match masks {
             0 => mask.window = Some(Window { before: self.choices.below(3), after: self.choices.below(2) }),
-            1 => mask.key_lengths = Some(self.integers(g, &[b], t + 1)?),
-            2 => mask.key_mask = Some(self.truths(g, &[b, t])?),
+            1 => mask.key_lengths = Some(self.lengths(g)?),
+            2 => mask.key_mask = Some(self.allowed(g, &[b, t])?),
             3 => {
                 let dims = [self.choices.pick(&[1, b]), self.choices.pick(&[1, heads]), t, t];
-                mask.explicit = Some(self.truths(g, &dims)?);
+                mask.explicit = Some(self.allowed(g, &dims)?);
             }
             _ => {}
         }
         let bias = match self.choices.below(5) {
+            // An entry of a table that all keys of a row share moves nothing: with a mask, that may be so.
+            0 | 2 if self.recipe.generic && masks < 4 => AttentionBias::None,
             0 => AttentionBias::Buckets {
                 table: self.parameter(g, &[8, heads])?,
-                bidirectional: self.choices.one_in(2),
+                bidirectional: self.choices.one_in(2) || self.recipe.generic,
                 max_distance: 6,
             },
             1 => AttentionBias::Alibi { slopes: self.parameter(g, &[heads])? },
@@ -302,8 +330,9 @@ impl Author {
         let y = self.as_like(g, y, x)?;
         let joined = g.concat(&[x, y], 2)?;
         let width = 2 * self.width_of(g, x);
-        let start = self.choices.below(width);
-        let length = self.choices.between(1, width - start);
+        let narrowest = if self.recipe.generic { 3 } else { 1 };
+        let start = self.choices.below(width - narrowest + 1);
+        let length = self.choices.between(narrowest, width - start);
         g.slice(joined, 2, start, length)
     }
 
@@ -336,7 +365,8 @@ impl Author {
     }
 
     fn width(&mut self) -> usize {
-        self.choices.between(2, self.recipe.most[2])
+        let least = if self.recipe.generic { 3 } else { 2 };
+        self.choices.between(least, self.recipe.most[2])
     }
 
     fn width_of(&self, g: &Graph, x: Var) -> usize {
@@ -356,6 +386,36 @@ impl Author {
         let numbers: Vec<f64> =
             (0..dims.iter().product()).map(|_| self.choices.below(below) as f64).collect();
         g.constant(DType::I32, dims, &numbers)
+    }
+
+    /// Indices into `below` rows: any of them, or different ones, so that no two rows become the same.
+    fn indices(&mut self, g: &mut Graph, dims: &[usize], below: usize) -> Result<Var> {
+        if !self.recipe.generic {
+            return self.integers(g, dims, below);
+        }
+        let mut left: Vec<f64> = (0..below).map(|index| index as f64).collect();
+        let count: usize = dims.iter().product();
+        let numbers: Vec<f64> = (0..count).map(|_| left.remove(self.choices.below(left.len()))).collect();
+        g.constant(DType::I32, dims, &numbers)
+    }
+
+    /// How many keys each example has; a row without keys is zero, and what it multiplies is not felt.
+    fn lengths(&mut self, g: &mut Graph) -> Result<Var> {
+        let least = usize::from(self.recipe.generic);
+        let numbers: Vec<f64> =
+            (0..self.batch).map(|_| (least + self.choices.below(self.length + 1 - least)) as f64).collect();
+        g.constant(DType::I32, [self.batch], &numbers)
+    }
+
+    /// A mask whose last axis is that of the keys; the first key is always allowed where no row may be empty.
+    fn allowed(&mut self, g: &mut Graph, dims: &[usize]) -> Result<Var> {
+        let first = |at: usize| self.recipe.generic && at.is_multiple_of(self.length);
+        let firsts: Vec<bool> = (0..dims.iter().product()).map(first).collect();
+        let truths: Vec<f64> = firsts
+            .into_iter()
+            .map(|first| if self.choices.one_in(3) && !first { 0.0 } else { 1.0 })
+            .collect();
+        g.constant(DType::Bool, dims, &truths)
     }
 
     fn truths(&mut self, g: &mut Graph, dims: &[usize]) -> Result<Var> {

@@ -26,22 +26,13 @@ impl Training {
         store: &mut Store,
         cpu: &Cpu,
     ) -> Result<Training> {
-        let mut g = Graph::new();
-        g.set_precision(precision);
-        let (b, t) = (g.open('B', batch)?, g.open('T', config.context)?);
-        let ids = g.input("ids", DType::I32, shape![b, t])?;
-        let targets = g.input("targets", DType::I32, shape![b, t])?;
-        let scale = g.input("scale", DType::F32, shape![])?;
-        let rate = g.input("rate", DType::F32, shape![])?;
-        let step = g.input("step", DType::I32, shape![])?;
-        let loss = Gpt::new(config)?.loss(&mut g, ids, targets, scale)?;
-        g.output("loss", loss)?;
-        let parameters = g.parameters();
-        let gradients = g.gradient(loss, &parameters)?;
-        let (_, clip) = g.clip_norm(&gradients, 1.0)?;
-        let pairs: Vec<(Var, Var)> = parameters.into_iter().zip(gradients).collect();
-        g.adamw_step(&pairs, &AdamW::default(), rate, step, Some(clip))?;
-        Ok(Training { program: Program::new(g, &[], store, cpu)?, config })
+        let (graph, _) = record(config, batch, precision)?;
+        Training::planned(graph, config, store, cpu)
+    }
+
+    /// Plans a step that [`record`] recorded, perhaps with more outputs.
+    pub fn planned(graph: Graph, config: GptConfig, store: &mut Store, cpu: &Cpu) -> Result<Training> {
+        Ok(Training { program: Program::new(graph, &[], store, cpu)?, config })
     }
 
     /// The ids of a batch, each followed by what comes after it.
@@ -62,4 +53,30 @@ impl Training {
         }
         Ok(())
     }
+}
+
+/// A step, with the name and the gradient of each parameter.
+pub fn record(config: GptConfig, batch: usize, precision: Precision) -> Result<(Graph, Vec<(String, Var)>)> {
+    let mut g = Graph::new();
+    g.set_precision(precision);
+    let loss = record_loss(&mut g, config, batch)?;
+    let rate = g.input("rate", DType::F32, shape![])?;
+    let step = g.input("step", DType::I32, shape![])?;
+    let parameters = g.parameters();
+    let gradients = g.gradient(loss, &parameters)?;
+    let (_, clip) = g.clip_norm(&gradients, 1.0)?;
+    let names: Vec<String> = g.stored().iter().map(|stored| stored.name.clone()).collect();
+    let pairs: Vec<(Var, Var)> = parameters.into_iter().zip(gradients.clone()).collect();
+    g.adamw_step(&pairs, &AdamW::default(), rate, step, Some(clip))?;
+    Ok((g, names.into_iter().zip(gradients).collect()))
+}
+
+/// The loss of a batch of at most this size, an output of that name.
+pub fn record_loss(g: &mut Graph, config: GptConfig, batch: usize) -> Result<Var> {
+    let (b, t) = (g.open('B', batch)?, g.open('T', config.context)?);
+    let ids = g.input("ids", DType::I32, shape![b, t])?;
+    let targets = g.input("targets", DType::I32, shape![b, t])?;
+    let scale = g.input("scale", DType::F32, shape![])?;
+    let loss = Gpt::new(config)?.loss(g, ids, targets, scale)?;
+    Ok(g.output("loss", loss)?)
 }

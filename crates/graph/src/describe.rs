@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 
 mod dot;
 mod json;
+mod outline;
 mod text;
 
 pub use dot::dot;
 pub use json::json;
+pub use outline::outline;
 pub use text::text;
 
 /// How many numbers the parameters under a dotted prefix have; the empty prefix is all of them.

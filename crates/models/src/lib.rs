@@ -4,4 +4,4 @@
 
 pub mod gpt;
 
-pub use gpt::{Gpt, GptConfig};
+pub use gpt::{Cached, Gpt, GptConfig};

@@ -52,6 +52,7 @@ mod sgd;
 mod slice;
 mod softmax;
 mod split;
+mod steps;
 mod stop_gradient;
 mod sum_to;
 mod transpose;
@@ -107,6 +108,7 @@ pub use sgd::{Sgd, SgdOps, SgdStep};
 pub use slice::{PadSlice, Slice, SliceOps, Start};
 pub use softmax::{Softmax, SoftmaxBackward, SoftmaxOps};
 pub use split::{Split, SplitOps};
+pub use steps::StepOps;
 pub use stop_gradient::{StopGradient, StopGradientOps};
 pub use sum_to::{ReduceOps, SumTo, SumToOps};
 pub use transpose::{Transpose, TransposeOps};
@@ -120,7 +122,7 @@ pub mod prelude {
         CrossEntropyOps, Differentiate, DropoutOps, EmbeddingOps, EmptyRowsOps, FillOps, GatedOps, GatherOps,
         IntegerOps, LinearCrossEntropyOps, LinearOps, MatmulOps, NormOps, NormSpec, PatchesOps, RandomOps,
         Record, ReduceMaxOps, ReduceOps, ReshapeOps, RotaryOps, RotarySpec, ScaleOps, SelectOps, SgdOps,
-        SliceOps, SoftmaxOps, SplitOps, StopGradientOps, SumToOps, TransposeOps, UnaryOps,
+        SliceOps, SoftmaxOps, SplitOps, StepOps, StopGradientOps, SumToOps, TransposeOps, UnaryOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

@@ -1,12 +1,9 @@
-//! A model of your own, recorded, trained and used: a small network that learns the exclusive or.
+//! A model of your own, recorded, trained and used in forty lines: a small network learns the exclusive or.
 //!
 //!     cargo run --release -p regard --example 02_a_model_of_your_own
 
 use regard::ops::{Activation, AdamW, LinearOptions};
 use regard::prelude::*;
-
-const X: [f32; 8] = [0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0];
-const Y: [f32; 4] = [0.0, 1.0, 1.0, 0.0];
 
 fn main() -> regard::Result<()> {
     let mut g = Graph::new();
@@ -18,22 +15,22 @@ fn main() -> regard::Result<()> {
     let options = LinearOptions { bias: Some(bias), activation: Activation::Gelu, ..Default::default() };
     let hidden = g.linear(x, up, options)?; // 4 2 -> 4 16
     let guess = g.linear(hidden, down, LinearOptions::default())?; // 4 16 -> 4 1
+    g.output("guess", guess)?;
     let error = g.sub(guess, y)?;
     let square = g.square(error)?;
     let loss = g.mean_all(square)?;
+    g.output("loss", loss)?;
 
     let parameters = g.parameters();
     let gradients = g.gradient(loss, &parameters)?;
-    let (rate, step) = (g.input("rate", DType::F32, shape![])?, g.input("step", DType::I32, shape![])?);
     let pairs: Vec<(Var, Var)> = parameters.into_iter().zip(gradients).collect();
+    let (rate, step) = (g.input("rate", DType::F32, shape![])?, g.input("step", DType::I32, shape![])?);
     g.adamw_step(&pairs, &AdamW::default(), rate, step, None)?;
-    g.output("loss", loss)?;
-    g.output("guess", guess)?;
 
     let mut store = Store::new(1);
     let mut program = Program::new(g, &[], &mut store, &Cpu::new()?)?;
-    program.set_f32("x", &[4, 2], &X)?;
-    program.set_f32("y", &[4, 1], &Y)?;
+    program.set_f32("x", &[4, 2], &[0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0])?;
+    program.set_f32("y", &[4, 1], &[0.0, 1.0, 1.0, 0.0])?;
     program.set_f32("rate", &[], &[0.01])?;
     for step in 1..=500 {
         program.set_i32("step", &[], &[step])?;

@@ -123,22 +123,12 @@ fn show_graph(page: &mut Page, gpt: &Gpt, trainer: &Trainer) -> Result<()> {
     let ids = g.input("ids", DType::I32, shape![b, t])?;
     let logits = gpt.logits(&mut g, ids)?;
     g.output("logits", logits)?;
-    page.title("The graph of the forward pass (all other readers read the same one)")?;
-    // The blocks are alike: the first one speaks for all.
-    let mut hidden = 0;
-    for line in regard::describe::text(&g).lines() {
-        let of_later_block = line.trim_start().starts_with("block.") && !line.contains("block.0");
-        hidden = match of_later_block {
-            true => line.len() - line.trim_start().len() + 1,
-            false if hidden > 0 && line.len() - line.trim_start().len() >= hidden => hidden,
-            false => 0,
-        };
-        if hidden == 0 {
-            page.line(&format!("  {line}"))?;
-        } else if of_later_block {
-            page.line(&format!("  {line} (like block.0)"))?;
-        }
+    page.title("The graph of the forward pass (every other reader reads the same one)")?;
+    for line in regard::describe::outline(&g).lines() {
+        page.line(&format!("  {line}"))?;
     }
+    let parameters = regard::describe::parameter_count(&g, "")?;
+    page.line(&format!("  {parameters} parameters"))?;
 
     let program = trainer.program();
     let sizes = trainer.sizes()?;
@@ -159,7 +149,6 @@ fn show_graph(page: &mut Page, gpt: &Gpt, trainer: &Trainer) -> Result<()> {
         mib(memory.io + memory.constants),
         mib(memory.total())
     ))?;
-    let parameters = regard::describe::parameter_count(&g, "")?;
     page.fact("parameters", json!(parameters));
     page.fact("multiply_adds_a_step", json!(costs.total().math.macs));
     page.fact("planned_bytes", json!(memory.total()));

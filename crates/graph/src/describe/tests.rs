@@ -1,7 +1,7 @@
 //! One small program, shown in every way.
 
 use super::*;
-use crate::mock::{Mocks, map, one, pair, record, sum};
+use crate::mock::{Mocks, map, mix, one, pair, record, sum, view};
 use crate::{DType, Init, gradient, shape};
 
 fn program() -> Graph {
@@ -108,4 +108,30 @@ fn parameters_are_counted_by_prefix() {
     let by_block = parameters_by_prefix(&g, 2);
     assert_eq!((by_block["block.0"], by_block["block.10"]), (3, 6));
     assert_eq!(parameters_by_prefix(&g, 9)["block.0.weight"], 3);
+}
+
+#[test]
+fn the_outline_shows_like_blocks_once() {
+    let mut g = Graph::new();
+    let mut x = g.input("x", DType::F32, shape![2, 3]).unwrap();
+    for layer in 0..4 {
+        x = g.scope(format!("block.{layer}"), |g| {
+            let flat = one(g, view(shape![6]), &[x]);
+            let back = one(g, view(shape![2, 3]), &[flat]);
+            one(g, map(1), &[back])
+        });
+    }
+    g.scope("head", |g| one(g, mix(1), &[x]));
+    let lines: Vec<String> = outline(&g).lines().map(|line| line.trim_end().to_string()).collect();
+    assert_eq!(
+        lines,
+        [
+            "block",
+            "  0",
+            "    map                    → f32 [2 3]",
+            "  1 to 3: like 0",
+            "head",
+            "  mix                    → f32 [2 3]"
+        ]
+    );
 }

@@ -94,6 +94,8 @@ impl Kernels for Accumulate {
 
 multiversion! {
     fn add(state: &mut [f32], x: &[f32]) {
-        state.iter_mut().zip(x).for_each(|(state, x)| *state += x);
+        for (state, x) in state.iter_mut().zip(x) {
+            *state += x;
+        }
     }
 }

@@ -1,9 +1,10 @@
-//! AdamW in one pass: every operand is loaded once, every result stored over its own state.
+//! AdamW in one pass over the gradient and the states, which are updated where they are.
+
+#![allow(unsafe_code)]
 
 use super::AdamWStep;
 use crate::CpuCall;
-use crate::call::CHUNK;
-use regard_device::multiversion;
+use regard_device::{Disjoint, multiversion};
 
 /// The numbers of one step, rounded from f64 once.
 #[derive(Clone, Copy)]
@@ -31,19 +32,14 @@ pub fn run(op: &AdamWStep, call: &CpuCall<'_>, step: i32) {
         rate: constants.rate as f32,
         root_correction: constants.root_correction as f32,
     };
-    call.chunks(call.dims(0).count(), |range| {
-        let n = range.len();
-        let [mut p, mut g, mut m, mut v] = [[0.0; CHUNK]; 4];
-        let (p, g, m, v) = (&mut p[..n], &mut g[..n], &mut m[..n], &mut v[..n]);
-        for (input, into) in [&mut *p, &mut *g, &mut *m, &mut *v].into_iter().enumerate() {
-            call.load(input, range.clone(), into);
-        }
-        update(call.level, numbers, p, g, m, v);
-        for (output, from) in [p, m, v].into_iter().enumerate() {
-            if call.wants(output) {
-                call.store(output, range.clone(), from);
-            }
-        }
+    // SAFETY: each result is taken once. It is its own state (`Update`), which is read through it and not as an
+    // operand; the gradient is another value, which the plan checks.
+    let [p, m, v] = [0, 1, 2].map(|output| Disjoint::new(unsafe { call.out_f32(output) }));
+    let g = call.f32(1);
+    call.chunks(g.len(), |range| {
+        // SAFETY: chunks do not overlap.
+        let [p, m, v] = [&p, &m, &v].map(|state| unsafe { state.range(range.clone()) });
+        update(call.level, numbers, p, &g[range], m, v);
     });
 }
 

@@ -6,12 +6,14 @@
 
 #![allow(unsafe_code)]
 
-use super::cpu_rows::{Terms, by_distance_floats, carve, carved_bytes};
+use super::cpu_rows::{Terms, by_distance_floats, carve, carved_bytes, exp_below};
 use super::form::{Extent, Extra, Form};
 use super::mask::Cover;
 use crate::{CpuCall, Fault, Needs, Request};
 use regard_device::reduce::{LANES, larger, max_lanes, sum_lanes};
-use regard_device::{Disjoint, block, math, multiversion, pack_panel_columns, pack_panel_rows, panel_floats};
+use regard_device::{
+    Disjoint, PANEL, block, math, multiversion, pack_panel_columns, pack_panel_rows, panel_floats,
+};
 use std::ops::Range;
 
 /// Keys of a tile: part of the result's meaning, for sums run over whole tiles.
@@ -171,33 +173,43 @@ fn attend(
         if !keys.whole {
             cover = Cover::Part;
         }
+        // Keys that no query of the tile attends to are left out, panel by panel: they would add exactly 0.
+        let live = if cover == Cover::All { 0..KEYS } else { terms.live(b, start..start + count, &keys) };
+        let (length, d, e) = (live.len(), extent.d, extent.e);
+        if length == 0 {
+            continue;
+        }
         let (key_panels, value_panels) = panels[packs.tile(0, tile)].split_at(packs.key);
-        block(call.level, count, KEYS, extent.d, query, extent.d, key_panels, scores, KEYS, false);
+        let key_panels = &key_panels[live.start * d..];
+        block(call.level, count, length, d, query, d, key_panels, &mut scores[live.start..], KEYS, false);
         let adds = terms.adds(cover);
         for (i, scores) in scores.as_chunks_mut::<KEYS>().0.iter_mut().take(count).enumerate() {
-            let (row, at) = (&mut rows[i], (b, h, start + i));
+            let (row, at, scores) = (&mut rows[i], (b, h, start + i), &mut scores[live.clone()]);
             let most = if adds {
                 terms.additive(at, &keys, cover, &mut added);
-                scale_and_add(call.level, scores, factor, &added)
+                scale_and_add(call.level, scores, factor, &added[live.clone()])
             } else {
                 scale(call.level, scores, factor)
             };
             if hard && most > row.most {
                 let first = scores.iter().position(|&score| score == most);
-                row.choice = (keys.start + first.unwrap_or(0)) as i32;
+                row.choice = (keys.start + live.start + first.unwrap_or(0)) as i32;
             }
             let shrink = exponentials(call.level, scores, most, &mut row.most, &mut row.sum);
             if shrink != 1.0 && !hard {
-                let mixed = &mut mixed[i * extent.e..(i + 1) * extent.e];
-                mixed.iter_mut().for_each(|x| *x *= shrink);
+                mixed[i * e..(i + 1) * e].iter_mut().for_each(|x| *x *= shrink);
             }
             if dropout && !hard {
                 terms.keep(at, &keys, &mut kept);
-                scores.iter_mut().zip(&kept).for_each(|(score, keep)| *score *= keep);
+                scores.iter_mut().zip(&kept[live.clone()]).for_each(|(score, keep)| *score *= keep);
             }
         }
         if !hard {
-            block(call.level, count, extent.e, KEYS, scores, KEYS, value_panels, mixed, extent.e, true);
+            for (panel, values) in value_panels.chunks_exact(KEYS * PANEL).enumerate() {
+                let (scores, values) = (&scores[live.start..], &values[live.start * PANEL..]);
+                let (columns, mixed) = (PANEL.min(e - panel * PANEL), &mut mixed[panel * PANEL..]);
+                block(call.level, count, columns, length, scores, KEYS, values, mixed, e, true);
+            }
         }
     }
     for (i, row) in rows.iter().take(count).enumerate() {
@@ -241,7 +253,7 @@ fn mix_chosen(
 
 multiversion! {
     /// score = factor · dot; the largest.
-    fn scale(scores: &mut [f32; KEYS], factor: f32) -> f32 {
+    fn scale(scores: &mut [f32], factor: f32) -> f32 {
         let mut most = [f32::NEG_INFINITY; LANES];
         for scores in scores.as_chunks_mut::<LANES>().0 {
             for j in 0..LANES {
@@ -253,7 +265,7 @@ multiversion! {
     }
 
     /// score = factor · dot + added, −∞ where that is added, whatever the dot; the largest.
-    fn scale_and_add(scores: &mut [f32; KEYS], factor: f32, added: &[f32; KEYS]) -> f32 {
+    fn scale_and_add(scores: &mut [f32], factor: f32, added: &[f32]) -> f32 {
         let mut most = [f32::NEG_INFINITY; LANES];
         for (scores, added) in scores.as_chunks_mut::<LANES>().0.iter_mut().zip(added.as_chunks::<LANES>().0) {
             for j in 0..LANES {
@@ -266,18 +278,18 @@ multiversion! {
     }
 
     /// Scores to exp(score − most), adding up; returns by what earlier sums shrink.
-    fn exponentials(scores: &mut [f32; KEYS], tile_most: f32, most: &mut f32, sum: &mut f32) -> f32 {
+    fn exponentials(scores: &mut [f32], tile_most: f32, most: &mut f32, sum: &mut f32) -> f32 {
         let new = larger(*most, tile_most);
         // Of a row without keys so far, everything is exp(−∞) = 0.
         let from = if new == f32::NEG_INFINITY { 0.0 } else { new };
         let mut sums = [0.0; LANES];
         for scores in scores.as_chunks_mut::<LANES>().0 {
             for j in 0..LANES {
-                scores[j] = math::exp(scores[j] - from);
+                scores[j] = exp_below(scores[j] - from);
                 sums[j] += scores[j];
             }
         }
-        let shrink = math::exp(*most - from);
+        let shrink = exp_below(*most - from);
         *sum = sum.mul_add(shrink, sum_lanes(sums));
         *most = new;
         shrink

@@ -7,7 +7,7 @@ use super::mask::{Allowed, Cover, Pairs};
 use super::random::{Randomness, channel};
 use super::reference::check_key_rows;
 use crate::{CpuCall, Fault};
-use regard_device::{Level, convert, multiversion, random::fill_bits};
+use regard_device::{Level, PANEL, convert, multiversion, random::fill_bits};
 use regard_graph::{DType, Dims, Precision};
 
 /// A number that vectors like: parts of scratch begin at multiples of it.
@@ -25,6 +25,33 @@ pub fn carve<const N: usize>(mut scratch: &mut [f32], lengths: [usize; N]) -> [&
 /// Bytes of a scratch that [`carve`] can cut into parts of these lengths.
 pub fn carved_bytes<const N: usize>(lengths: [usize; N]) -> usize {
     lengths.iter().map(|length| length.next_multiple_of(ALIGN) * 4).sum()
+}
+
+/// e^x for x at most about 0, to 1 ulp, 1 at 0 exactly; 0 below e^−86, where a weight is nothing beside the
+/// largest. A third less work than the exponential of the device crate, which serves all numbers.
+#[inline(always)]
+pub fn exp_below(x: f32) -> f32 {
+    const LEAST: f32 = -86.0;
+    /// Adding and subtracting this rounds to an integer.
+    const ROUND: f32 = 12_582_912.0;
+    const LN_2_HIGH: f32 = 0.693_359_4;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    let inside = if x < LEAST { LEAST } else { x };
+    let shifted = inside.mul_add(std::f32::consts::LOG2_E, ROUND);
+    let n = shifted - ROUND;
+    let r = n.mul_add(-LN_2_HIGH, inside);
+    let r = n.mul_add(-LN_2_LOW, r);
+    // e^r = 1 + r + r²·q(r) on |r| ≤ ln 2 / 2.
+    let q = 1.984_127e-4f32;
+    let q = q.mul_add(r, 1.388_888_9e-3);
+    let q = q.mul_add(r, 8.333_334e-3);
+    let q = q.mul_add(r, 4.166_666_8e-2);
+    let q = q.mul_add(r, 1.666_666_7e-1);
+    let q = q.mul_add(r, 0.5);
+    let p = 1.0 + (r * r).mul_add(q, r);
+    // n is in the low bits of the shifted number; added to the exponent, it multiplies by 2^n.
+    let scaled = f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23));
+    if x < LEAST { 0.0 } else { scaled }
 }
 
 /// What is added to β·q·k.
@@ -171,6 +198,23 @@ impl<'a> Terms<'a> {
             tile.whole &= tile.exists.iter().all(|&exists| exists != 0);
         }
         tile
+    }
+
+    /// The keys of a tile that any of some queries may attend to, from one panel's edge to another; the others
+    /// have weight 0 for all of them.
+    pub fn live<const N: usize>(
+        &self,
+        b: usize,
+        queries: std::ops::Range<usize>,
+        tile: &KeyTile<N>,
+    ) -> std::ops::Range<usize> {
+        let (first, last) = self.allowed.query_span(b, queries);
+        let (low, high) = (self.allowed.range(first).0, self.allowed.range(last).1);
+        let live = |j: &usize| tile.exists[*j] != 0 && (low..=high).contains(&tile.position[*j]);
+        match ((0..N).find(live), (0..N).rfind(live)) {
+            (Some(start), Some(end)) => start / PANEL * PANEL..(end + 1).next_multiple_of(PANEL).min(N),
+            _ => 0..0,
+        }
     }
 
     /// Whether anything is added to the scores of a tile with this cover.

@@ -3,14 +3,12 @@
 //! (log-sum-exp, mean) lies along the vector.
 
 use super::backward::Backward;
-use super::cpu_rows::{KeyTile, Terms, load_rows};
+use super::cpu_rows::{KeyTile, Terms, exp_below, load_rows};
 use super::form::Extent;
 use super::mask::Cover;
 use super::spec::AttentionKind;
 use crate::CpuCall;
-use regard_device::{
-    Level, block, math, multiversion, pack_panel_columns, pack_panel_rows, panel_floats, reduce,
-};
+use regard_device::{Level, block, multiversion, pack_panel_columns, pack_panel_rows, panel_floats, reduce};
 
 /// Keys of a tile: dq is a sum over tiles of keys.
 pub const KEYS: usize = 64;
@@ -134,7 +132,7 @@ impl<'a> Buffers<'a> {
         self.dv.fill(0.0);
     }
 
-    /// Score gradients, turned from a key to a row to a query to a row.
+    /// Score gradients, turned from a key to a row to a query to a row, eight by eight.
     pub fn turn(&mut self) {
         const SIDE: usize = 8;
         for j in (0..KEYS).step_by(SIDE) {
@@ -410,7 +408,7 @@ fn as_row(x: &[f32]) -> &[f32; QUERIES] {
 /// w = exp(score − lse), ds = w·(dw − mean).
 #[inline(always)]
 fn one(score: f32, dw: f32, lse: f32, mean: f32) -> (f32, f32) {
-    let w = math::exp(score - lse);
+    let w = exp_below(score - lse);
     (w, w * (dw - mean))
 }
 

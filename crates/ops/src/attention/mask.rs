@@ -113,7 +113,7 @@ impl Allowed<'_> {
             whole &= row.iter().all(|&x| x != 0);
         }
         if self.causal || self.window.is_some() {
-            let (first, last) = span(self.query_position, b * self.extent.t, queries.clone());
+            let (first, last) = self.query_span(b, queries.clone());
             let (near, far) = span(self.key_position, b * self.extent.s, keys.start..keys.end.min(end));
             // Ranges move with the position, so those of the first and last bound all between.
             let ((low, high), (last_low, last_high)) = (self.range(first), self.range(last));
@@ -138,6 +138,11 @@ impl Allowed<'_> {
             whole &= all;
         }
         if whole { Cover::All } else { Cover::Part }
+    }
+
+    /// The least and the largest position of some queries.
+    pub fn query_span(&self, b: usize, queries: Range<usize>) -> (i32, i32) {
+        span(self.query_position, b * self.extent.t, queries)
     }
 
     /// Whether heads differ in what they may attend to.

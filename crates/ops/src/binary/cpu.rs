@@ -37,13 +37,22 @@ pub fn run(kind: Arithmetic, call: &CpuCall<'_>) {
     });
 }
 
+// Plain loops: the body of a `for_each` would be compiled without the level's instructions, unless inlined.
+macro_rules! for_both {
+    ($x:ident, $y:ident, $body:expr) => {
+        for ($x, $y) in $x.iter_mut().zip($y) {
+            $body
+        }
+    };
+}
+
 multiversion! {
     fn combine(kind: Arithmetic, x: &mut [f32], y: &[f32]) {
         match kind {
-            Arithmetic::Add => x.iter_mut().zip(y).for_each(|(x, y)| *x += y),
-            Arithmetic::Subtract => x.iter_mut().zip(y).for_each(|(x, y)| *x -= y),
-            Arithmetic::Multiply => x.iter_mut().zip(y).for_each(|(x, y)| *x *= y),
-            Arithmetic::Divide => x.iter_mut().zip(y).for_each(|(x, y)| *x /= y),
+            Arithmetic::Add => for_both!(x, y, *x += y),
+            Arithmetic::Subtract => for_both!(x, y, *x -= y),
+            Arithmetic::Multiply => for_both!(x, y, *x *= y),
+            Arithmetic::Divide => for_both!(x, y, *x /= y),
         }
     }
 }

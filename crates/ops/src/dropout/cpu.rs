@@ -32,6 +32,8 @@ pub fn run(op: &Dropout, call: &CpuCall<'_>) {
 
 multiversion! {
     fn mask(x: &mut [f32], bits: &[u32], threshold: u32, scale: f32) {
-        x.iter_mut().zip(bits).for_each(|(x, bits)| *x = if *bits >= threshold { *x * scale } else { 0.0 });
+        for (x, bits) in x.iter_mut().zip(bits) {
+            *x = if *bits >= threshold { *x * scale } else { 0.0 };
+        }
     }
 }

@@ -41,6 +41,8 @@ pub fn backward(function: Function, call: &CpuCall<'_>) {
 
 multiversion! {
     fn multiply(x: &mut [f32], y: &[f32]) {
-        x.iter_mut().zip(y).for_each(|(x, y)| *x *= y);
+        for (x, y) in x.iter_mut().zip(y) {
+            *x *= y;
+        }
     }
 }

@@ -48,7 +48,7 @@ impl Op for LinearActivationBackward {
     }
 
     fn cost(&self, call: &Concrete<'_>) -> Cost {
-        let flops = (call.outputs[0].count() * (activation::derivative_flops(self.activation) + 1)) as u64;
+        let flops = (call.outputs[0].count() * activation::backward_flops(self.activation)) as u64;
         Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
     }
 
@@ -61,8 +61,8 @@ impl Kernels for LinearActivationBackward {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let [z, dy] = [call.inputs[0], call.inputs[1]];
         for (i, (z, dy)) in z.data().iter().zip(dy.data()).enumerate() {
-            call.outputs[0].data_mut()[i] = dy * activation::derivative(self.activation, *z);
-            call.count_flops(activation::derivative_flops(self.activation) + 1);
+            call.outputs[0].data_mut()[i] = activation::backward(self.activation, *z, *dy);
+            call.count_flops(activation::backward_flops(self.activation));
         }
         Ok(())
     }
@@ -86,10 +86,13 @@ impl Kernels for LinearActivationBackward {
 
 multiversion! {
     fn multiply(activation: Activation, z: &[f32], dy: &mut [f32]) {
-        // One loop for each activation, so that each vectorises.
+        // One loop for each activation, so that each vectorises; plain loops, because the body of a `for_each`
+        // may stay out of line, and then it is compiled without the level's instructions.
         macro_rules! with {
             ($kind:expr) => {
-                dy.iter_mut().zip(z).for_each(|(dy, z)| *dy *= $kind.derivative(*z))
+                for (dy, z) in dy.iter_mut().zip(z) {
+                    *dy *= $kind.derivative(*z);
+                }
             };
         }
         match activation {

@@ -101,6 +101,8 @@ impl Kernels for Scale {
 
 multiversion! {
     fn scale(x: &mut [f32], scale: f32, shift: f32) {
-        x.iter_mut().for_each(|x| *x = x.mul_add(scale, shift));
+        for x in x {
+            *x = x.mul_add(scale, shift);
+        }
     }
 }

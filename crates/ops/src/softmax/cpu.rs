@@ -51,16 +51,22 @@ pub fn backward(op: &SoftmaxBackward, call: &CpuCall<'_>) {
 fn shift(beta: f32, x: &mut [f32]) {
     let max = reduce::max_inline(x);
     let shift = if max == f32::NEG_INFINITY { 0.0 } else { max };
-    x.iter_mut().for_each(|x| *x = beta * (*x - shift));
+    for x in x {
+        *x = beta * (*x - shift);
+    }
 }
 
 multiversion! {
     fn softmax(beta: f32, x: &mut [f32]) {
         shift(beta, x);
-        x.iter_mut().for_each(|x| *x = math::exp(*x));
+        for x in x.iter_mut() {
+            *x = math::exp(*x);
+        }
         let sum = reduce::sum_inline(x);
         let scale = if sum == 0.0 { 0.0 } else { 1.0 / sum };
-        x.iter_mut().for_each(|x| *x *= scale);
+        for x in x {
+            *x *= scale;
+        }
     }
 
     fn log_softmax(beta: f32, x: &mut [f32]) {
@@ -76,20 +82,27 @@ multiversion! {
         let sum = reduce::sum_lanes(lanes);
         let log_sum = math::log(sum);
         // −∞ − log 0 would be NaN.
-        x.iter_mut().for_each(|x| *x = if sum == 0.0 { f32::NEG_INFINITY } else { *x - log_sum });
+        for x in x {
+            *x = if sum == 0.0 { f32::NEG_INFINITY } else { *x - log_sum };
+        }
     }
 
     fn softmax_backward(beta: f32, y: &[f32], dy: &mut [f32]) {
         let sum = reduce::dot_inline(y, dy);
-        dy.iter_mut().zip(y).for_each(|(d, y)| *d = beta * y * (*d - sum));
+        for (d, y) in dy.iter_mut().zip(y) {
+            *d = beta * y * (*d - sum);
+        }
     }
 
     fn log_softmax_backward(beta: f32, y: &[f32], dy: &mut [f32]) {
-        let dead = y.iter().fold(true, |dead, y| dead & (*y == f32::NEG_INFINITY));
+        let mut dead = true;
+        for y in y {
+            dead &= *y == f32::NEG_INFINITY;
+        }
         let sum = reduce::sum_inline(dy);
-        dy.iter_mut().zip(y).for_each(|(d, y)| {
+        for (d, y) in dy.iter_mut().zip(y) {
             let dx = beta * (-sum).mul_add(math::exp(*y), *d);
             *d = if dead { 0.0 } else { dx };
-        });
+        }
     }
 }

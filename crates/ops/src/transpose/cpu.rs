@@ -1,6 +1,5 @@
 //! Transposition by elements of one, two or four bytes. Axes that stay together are merged first; then either
-//! whole runs are copied, or the two axes that are innermost in x and in y are walked in square tiles, so that
-//! neither side strides through memory line by line.
+//! whole runs are copied, or the two axes that are innermost in x and in y are walked in square tiles.
 
 #![allow(unsafe_code)]
 
@@ -54,7 +53,7 @@ fn merge(order: &[usize], x: Dims) -> Axes {
     axes
 }
 
-fn copy<T: Copy + Send + Sync>(pool: &Pool, axes: &Axes, x: &[T], out: &mut [T]) {
+fn copy<T: Copy + Default + Send + Sync>(pool: &Pool, axes: &Axes, x: &[T], out: &mut [T]) {
     if out.is_empty() {
         return;
     }
@@ -82,7 +81,7 @@ fn runs<T: Copy + Send + Sync>(pool: &Pool, axes: &Axes, x: &[T], out: &mut [T])
 }
 
 /// The innermost axis of x is axis `a` of y: tiles over it and the innermost axis of y.
-fn tiles<T: Copy + Send + Sync>(pool: &Pool, axes: &Axes, x: &[T], out: &mut [T]) {
+fn tiles<T: Copy + Default + Send + Sync>(pool: &Pool, axes: &Axes, x: &[T], out: &mut [T]) {
     let b = axes.rank - 1;
     let a = (0..b).find(|&axis| axes.stride[axis] == 1).unwrap_or(0);
     let mut out_stride = [1; MAX_RANK];
@@ -105,13 +104,17 @@ fn tiles<T: Copy + Send + Sync>(pool: &Pool, axes: &Axes, x: &[T], out: &mut [T]
                 rest /= axes.size[axis];
             }
             let (high, wide) = (TILE.min(axes.size[a] - first_a), TILE.min(axes.size[b] - first_b));
-            for i in 0..high {
+            // Through a small buffer: x and y are touched in contiguous rows only. Strides are often powers of
+            // two, and then the lines of a column would fight for one place in the cache.
+            let mut buffer = [[T::default(); TILE]; TILE];
+            for j in 0..wide {
+                let row = &x[from + j * axes.stride[b]..][..high];
+                buffer.iter_mut().zip(row).for_each(|(column, x)| column[j] = *x);
+            }
+            for (i, row) in buffer[..high].iter().enumerate() {
                 let start = to + i * out_stride[a];
                 // SAFETY: each element of the result lies in one row of one tile.
-                let row = unsafe { out.range(start..start + wide) };
-                for (j, y) in row.iter_mut().enumerate() {
-                    *y = x[from + i + j * axes.stride[b]];
-                }
+                unsafe { out.range(start..start + wide) }.copy_from_slice(&row[..wide]);
             }
         }
     });

@@ -26,44 +26,62 @@ pub fn backward(function: Function, call: &CpuCall<'_>) {
     });
 }
 
+// Plain loops: the body of a `for_each` would be compiled without the level's instructions, unless inlined.
+macro_rules! map {
+    ($x:ident, $value:expr) => {
+        for slot in $x.iter_mut() {
+            let $x = *slot;
+            *slot = $value;
+        }
+    };
+}
+
+macro_rules! map_both {
+    ($d:ident, $saved:ident, $value:expr) => {
+        for (slot, saved) in $d.iter_mut().zip($saved) {
+            let ($d, $saved) = (*slot, *saved);
+            *slot = $value;
+        }
+    };
+}
+
 multiversion! {
     /// x ← f(x)
     pub(crate) fn apply(function: Function, x: &mut [f32]) {
         match function {
-            Function::Relu => x.iter_mut().for_each(|x| *x = math::relu(*x)),
-            Function::Gelu => x.iter_mut().for_each(|x| *x = math::gelu(*x)),
-            Function::GeluTanh => x.iter_mut().for_each(|x| *x = math::gelu_tanh(*x)),
-            Function::Silu => x.iter_mut().for_each(|x| *x = math::silu(*x)),
-            Function::Tanh => x.iter_mut().for_each(|x| *x = math::tanh(*x)),
-            Function::Sigmoid => x.iter_mut().for_each(|x| *x = math::sigmoid(*x)),
-            Function::Exp => x.iter_mut().for_each(|x| *x = math::exp(*x)),
-            Function::Log => x.iter_mut().for_each(|x| *x = math::log(*x)),
-            Function::Sqrt => x.iter_mut().for_each(|x| *x = x.sqrt()),
-            Function::Square => x.iter_mut().for_each(|x| *x *= *x),
-            Function::Abs => x.iter_mut().for_each(|x| *x = x.abs()),
-            Function::Recip => x.iter_mut().for_each(|x| *x = 1.0 / *x),
+            Function::Relu => map!(x, math::relu(x)),
+            Function::Gelu => map!(x, math::gelu(x)),
+            Function::GeluTanh => map!(x, math::gelu_tanh(x)),
+            Function::Silu => map!(x, math::silu(x)),
+            Function::Tanh => map!(x, math::tanh(x)),
+            Function::Sigmoid => map!(x, math::sigmoid(x)),
+            Function::Exp => map!(x, math::exp(x)),
+            Function::Log => map!(x, math::log(x)),
+            Function::Sqrt => map!(x, x.sqrt()),
+            Function::Square => map!(x, x * x),
+            Function::Abs => map!(x, x.abs()),
+            Function::Recip => map!(x, 1.0 / x),
         }
     }
 
-    /// dy ← dy · f′, from y or x as `Function::from_result` says.
-    pub(crate) fn undo(function: Function, saved: &[f32], dy: &mut [f32]) {
-        let both = dy.iter_mut().zip(saved);
+    /// d ← d · f′, from y or x as `Function::from_result` says.
+    pub(crate) fn undo(function: Function, s: &[f32], d: &mut [f32]) {
         match function {
-            Function::Relu => both.for_each(|(d, y)| *d = if *y > 0.0 { *d } else { 0.0 }),
-            Function::Gelu => both.for_each(|(d, x)| *d *= math::gelu_derivative(*x)),
-            Function::GeluTanh => both.for_each(|(d, x)| *d *= math::gelu_tanh_derivative(*x)),
-            Function::Silu => both.for_each(|(d, x)| *d *= math::silu_derivative(*x)),
-            Function::Tanh => both.for_each(|(d, y)| *d *= (-y).mul_add(*y, 1.0)),
-            Function::Sigmoid => both.for_each(|(d, y)| *d *= (-y).mul_add(*y, *y)),
-            Function::Exp => both.for_each(|(d, y)| *d *= y),
-            Function::Log => both.for_each(|(d, x)| *d /= x),
-            Function::Sqrt => both.for_each(|(d, y)| *d *= 0.5 / y),
-            Function::Square => both.for_each(|(d, x)| *d *= 2.0 * x),
-            Function::Abs => both.for_each(|(d, x)| {
-                let signed = if *x > 0.0 { *d } else { -*d };
-                *d = if *x == 0.0 || x.is_nan() { 0.0 } else { signed };
+            Function::Relu => map_both!(d, s, if s > 0.0 { d } else { 0.0 }),
+            Function::Gelu => map_both!(d, s, d * math::gelu_derivative(s)),
+            Function::GeluTanh => map_both!(d, s, d * math::gelu_tanh_derivative(s)),
+            Function::Silu => map_both!(d, s, d * math::silu_derivative(s)),
+            Function::Tanh => map_both!(d, s, d * (-s).mul_add(s, 1.0)),
+            Function::Sigmoid => map_both!(d, s, d * (-s).mul_add(s, s)),
+            Function::Exp => map_both!(d, s, d * s),
+            Function::Log => map_both!(d, s, d / s),
+            Function::Sqrt => map_both!(d, s, d * (0.5 / s)),
+            Function::Square => map_both!(d, s, d * (2.0 * s)),
+            Function::Abs => map_both!(d, s, {
+                let signed = if s > 0.0 { d } else { -d };
+                if s == 0.0 || s.is_nan() { 0.0 } else { signed }
             }),
-            Function::Recip => both.for_each(|(d, y)| *d = -(*d * y) * y),
+            Function::Recip => map_both!(d, s, -(d * s) * s),
         }
     }
 }

@@ -192,3 +192,18 @@ fn erf(x: f64) -> f64 {
     let fraction = (1..=120).rev().fold(t, |tail, n| t + n as f64 / 2.0 / tail);
     (1.0 - (-t * t).exp() / (fraction * PI.sqrt())).copysign(x)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn erf_at_tabulated_points() {
+        // Abramowitz and Stegun, table 7.1.
+        for (x, y) in [(0.1, 0.1124629160), (0.5, 0.5204998778), (1.0, 0.8427007929), (2.0, 0.9953222650)] {
+            assert!((erf(x) - y).abs() < 1e-10 && erf(-x) == -erf(x));
+        }
+        assert_eq!((erf(0.0), erf(7.0), erf(-7.0)), (0.0, 1.0, -1.0));
+        assert!((erf(5.999) - 1.0).abs() < 1e-15);
+    }
+}

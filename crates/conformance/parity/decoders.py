@@ -1,0 +1,144 @@
+"""Decoders: GPT-2, Llama in three forms (grouped heads and a head of its own; tied with a head width of its own;
+Llama 3's stretched rotary frequencies), and minGPT's GPT.
+"""
+
+import json
+
+import torch
+from safetensors.torch import save_file
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+from modules import MinGpt
+from record import (GREEDY_TOKENS, IGNORED, Golden, agree, chosen, ids, left_mask, positions_of, pretrained_names,
+                    reads_alike, right_mask, shifted, spread, study, training, write_json)
+
+LENGTHS = [11, 7, 4]
+
+
+@torch.no_grad()
+def greedy(golden, name, model, prompt, mask=None):
+    """Six tokens with a cache, each step checked against a forward pass without one."""
+    golden.put(f"{name}.prompt", prompt)
+    if mask is not None:
+        golden.put(f"{name}.attention_mask", mask)
+    cache, step, whole, tokens, logits = None, prompt, prompt, [], []
+    seen = torch.ones_like(prompt) if mask is None else mask
+    for _ in range(GREEDY_TOKENS):
+        positions = positions_of(seen)
+        output = model(input_ids=step, attention_mask=seen, position_ids=positions[:, -step.shape[1]:],
+                       past_key_values=cache, use_cache=True)
+        full = model(input_ids=whole, attention_mask=seen, position_ids=positions).logits[:, -1]
+        agree(f"{name}: cached decoding", output.logits[:, -1], full)
+        cache, step = output.past_key_values, chosen(output.logits[:, -1])[:, None]
+        tokens.append(step)
+        logits.append(output.logits[:, -1])
+        whole = torch.cat([whole, step], 1)
+        seen = torch.cat([seen, torch.ones_like(step)], 1)
+    golden.put(f"{name}.tokens", torch.cat(tokens, 1))
+    golden.put(f"{name}.logits", torch.stack(logits, 1))
+
+
+def decoder(folder, build, stack_of, vocabulary, context, seed, left=True):
+    """All the measurements of one decoder from transformers, those with padding on the left if asked."""
+    model, golden = spread(build(), seed), Golden()
+    model.save_pretrained(folder / "model")
+    stacks = {"hidden": stack_of(model)}
+
+    study(golden, "one", model, {"input_ids": ids((1, context), vocabulary, seed + 1)}, stacks)
+
+    width = LENGTHS[0]
+    tokens, mask = ids((3, width), vocabulary, seed + 2), right_mask(LENGTHS, width)
+    right = {"input_ids": tokens, "attention_mask": mask}
+    right_logits = study(golden, "right", model, right, stacks, mask, {"hidden": mask}).logits
+
+    greedy(golden, "greedy_one", model, ids((1, 7), vocabulary, seed + 3))
+    if left:
+        before = left_mask(LENGTHS, width)
+        moved = torch.stack([row.roll(width - length) for row, length in zip(tokens, LENGTHS)])
+        batch = {"input_ids": moved, "attention_mask": before, "position_ids": positions_of(before)}
+        left_logits = study(golden, "left", model, batch, {}, before).logits
+        greedy(golden, "greedy_left", model, ids((3, 7), vocabulary, seed + 4), left_mask([7, 3, 5], 7))
+
+    for row, length in enumerate(LENGTHS):
+        with torch.no_grad():
+            alone = model(input_ids=tokens[row:row + 1, :length]).logits[0]
+        agree("right padding", right_logits[row, :length], alone)
+        if left:
+            agree("left padding", left_logits[row, width - length:], alone)
+
+    labels = tokens.masked_fill(mask == 0, IGNORED)
+    training(golden, build, model, {**right, "labels": labels}, shifted(labels), mask, pretrained_names)
+    golden.write(folder)
+    return model
+
+
+def gpt2(folder):
+    config = dict(vocab_size=61, n_positions=19, n_embd=24, n_layer=2, n_head=3, n_inner=50, resid_pdrop=0.0,
+                  embd_pdrop=0.0, attn_pdrop=0.0, summary_first_dropout=0.0, bos_token_id=60, eos_token_id=60)
+    decoder(folder, lambda: GPT2LMHeadModel(GPT2Config(**config, attn_implementation="eager")),
+            lambda model: (model.transformer.h, model.transformer.ln_f), 61, 19, 1000)
+
+
+def llama_with(folder, config, seed, left=False):
+    context = min(23, config["max_position_embeddings"])
+    model = decoder(folder, lambda: LlamaForCausalLM(LlamaConfig(**config, attn_implementation="eager")),
+                    lambda model: (model.model.layers, model.model.norm), config["vocab_size"], context, seed, left)
+    # Most published folders predate `rope_parameters`; both spellings must be read alike.
+    older = json.loads((folder / "model" / "config.json").read_text())
+    rope = older.pop("rope_parameters")
+    older["rope_theta"] = rope.pop("rope_theta")
+    older["rope_scaling"] = rope if rope["rope_type"] != "default" else None
+    reads_alike(folder, model, older, {"input_ids": ids((1, context), config["vocab_size"], seed + 1)})
+
+
+def llama(folder):
+    llama_with(folder, dict(
+        vocab_size=53, hidden_size=36, intermediate_size=22, num_hidden_layers=2, num_attention_heads=6,
+        num_key_value_heads=2, max_position_embeddings=23, rms_norm_eps=1e-3, tie_word_embeddings=False,
+        rope_parameters={"rope_type": "default", "rope_theta": 500.0}), 2000, left=True)
+
+
+def llama_tied(folder):
+    llama_with(folder, dict(
+        vocab_size=53, hidden_size=20, intermediate_size=14, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=4, head_dim=6, max_position_embeddings=23, rms_norm_eps=1e-5, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0}), 2100)
+
+
+def llama_stretched(folder):
+    # Wavelengths 6, 35, 199 and 1117 against bounds of 16 and 64: kept, blended, slowed, slowed.
+    llama_with(folder, dict(
+        vocab_size=53, hidden_size=16, intermediate_size=14, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=512, rms_norm_eps=1e-5, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "llama3", "rope_theta": 1000.0, "factor": 8.0, "low_freq_factor": 1.0,
+                         "high_freq_factor": 4.0, "original_max_position_embeddings": 64}), 2200)
+
+
+def mingpt(folder):
+    config = dict(model_type="mingpt", vocab_size=47, block_size=17, n_layer=2, n_head=3, n_embd=18)
+    model, golden = spread(MinGpt(config), 3000), Golden()
+    (folder / "model").mkdir(parents=True)
+    write_json(folder / "model" / "config.json", config)
+    save_file(model.state_dict(), folder / "model" / "model.safetensors", {"format": "pt"})
+    stacks = {"hidden": (model.transformer.h, model.transformer.ln_f)}
+
+    study(golden, "one", model, {"input_ids": ids((1, 17), 47, 3001)}, stacks)
+    tokens = ids((3, 11), 47, 3002)
+    mask = right_mask(LENGTHS, 11)
+    study(golden, "right", model, {"input_ids": tokens}, stacks, mask, {"hidden": mask})
+    golden.put("right.attention_mask", mask)
+
+    prompt = ids((1, 7), 47, 3003)
+    golden.put("greedy_one.prompt", prompt)
+    logits = []
+    with torch.no_grad():
+        for _ in range(GREEDY_TOKENS):
+            logits.append(model(prompt).logits[:, -1])
+            prompt = torch.cat([prompt, chosen(logits[-1])[:, None]], 1)
+    golden.put("greedy_one.tokens", prompt[:, 7:])
+    golden.put("greedy_one.logits", torch.stack(logits, 1))
+
+    targets = shifted(tokens.masked_fill(mask == 0, IGNORED))
+    training(golden, lambda: MinGpt(config), model, {"input_ids": tokens, "targets": targets}, None, mask)
+    golden.put("train.attention_mask", mask)
+    golden.write(folder)

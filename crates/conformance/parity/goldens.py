@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Makes the parity goldens: small models with random weights, and what PyTorch and transformers say about them.
+
+    goldens.py                    all cases, into crates/conformance/goldens/parity
+    goldens.py gpt2 vit           only these
+    goldens.py --check            makes all cases elsewhere and compares them with the committed ones, byte by byte
+
+See README.md beside this file for what the goldens hold.
+"""
+
+import argparse
+import filecmp
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # everything is made here or lies in a folder; nothing is ever fetched
+
+import torch
+import transformers
+
+import decoders
+import encoders
+import pretrained
+import seq2seq
+
+COMMITTED = Path(__file__).resolve().parents[1] / "goldens" / "parity"
+
+CASES = {
+    "gpt2": decoders.gpt2,
+    "llama": decoders.llama,
+    "llama_tied": decoders.llama_tied,
+    "llama_stretched": decoders.llama_stretched,
+    "mingpt": decoders.mingpt,
+    "bert_masked": encoders.bert_masked,
+    "bert_classify": encoders.bert_classify,
+    "vit": encoders.vit,
+    "t5": seq2seq.t5,
+    "t5_gated": seq2seq.t5_gated,
+    "transformer": seq2seq.transformer,
+    "transformer_shared": seq2seq.transformer_shared,
+    "stories260k": pretrained.stories260k,
+    "minilm": pretrained.minilm,
+}
+
+WEIGHTS = {"stories260k": "stories260K", "minilm": "all-MiniLM-L6-v2"}
+
+
+def quiet():
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    torch.backends.mha.set_fastpath_enabled(False)  # the fused path rounds differently and drops padded rows
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+
+
+def make(names, out):
+    """Makes the cases, each whole or not at all; returns those that were made."""
+    made = []
+    for name in names:
+        if name in WEIGHTS and pretrained.weights(WEIGHTS[name]) is None:
+            print(f"{name}: skipped, no weights/{WEIGHTS[name]} (set REGARD_DATA to the folder of data)")
+            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / name
+            CASES[name](folder)
+            shutil.rmtree(out / name, ignore_errors=True)
+            shutil.copytree(folder, out / name)
+        size = sum(path.stat().st_size for path in (out / name).rglob("*") if path.is_file())
+        print(f"{name}: {size / 1000:.0f} kB")
+        made.append(name)
+    return made
+
+
+def files(folder):
+    return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+
+
+def differences(name, fresh):
+    ours, theirs = COMMITTED / name, fresh / name
+    for path in sorted(files(ours) | files(theirs)):
+        if not (ours / path).is_file() or not (theirs / path).is_file():
+            yield f"{name}/{path}: only on one side"
+        elif not filecmp.cmp(ours / path, theirs / path, shallow=False):
+            yield f"{name}/{path}: other bytes"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--out", type=Path, default=COMMITTED, help="folder to write to")
+    parser.add_argument("--check", action="store_true", help="compare with the committed goldens instead of writing")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.cases if name not in CASES]
+    if unknown:
+        parser.error(f"no case is called {', '.join(unknown)}; there are {', '.join(CASES)}")
+    names = arguments.cases or list(CASES)
+    quiet()
+    if not arguments.check:
+        make(names, arguments.out)
+        return 0
+    with tempfile.TemporaryDirectory() as fresh:
+        found = [line for name in make(names, Path(fresh)) for line in differences(name, Path(fresh))]
+    print("\n".join(found) if found else "same bytes")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,300 @@
+//! Multi-head attention: projections, the fused attention op, the output projection.
+//! Self: B T C -> B T C. Cross: B T C with a memory B S M -> B T C. Heads: H of width D, G key/value heads.
+
+use crate::{Linear, LinearConfig, Parameter, Parameters};
+use regard_graph::{Error, Graph, Init, Result, Var};
+use regard_ops::prelude::*;
+use regard_ops::{Attention, AttentionBias, AttentionKind, AttentionMask, AttentionScale, RotarySpec};
+
+/// The settings of an attention layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AttentionConfig {
+    /// C, the width of the stream that asks.
+    pub width: usize,
+    /// Where keys and values come from.
+    pub source: SourceConfig,
+    /// H.
+    pub heads: usize,
+    /// G, key/value heads; H is a multiple of it.
+    pub groups: usize,
+    /// D, the width of queries and keys in each head.
+    pub head_width: usize,
+    /// E, the width of values in each head.
+    pub value_width: usize,
+    /// Which projections have a bias.
+    pub biases: Biases,
+    /// β, by which scores are multiplied.
+    pub scale: HeadScale,
+    /// How queries and keys are turned by their positions, if at all.
+    pub rotary: Option<RotarySpec>,
+    /// Soft, hard, Gumbel or straight-through.
+    pub kind: AttentionKind,
+    /// Probability of dropping a weight, in training.
+    pub dropout: f32,
+    /// Standard deviation of the projections at the beginning.
+    pub std: f32,
+}
+
+/// Where keys and values come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourceConfig {
+    /// The stream itself.
+    #[default]
+    Own,
+    /// A memory of this width: cross-attention.
+    Memory(usize),
+}
+
+/// Which projections have a bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Biases {
+    /// Query, key and value.
+    pub inputs: bool,
+    /// The output.
+    pub output: bool,
+}
+
+/// β, by which scores are multiplied.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum HeadScale {
+    /// 1/√D.
+    #[default]
+    Default,
+    /// A number of one's own.
+    Constant(f32),
+    /// Learned, one for each head, beginning at 1/√D.
+    Learned,
+}
+
+impl AttentionConfig {
+    /// The usual one: heads share the width, every projection has a bias, β = 1/√D. For heads of a width of their
+    /// own, set `head_width` and `value_width` afterwards.
+    pub fn new(width: usize, heads: usize) -> Result<Self> {
+        if heads == 0 || !width.is_multiple_of(heads) {
+            return Err(Error::invalid(
+                "attention",
+                format!("a width of {width} cannot be shared by {heads} heads"),
+                "choose a width that is a multiple of the heads, or set head_width and value_width",
+            ));
+        }
+        let head_width = width / heads;
+        Ok(AttentionConfig {
+            width,
+            source: SourceConfig::Own,
+            heads,
+            groups: heads,
+            head_width,
+            value_width: head_width,
+            biases: Biases { inputs: true, output: true },
+            scale: HeadScale::Default,
+            rotary: None,
+            kind: AttentionKind::Soft,
+            dropout: 0.0,
+            std: 0.02,
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        let AttentionConfig { width, heads, groups, head_width, value_width, .. } = *self;
+        if [width, heads, groups, head_width, value_width].contains(&0) {
+            return Err(Error::invalid(
+                "attention",
+                format!("{heads} heads of width {head_width} over a width of {width}"),
+                "give every size at least 1",
+            ));
+        }
+        if heads % groups != 0 {
+            return Err(Error::invalid(
+                "attention",
+                format!("{heads} heads cannot share {groups} key/value heads"),
+                "choose heads that are a multiple of the key/value heads",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Where keys and values of one call come from.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// The stream itself.
+    Own,
+    /// A memory, B S M.
+    Memory(Var),
+    /// What [`AttentionLayer::keep`] kept of a memory in an earlier run: rows and slots of the caches.
+    Kept {
+        /// Rows of the caches.
+        rows: usize,
+        /// Slots of the caches.
+        capacity: usize,
+    },
+}
+
+/// What surrounds one call: who may see whom, where everybody stands, and what is kept from run to run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context {
+    /// Which keys a query may attend to.
+    pub mask: AttentionMask,
+    /// The position of each query, i32 `[B T]`; counted from 0 if not given.
+    pub query_position: Option<Var>,
+    /// The position of each key, i32 `[B S]`; counted from 0 if not given.
+    pub key_position: Option<Var>,
+    /// For beam search: from which row of the caches each key comes, i32 `[B S]`.
+    pub key_row: Option<Var>,
+    /// What is added to the scores.
+    pub bias: AttentionBias,
+    /// Keys and values go into caches, and attention is over all that the caches hold.
+    pub cached: Option<Cached>,
+}
+
+impl Context {
+    /// Each position sees itself and what came before.
+    pub fn causal() -> Self {
+        Context { mask: AttentionMask { causal: true, ..Default::default() }, ..Default::default() }
+    }
+}
+
+/// Caches of keys and values: states `cache.<layer>.key` and `.value`, `[rows capacity G D]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Cached {
+    /// The slot of each new key, i32 `[B T]`: its position, or its position modulo the capacity for a ring.
+    pub slot: Var,
+    /// Rows: the batch.
+    pub rows: usize,
+    /// Slots: the most keys that are remembered.
+    pub capacity: usize,
+}
+
+/// Multi-head attention. Parameters: `query`, `key`, `value`, `output`, each a linear layer; `scale` `[H]` if learned.
+#[derive(Clone, Debug)]
+pub struct AttentionLayer {
+    config: AttentionConfig,
+    name: String,
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    output: Linear,
+    scale: Option<Parameter>,
+}
+
+impl AttentionLayer {
+    /// Declares the parameters.
+    pub fn new(config: AttentionConfig, parameters: &mut Parameters) -> Result<Self> {
+        config.check()?;
+        let AttentionConfig { width, heads, groups, head_width, value_width, biases, std, .. } = config;
+        let from = match config.source {
+            SourceConfig::Own => width,
+            SourceConfig::Memory(width) => width,
+        };
+        let mut linear = |name: &str, inputs: usize, outputs: usize, bias: bool| {
+            parameters.under(name, |p| Linear::new(LinearConfig { inputs, outputs, bias, std }, p))
+        };
+        let query = linear("query", width, heads * head_width, biases.inputs)?;
+        let key = linear("key", from, groups * head_width, biases.inputs)?;
+        let value = linear("value", from, groups * value_width, biases.inputs)?;
+        let output = linear("output", heads * value_width, width, biases.output)?;
+        let scale = match config.scale {
+            HeadScale::Learned => Some(parameters.declare(
+                "scale",
+                [heads],
+                Init::Constant(1.0 / (head_width as f32).sqrt()),
+            )?),
+            _ => None,
+        };
+        let name = query.name().trim_end_matches(".query.weight").to_string();
+        Ok(AttentionLayer { config, name, query, key, value, output, scale })
+    }
+
+    /// output(attention(x)): B T C -> B T C
+    pub fn forward(&self, g: &mut Graph, x: Var, source: Source, context: &Context) -> Result<Var> {
+        let mixed = self.mix(g, x, source, context)?;
+        self.output.forward(g, mixed)
+    }
+
+    /// stream + output(attention(x)), the sum as part of the last product.
+    pub fn onto(&self, g: &mut Graph, stream: Var, x: Var, source: Source, context: &Context) -> Result<Var> {
+        let mixed = self.mix(g, x, source, context)?;
+        self.output.onto(g, stream, mixed)
+    }
+
+    /// Computes keys and values of a memory and keeps them for later runs, one slot for each position.
+    pub fn keep(&self, g: &mut Graph, memory: Var, cached: &Cached) -> Result<()> {
+        let (key, value) = self.keys_and_values(g, memory, None)?;
+        self.remember(g, key, value, cached)?;
+        Ok(())
+    }
+
+    /// The heads' mixed values, side by side: B T C -> B T (H E)
+    fn mix(&self, g: &mut Graph, x: Var, source: Source, context: &Context) -> Result<Var> {
+        let AttentionConfig { heads, .. } = self.config;
+        let query = self.query.forward(g, x)?;
+        let mut query = g.split_heads(query, heads)?; // B T (H D) -> B T H D
+        if let Some(spec) = self.config.rotary {
+            query = g.rotary(query, context.query_position, spec)?;
+        }
+        let (key, value) = match source {
+            // New keys stand where the queries do; those in the caches have been turned already.
+            Source::Own => self.keys_and_values(g, x, context.query_position)?,
+            Source::Memory(memory) => self.keys_and_values(g, memory, context.key_position)?,
+            Source::Kept { rows, capacity } => self.recall(g, rows, capacity)?,
+        };
+        let (key, value) = match (source, &context.cached) {
+            (Source::Own, Some(cached)) => self.remember(g, key, value, cached)?,
+            _ => (key, value),
+        };
+        let scale = match (self.config.scale, &self.scale) {
+            (HeadScale::Constant(beta), _) => AttentionScale::Constant(beta),
+            (_, Some(learned)) => AttentionScale::Parameter(learned.var(g)?),
+            _ => AttentionScale::Default,
+        };
+        let key_position = match (source, context.cached, context.key_position) {
+            (Source::Own, None, None) => context.query_position,
+            (_, _, given) => given,
+        };
+        let spec = Attention {
+            scale,
+            mask: context.mask,
+            query_position: context.query_position,
+            key_position,
+            key_row: context.key_row,
+            bias: context.bias,
+            kind: self.config.kind,
+            dropout: self.config.dropout,
+        };
+        let mixed = g.attention(query, key, value, &spec)?.y; // B T H D, B S G D, B S G E -> B T H E
+        g.merge_heads(mixed)
+    }
+
+    /// B S M -> B S G D and B S G E
+    fn keys_and_values(&self, g: &mut Graph, from: Var, position: Option<Var>) -> Result<(Var, Var)> {
+        let key = self.key.forward(g, from)?;
+        let mut key = g.split_heads(key, self.config.groups)?;
+        if let Some(spec) = self.config.rotary {
+            key = g.rotary(key, position, spec)?;
+        }
+        let value = self.value.forward(g, from)?;
+        Ok((key, g.split_heads(value, self.config.groups)?))
+    }
+
+    /// Writes new keys and values into the caches, and gives back all that the caches hold.
+    fn remember(&self, g: &mut Graph, key: Var, value: Var, cached: &Cached) -> Result<(Var, Var)> {
+        let (keys, values) = self.recall_as(g, g.dtype(key), cached.rows, cached.capacity)?;
+        let keys = g.cache_write(keys, key, cached.slot, None)?;
+        Ok((keys, g.cache_write(values, value, cached.slot, None)?))
+    }
+
+    fn recall(&self, g: &mut Graph, rows: usize, capacity: usize) -> Result<(Var, Var)> {
+        let dtype = g.precision().activation();
+        self.recall_as(g, dtype, rows, capacity)
+    }
+
+    fn recall_as(&self, g: &mut Graph, dtype: DType, rows: usize, capacity: usize) -> Result<(Var, Var)> {
+        let AttentionConfig { groups, head_width, value_width, .. } = self.config;
+        let name = format!("cache.{}", self.name);
+        let keys =
+            g.state(&format!("{name}.key"), dtype, [rows, capacity, groups, head_width], Init::Zeros)?;
+        let values =
+            g.state(&format!("{name}.value"), dtype, [rows, capacity, groups, value_width], Init::Zeros)?;
+        Ok((keys, values))
+    }
+}

@@ -1,0 +1,97 @@
+//! The feed-forward part: the same two layers at every position, with a non-linearity between them.
+//! ... C -> ... F -> ... C
+
+use crate::{Linear, LinearConfig, Parameters};
+use regard_graph::{Graph, Result, Var};
+use regard_ops::prelude::*;
+use regard_ops::{Activation, Gate};
+
+/// What happens between the two layers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FeedForwardKind {
+    /// max(x, 0)
+    Relu,
+    /// GELU by the error function.
+    #[default]
+    Gelu,
+    /// GELU in its tanh form.
+    GeluTanh,
+    /// silu(gate) ⊙ up, as in Llama.
+    GatedSilu,
+    /// gelu(gate) ⊙ up, in the tanh form, as in T5 v1.1.
+    GatedGelu,
+}
+
+/// The settings of a feed-forward part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FeedForwardConfig {
+    /// C.
+    pub width: usize,
+    /// F, 4 C as a rule.
+    pub hidden: usize,
+    /// What happens in between.
+    pub kind: FeedForwardKind,
+    /// Whether the layers have biases.
+    pub bias: bool,
+    /// Probability of dropping hidden activations, in training.
+    pub dropout: f32,
+    /// Standard deviation of the weights at the beginning.
+    pub std: f32,
+}
+
+/// A feed-forward part. Parameters: `up`, `down`, and `gate` where it is gated.
+#[derive(Clone, Debug)]
+pub struct FeedForward {
+    kind: FeedForwardKind,
+    up: Linear,
+    gate: Option<Linear>,
+    down: Linear,
+    dropout: f32,
+}
+
+impl FeedForward {
+    /// Declares the parameters.
+    pub fn new(config: FeedForwardConfig, parameters: &mut Parameters) -> Result<Self> {
+        let FeedForwardConfig { width, hidden, kind, bias, dropout, std } = config;
+        let into = LinearConfig { inputs: width, outputs: hidden, bias, std };
+        let gated = matches!(kind, FeedForwardKind::GatedSilu | FeedForwardKind::GatedGelu);
+        let up = parameters.under("up", |p| Linear::new(into, p))?;
+        let gate = if gated { Some(parameters.under("gate", |p| Linear::new(into, p))?) } else { None };
+        let out = LinearConfig { inputs: hidden, outputs: width, bias, std };
+        let down = parameters.under("down", |p| Linear::new(out, p))?;
+        Ok(FeedForward { kind, up, gate, down, dropout })
+    }
+
+    /// The hidden activations: ... C -> ... F
+    fn hidden(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        let plain = match self.kind {
+            FeedForwardKind::Relu => Some(Activation::Relu),
+            FeedForwardKind::Gelu => Some(Activation::Gelu),
+            FeedForwardKind::GeluTanh => Some(Activation::GeluTanh),
+            FeedForwardKind::GatedSilu | FeedForwardKind::GatedGelu => None,
+        };
+        let hidden = match (plain, &self.gate) {
+            (Some(activation), _) => self.up.activated(g, x, activation)?,
+            (None, Some(gate)) => {
+                let gate = gate.forward(g, x)?;
+                let up = self.up.forward(g, x)?;
+                let kind = if self.kind == FeedForwardKind::GatedSilu { Gate::Silu } else { Gate::GeluTanh };
+                g.gated(kind, gate, up)?
+            }
+            (None, None) => self.up.forward(g, x)?,
+        };
+        g.dropout(hidden, self.dropout)
+    }
+
+    /// down(hidden(x))
+    pub fn forward(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        let hidden = self.hidden(g, x)?;
+        self.down.forward(g, hidden)
+    }
+
+    /// stream + down(hidden(x)), the sum as part of the last product.
+    pub fn onto(&self, g: &mut Graph, stream: Var, x: Var) -> Result<Var> {
+        let hidden = self.hidden(g, x)?;
+        self.down.onto(g, stream, hidden)
+    }
+}

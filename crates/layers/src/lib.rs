@@ -1,0 +1,29 @@
+//! Layers. Each has one silhouette: a config with documented fields, `new(config, &mut parameters)` that rejects
+//! nonsense, and `forward(&self, g, …)` that records. A layer touches no number and keeps no state: caches are
+//! inputs and outputs of the graph.
+
+#![forbid(unsafe_code)]
+
+mod attention;
+mod block;
+mod embedding;
+mod feed_forward;
+mod linear;
+mod mask;
+mod norm;
+mod parameters;
+mod positions;
+
+pub use attention::{
+    AttentionConfig, AttentionLayer, Biases, Cached, Context, HeadScale, Source, SourceConfig,
+};
+pub use block::{Block, BlockConfig, NormPlace, Stack, StackConfig};
+pub use embedding::{Embedding, EmbeddingConfig};
+pub use feed_forward::{FeedForward, FeedForwardConfig, FeedForwardKind};
+pub use linear::{Linear, LinearConfig};
+pub use mask::{AdditiveMask, IgnoreMask, KeepMask};
+pub use norm::{Norm, NormConfig, NormKind};
+pub use parameters::{Declared, Parameter, Parameters};
+pub use positions::{
+    AbsoluteConfig, AbsolutePositions, RelativeConfig, RelativePositions, alibi_slopes, sinusoids,
+};

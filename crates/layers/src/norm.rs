@@ -1,0 +1,98 @@
+//! Norms over features: LayerNorm, RMSNorm, and BatchNorm for comparison. ... C -> ... C
+
+use crate::{Parameter, Parameters};
+use regard_graph::{DType, Error, Graph, Init, Result, Var};
+use regard_ops::prelude::*;
+use regard_ops::{BatchNormSpec, NormSpec};
+
+/// Which norm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NormKind {
+    /// (x − mean) / deviation, over the features of each position.
+    #[default]
+    Layer,
+    /// x / root mean square, over the features of each position.
+    Rms,
+    /// Per feature over the whole batch: mixes examples, shown for what it does.
+    Batch,
+}
+
+/// The settings of a norm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NormConfig {
+    /// Which norm.
+    pub kind: NormKind,
+    /// C.
+    pub width: usize,
+    /// Added to the variance.
+    pub epsilon: f32,
+    /// Whether a shift is learned beside the scale (LayerNorm and BatchNorm).
+    pub shift: bool,
+}
+
+impl NormConfig {
+    /// LayerNorm with scale and shift, ε = 1e-5.
+    pub fn layer(width: usize) -> Self {
+        NormConfig { kind: NormKind::Layer, width, epsilon: 1e-5, shift: true }
+    }
+
+    /// RMSNorm with a scale, ε = 1e-6.
+    pub fn rms(width: usize) -> Self {
+        NormConfig { kind: NormKind::Rms, width, epsilon: 1e-6, shift: false }
+    }
+}
+
+/// A norm. Parameters: `weight` `[C]`, `bias` `[C]`; BatchNorm also keeps `running_mean` and `running_variance`.
+#[derive(Clone, Debug)]
+pub struct Norm {
+    config: NormConfig,
+    weight: Parameter,
+    bias: Option<Parameter>,
+}
+
+impl Norm {
+    /// Declares the parameters.
+    pub fn new(config: NormConfig, parameters: &mut Parameters) -> Result<Self> {
+        let NormConfig { kind, width, epsilon, shift } = config;
+        if width == 0 || !(epsilon >= 0.0 && epsilon.is_finite()) {
+            return Err(Error::invalid(
+                "norm",
+                format!("width {width}, epsilon {epsilon}"),
+                "give a width of at least 1 and an epsilon that is not negative",
+            ));
+        }
+        let weight = parameters.declare("weight", [width], Init::Ones)?;
+        let shift = shift && kind != NormKind::Rms;
+        let bias = if shift { Some(parameters.declare("bias", [width], Init::Zeros)?) } else { None };
+        Ok(Norm { config, weight, bias })
+    }
+
+    /// Normalises; the result feeds products, so it has the dtype of the graph's precision.
+    pub fn forward(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        let output = g.precision().activation();
+        self.forward_as(g, x, output)
+    }
+
+    /// Normalises to f32: where the result is the residual stream itself, as in post-norm blocks.
+    pub fn forward_f32(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        self.forward_as(g, x, DType::F32)
+    }
+
+    fn forward_as(&self, g: &mut Graph, x: Var, output: DType) -> Result<Var> {
+        let NormConfig { kind, width, epsilon, .. } = self.config;
+        let weight = Some(self.weight.var(g)?);
+        let bias = self.bias.as_ref().map(|bias| bias.var(g)).transpose()?;
+        let spec = NormSpec { epsilon, output: Some(output) };
+        match kind {
+            NormKind::Layer => g.layer_norm(x, weight, bias, spec),
+            NormKind::Rms => g.rms_norm(x, weight, spec),
+            NormKind::Batch => {
+                let own = self.weight.name().trim_end_matches("weight").to_string();
+                let mean = g.state(&format!("{own}running_mean"), DType::F32, [width], Init::Zeros)?;
+                let variance = g.state(&format!("{own}running_variance"), DType::F32, [width], Init::Ones)?;
+                let spec = BatchNormSpec { epsilon, output: Some(output), ..Default::default() };
+                Ok(g.batch_norm(x, [mean, variance], weight, bias, spec)?.normed)
+            }
+        }
+    }
+}
