@@ -38,7 +38,7 @@ fn operands_that_do_not_fit() {
     let mut g = Graph::new();
     let floats = g.input("floats", DType::F32, [1, 3]).unwrap();
     let expected = "embedding: ids is f32, expected i32; ids, positions and lengths are i32";
-    assert_eq!(text(gpt.hidden(&mut g, floats)), expected);
+    assert_eq!(text(gpt.hidden(&mut g, floats, None)), expected);
     assert_eq!(text(gpt.logits(&mut g, floats)), expected);
     let long = g.input("long", DType::I32, [1, 5]).unwrap();
     let said = text(gpt.logits(&mut g, long));
