@@ -383,6 +383,7 @@ impl Nonsense {
                     width,
                     pairing: self.choices.pick(&[Pairing::Halves, Pairing::Interleaved]),
                     inverse: self.choices.one_in(2),
+                    stretch: None,
                 };
                 let (x, position) = (self.like(g, DType::F32, 4), self.maybe());
                 one(g.rotary(x, position, spec))

@@ -15,7 +15,7 @@ pub struct Training {
 
 /// A size at which a step is a matter of milliseconds.
 pub const SMALL: GptConfig =
-    GptConfig { layers: 2, heads: 2, width: 32, context: 24, vocabulary: 50, dropout: 0.1 };
+    GptConfig { layers: 2, heads: 2, width: 32, context: 24, vocabulary: 50, ..GptConfig::SMALL };
 
 impl Training {
     /// Records and plans a step.

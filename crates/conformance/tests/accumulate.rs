@@ -8,7 +8,7 @@ use regard_conformance::training::record_loss;
 use regard_models::{Gpt, GptConfig};
 
 const CONFIG: GptConfig =
-    GptConfig { layers: 2, heads: 2, width: 32, context: 19, vocabulary: 50, dropout: 0.1 };
+    GptConfig { layers: 2, heads: 2, width: 32, context: 19, vocabulary: 50, ..GptConfig::SMALL };
 const BATCH: usize = 12;
 const LENGTH: usize = 19;
 /// Below the norms that occur, so that clipping has something to do.

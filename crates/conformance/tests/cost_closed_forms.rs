@@ -130,14 +130,22 @@ fn what_runs_is_never_less_than_what_mathematics_asks_for() {
 
 #[test]
 fn parts_add_up_to_the_whole() {
-    let config = GptConfig { layers: 12, heads: 2, width: 16, context: 10, vocabulary: 30, dropout: 0.0 };
+    let config = GptConfig {
+        layers: 12,
+        heads: 2,
+        width: 16,
+        context: 10,
+        vocabulary: 30,
+        dropout: 0.0,
+        ..GptConfig::SMALL
+    };
     let mut g = Graph::new();
     let ids = g.input("ids", DType::I32, [2, 10]).unwrap();
     let logits = Gpt::new(config).unwrap().logits(&mut g, ids).unwrap();
     g.output("logits", logits).unwrap();
     let costs = costs(&g);
     let under = |prefix: &str| costs.under(prefix).unwrap();
-    let mut sum = under("embedding") + under("final") + under("head");
+    let mut sum = under("embedding") + under("final_norm") + under("head");
     for layer in 0..12 {
         let block = under(&format!("block.{layer}"));
         let parts = ["attention", "feed_forward"].map(|part| under(&format!("block.{layer}.{part}")));

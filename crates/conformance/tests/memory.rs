@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Command;
 
 const CONFIG: GptConfig =
-    GptConfig { layers: 12, heads: 4, width: 256, context: 192, vocabulary: 2048, dropout: 0.1 };
+    GptConfig { layers: 12, heads: 4, width: 256, context: 192, vocabulary: 2048, ..GptConfig::SMALL };
 const BATCH: usize = 4;
 
 /// A line of /proc/self/status in bytes; `None` where there is no such thing.

@@ -128,7 +128,8 @@ fn padding_is_not_seen_by_others() {
 #[test]
 fn a_gpt_is_causal_and_keeps_examples_apart() {
     const LENGTH: usize = 128;
-    let config = GptConfig { layers: 3, heads: 2, width: 16, context: LENGTH, vocabulary: 40, dropout: 0.1 };
+    let config =
+        GptConfig { layers: 3, heads: 2, width: 16, context: LENGTH, vocabulary: 40, ..GptConfig::SMALL };
     let mut g = Graph::new();
     let ids = g.input("ids", DType::I32, [2, LENGTH]).unwrap();
     let logits = Gpt::new(config).unwrap().logits(&mut g, ids).unwrap();

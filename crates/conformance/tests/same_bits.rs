@@ -10,8 +10,15 @@ use regard_models::{Cached, Gpt, GptConfig};
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Bf16];
 
 /// Odd sizes; attention beyond one tile of 128 keys, products beyond one block of 384.
-const ODD: GptConfig =
-    GptConfig { layers: 2, heads: 3, width: 99, context: CONTEXT, vocabulary: VOCABULARY, dropout: 0.0 };
+const ODD: GptConfig = GptConfig {
+    layers: 2,
+    heads: 3,
+    width: 99,
+    context: CONTEXT,
+    vocabulary: VOCABULARY,
+    dropout: 0.0,
+    ..GptConfig::SMALL
+};
 
 fn same(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.to_bits() == y.to_bits())
@@ -293,7 +300,9 @@ fn a_gpt_through_a_cache_is_the_full_forward() {
     check_caches(
         "a GPT",
         |g, ids| Gpt::new(ODD)?.logits(g, ids),
-        |g, ids, position, lengths| Gpt::new(ODD)?.decode(g, ids, Cached { position, lengths }),
+        |g, ids, position, lengths| {
+            Gpt::new(ODD)?.decode(g, ids, Cached::growing(position, lengths, CONTEXT))
+        },
     );
 }
 

@@ -1,216 +1,373 @@
-//! A GPT: learned positions, pre-norm blocks of causal attention and a feed-forward part, a final norm, an
-//! untied head. Letters: B batch, T positions, C width, H heads, D = C / H, F = 4 C, V vocabulary.
+//! Decoders of one stream: GPT-2, minGPT, Llama and what lies between them, told apart by their settings alone.
+//! Embedding, pre-norm blocks of causal attention and a feed-forward part, a final norm, a head.
+//! Letters: B batch, T positions, C width, H heads, G key/value heads, D head width, F hidden width, V vocabulary.
 
-use regard_graph::{Error, Graph, Init, Result, Shape, Var};
+use crate::decoder::{Cached, Decoder, Keys};
+use regard_graph::{Error, Graph, Result, Var};
+use regard_layers::{
+    AbsoluteConfig, AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, Embedding,
+    EmbeddingConfig, FeedForwardConfig, FeedForwardKind, HeadScale, Linear, LinearConfig, NormConfig,
+    NormKind, NormPlace, Parameters, RelativeConfig, SourceConfig, Stack, StackConfig,
+};
 use regard_ops::prelude::*;
-use regard_ops::{Activation, Attention, AttentionMask, CrossEntropyOptions, LinearOptions, NormSpec};
+use regard_ops::{AttentionKind, AttentionMask, CrossEntropyOptions, LinearOptions, RotarySpec, Window};
 
-/// The sizes of a GPT.
+/// The settings of a GPT. A variant is one of the presets with some fields of its own:
+/// `GptConfig { layers: 2, width: 64, ..GptConfig::SMALL }`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GptConfig {
-    /// How many blocks.
+    /// L, how many blocks.
     pub layers: usize,
-    /// Heads of each attention; they share the width.
+    /// H.
     pub heads: usize,
-    /// Width of the residual stream.
+    /// G, key/value heads that the heads share; as many as heads if not given.
+    pub groups: Option<usize>,
+    /// C, the width of the residual stream.
     pub width: usize,
+    /// D; C / H if not given.
+    pub head_width: Option<usize>,
+    /// F; 4 C if not given.
+    pub hidden: Option<usize>,
     /// The most positions.
     pub context: usize,
-    /// How many tokens there are.
+    /// V, how many tokens there are.
     pub vocabulary: usize,
-    /// Probability with which activations are dropped in training.
+    /// How order is told.
+    pub positions: Positions,
+    /// How many keys a position sees, its own among them; all before it if not given.
+    pub window: Option<usize>,
+    /// The norm: `Layer` or `Rms`.
+    pub norm: NormKind,
+    /// What the norms add to the variance.
+    pub epsilon: f32,
+    /// What happens inside of the feed-forward part.
+    pub feed_forward: FeedForwardKind,
+    /// Whether the projections of attention have biases.
+    pub attention_bias: bool,
+    /// Whether the layers of the feed-forward part have biases.
+    pub feed_forward_bias: bool,
+    /// Whether the head is the table of the embedding; otherwise it has a weight of its own. It never has a bias.
+    pub tied: bool,
+    /// Probability with which embeddings and what blocks add are dropped in training.
     pub dropout: f32,
+    /// The same for attention weights; as `dropout` if not given.
+    pub attention_dropout: Option<f32>,
+    /// Standard deviation of the weights at the beginning.
+    pub std: f32,
 }
 
-/// Where the positions of a run stand when keys and values are kept from run to run. The caches are states
-/// `cache.<layer>.key` and `cache.<layer>.value`, one row of the context's length for each example of the batch,
-/// whose size is therefore fixed.
-#[derive(Clone, Copy, Debug)]
-pub struct Cached {
-    /// The position of each id, i32 `[B T]`; its key and value go to the same place in the caches.
-    pub position: Var,
-    /// How many positions of each example are known, those of this run among them, i32 `[B]`.
-    pub lengths: Var,
+/// How a GPT tells one order of the ids from another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Positions {
+    /// By the causal mask alone.
+    None,
+    /// A learned vector for each position is added to the embedding.
+    Learned,
+    /// Sines and cosines are added to the embedding.
+    Sinusoidal,
+    /// Queries and keys are turned.
+    Rotary(RotarySpec),
+    /// Scores fall with the distance.
+    Alibi,
 }
 
-/// A GPT of some size. All methods record; parameters are made in the store at the first use.
-#[derive(Clone, Copy, Debug)]
+impl GptConfig {
+    /// G.
+    pub fn groups(&self) -> usize {
+        self.groups.unwrap_or(self.heads)
+    }
+
+    /// D.
+    pub fn head_width(&self) -> usize {
+        self.head_width.unwrap_or(self.width / self.heads.max(1))
+    }
+
+    /// F.
+    pub fn hidden(&self) -> usize {
+        self.hidden.unwrap_or(self.width.saturating_mul(4))
+    }
+
+    fn check(&self) -> Result<()> {
+        let nonsense = |what: String, advice: &str| Err(Error::invalid("gpt", what, advice));
+        let GptConfig { layers, heads, width, context, vocabulary, .. } = *self;
+        let sizes = [("layers", layers), ("heads", heads), ("width", width), ("context", context)];
+        let more = [("vocabulary", vocabulary), ("groups", self.groups.unwrap_or(1))];
+        let given = [("head_width", self.head_width.unwrap_or(1)), ("hidden", self.hidden.unwrap_or(1))];
+        let window = [("window", self.window.unwrap_or(1))];
+        if let Some((name, _)) =
+            sizes.iter().chain(&more).chain(&given).chain(&window).find(|(_, size)| *size == 0)
+        {
+            return nonsense(format!("{name} is 0"), "give every size at least 1");
+        }
+        if self.head_width.is_none() && width % heads != 0 {
+            return nonsense(
+                format!("a width of {width} cannot be shared by {heads} heads"),
+                "choose a width that is a multiple of the heads, or give head_width",
+            );
+        }
+        if heads % self.groups() != 0 {
+            return nonsense(
+                format!("{heads} heads cannot share {} key/value heads", self.groups()),
+                "choose heads that are a multiple of the key/value heads",
+            );
+        }
+        if let Positions::Rotary(spec) = self.positions {
+            let turning = spec.width.unwrap_or(self.head_width());
+            if turning % 2 != 0 || turning > self.head_width() {
+                return nonsense(
+                    format!("{turning} channels turn in heads of width {}", self.head_width()),
+                    "channels turn in pairs: let an even number turn, at most the whole head",
+                );
+            }
+        }
+        if self.norm == NormKind::Batch {
+            return nonsense(
+                "BatchNorm mixes later positions into earlier ones".into(),
+                "choose Layer or Rms",
+            );
+        }
+        for (name, dropout) in
+            [("dropout", Some(self.dropout)), ("attention_dropout", self.attention_dropout)]
+        {
+            if dropout.is_some_and(|dropout| !(0.0..1.0).contains(&dropout)) {
+                return nonsense(
+                    format!("{name} is {}", dropout.unwrap_or_default()),
+                    "choose a probability from 0 up to, not including, 1",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn block(&self) -> BlockConfig {
+        let GptConfig { heads, width, std, .. } = *self;
+        let head_width = self.head_width();
+        BlockConfig {
+            attention: AttentionConfig {
+                width,
+                source: SourceConfig::Own,
+                heads,
+                groups: self.groups(),
+                head_width,
+                value_width: head_width,
+                biases: Biases { inputs: self.attention_bias, output: self.attention_bias },
+                scale: HeadScale::Default,
+                rotary: None,
+                kind: AttentionKind::Soft,
+                dropout: self.attention_dropout.unwrap_or(self.dropout),
+                std,
+            },
+            cross: None,
+            feed_forward: FeedForwardConfig {
+                width,
+                hidden: self.hidden(),
+                kind: self.feed_forward,
+                bias: self.feed_forward_bias,
+                dropout: 0.0,
+                std,
+            },
+            norm: NormConfig { kind: self.norm, width, epsilon: self.epsilon, shift: true },
+            place: NormPlace::Pre,
+            dropout: self.dropout,
+        }
+    }
+}
+
+/// What surrounds the ids of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum View {
+    /// Whole sequences from position 0. Padding on the right needs no more: no position sees a later one.
+    #[default]
+    Whole,
+    /// Padding anywhere, as on the left.
+    Padded {
+        /// The position of each id, i32 `[B T]`, counted from the first that is no padding.
+        position: Var,
+        /// True where an id is no padding, bool `[B T]`.
+        mask: Var,
+    },
+    /// Ids that follow those of earlier runs.
+    Cached(Cached),
+}
+
+/// A GPT. All methods record; parameters are made in the store at the first use.
+#[derive(Clone, Debug)]
 pub struct Gpt {
     config: GptConfig,
+    parameters: Parameters,
+    tokens: Embedding,
+    positions: AbsolutePositions,
+    stack: Stack,
+    head: Option<Linear>,
 }
 
 impl Gpt {
-    /// A model of these sizes, if they make sense.
+    /// A model of these settings, if they make sense.
     pub fn new(config: GptConfig) -> Result<Self> {
-        let nonsense = |what: String, advice: &str| Err(Error::invalid("gpt", what, advice));
-        let GptConfig { layers, heads, width, context, vocabulary, dropout } = config;
-        if [layers, heads, width, context, vocabulary].contains(&0) {
-            return nonsense(format!("one of the sizes is 0: {config:?}"), "give every size at least 1");
-        }
-        if width % heads != 0 {
-            return nonsense(
-                format!("a width of {width} cannot be shared by {heads} heads"),
-                "choose a width that is a multiple of the heads",
-            );
-        }
-        if !(0.0..1.0).contains(&dropout) {
-            return nonsense(
-                format!("dropout is {dropout}"),
-                "choose a probability from 0 up to, not including, 1",
-            );
-        }
-        Ok(Gpt { config })
+        config.check()?;
+        let GptConfig { width, vocabulary, context, std, .. } = config;
+        let mut parameters = Parameters::new();
+        let p = &mut parameters;
+        let embedding = EmbeddingConfig { tokens: vocabulary, width, std };
+        let tokens = p.under("token_embedding", |p| Embedding::new(embedding, p))?;
+        let absolute = match config.positions {
+            Positions::Learned => AbsoluteConfig::Learned { width, most: context, std },
+            Positions::Sinusoidal => AbsoluteConfig::Sinusoidal { width, most: context },
+            _ => AbsoluteConfig::None,
+        };
+        let positions = p.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
+        let relative = match config.positions {
+            Positions::Rotary(spec) => RelativeConfig::Rotary(spec),
+            Positions::Alibi => RelativeConfig::Alibi,
+            _ => RelativeConfig::None,
+        };
+        let stack = StackConfig { layers: config.layers, block: config.block(), final_norm: true, relative };
+        let stack = Stack::new(stack, p)?;
+        let head = LinearConfig { inputs: width, outputs: vocabulary, bias: false, std };
+        let head = match config.tied {
+            true => None,
+            false => Some(p.under("head", |p| Linear::new(head, p))?),
+        };
+        Ok(Gpt { config, parameters, tokens, positions, stack, head })
     }
 
-    /// Its sizes.
+    /// Its settings.
     pub fn config(&self) -> &GptConfig {
         &self.config
     }
 
+    /// What it learns.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
     /// The scores of the next token at every position: B T -> B T V.
     pub fn logits(&self, g: &mut Graph, ids: Var) -> Result<Var> {
-        let x = self.hidden(g, ids, None)?;
+        let x = self.hidden(g, ids, View::Whole)?;
         self.head(g, x)
     }
 
-    /// The same for positions that follow those of earlier runs: a prompt in chunks, then one id at a time. The
-    /// bits are those of [`Gpt::logits`] for the whole sequence.
+    /// The same for ids that follow those of earlier runs: a prompt in chunks, then one id at a time. Unless the
+    /// caches are a ring, the bits are those of [`Gpt::logits`] for the whole sequence.
     pub fn decode(&self, g: &mut Graph, ids: Var, cached: Cached) -> Result<Var> {
-        let x = self.hidden(g, ids, Some(cached))?;
+        let x = self.hidden(g, ids, View::Cached(cached))?;
         self.head(g, x)
-    }
-
-    fn head(&self, g: &mut Graph, x: Var) -> Result<Var> {
-        let head = self.weight(g, "head.weight", [self.config.vocabulary, self.config.width])?;
-        g.scope("head", |g| {
-            g.linear(x, head, LinearOptions { output: Some(DType::F32), ..Default::default() })
-        })
     }
 
     /// The sum of the losses of all targets times `scale`, a single number. Targets of −100 are ignored.
     pub fn loss(&self, g: &mut Graph, ids: Var, targets: Var, scale: Var) -> Result<Var> {
-        let x = self.hidden(g, ids, None)?;
-        let head = self.weight(g, "head.weight", [self.config.vocabulary, self.config.width])?;
+        let x = self.hidden(g, ids, View::Whole)?;
+        self.loss_of(g, x, targets, scale)
+    }
+
+    /// The residual stream after the last norm: B T -> B T C. Taps: `embedding`, `block.<layer>.stream`.
+    pub fn hidden(&self, g: &mut Graph, ids: Var, view: View) -> Result<Var> {
+        let context = self.context_of(g, ids, view)?;
+        let x = g.scope("embedding", |g| -> Result<Var> {
+            let x = self.tokens.forward(g, ids)?; // B T C
+            let x = self.positions.forward(g, x, context.query_position)?;
+            g.dropout(x, self.config.dropout)
+        })?;
+        let x = g.tap("embedding", x)?;
+        self.stack.forward(g, x, &context, None)
+    }
+
+    /// The scores that a stream amounts to: B T C -> B T V, f32.
+    pub fn head(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        let options = LinearOptions { output: Some(DType::F32), ..Default::default() };
+        g.scope("head", |g| match &self.head {
+            Some(head) => head.forward_with(g, x, options),
+            None => self.tokens.head(g, x),
+        })
+    }
+
+    /// The losses that a stream amounts to, as [`Gpt::loss`] gives them.
+    pub fn loss_of(&self, g: &mut Graph, x: Var, targets: Var, scale: Var) -> Result<Var> {
+        let weight = match &self.head {
+            Some(head) => head.weight(g)?,
+            None => self.tokens.weight(g)?,
+        };
         let options = CrossEntropyOptions::default();
-        let losses = g.scope("head", |g| g.linear_cross_entropy(x, head, None, targets, scale, options))?;
+        let losses = g.scope("head", |g| g.linear_cross_entropy(x, weight, None, targets, scale, options))?;
         Ok(losses.loss)
     }
 
-    /// The residual stream after the last norm: B T -> B T C. Taps: `block.<layer>.stream`.
-    pub fn hidden(&self, g: &mut Graph, ids: Var, cached: Option<Cached>) -> Result<Var> {
-        let GptConfig { layers, width, context, vocabulary, .. } = self.config;
-        let tokens = self.weight(g, "token_embedding.weight", [vocabulary, width])?;
-        let positions = self.weight(g, "position_embedding.weight", [context, width])?;
-        let mut x = g.scope("embedding", |g| -> Result<Var> {
-            let x = g.embedding(tokens, ids, None)?; // B T C
-            let x = g.add_position(x, positions, cached.map(|cached| cached.position))?;
-            g.dropout(x, self.config.dropout)
-        })?;
-        for layer in 0..layers {
-            x = g.scope(format!("block.{layer}"), |g| self.block(g, x, layer, cached))?;
+    /// Who sees whom.
+    fn context_of(&self, g: &Graph, ids: Var, view: View) -> Result<Context> {
+        let window = self.config.window.map(|window| Window { before: window - 1, after: 0 });
+        let mut context = Context::causal();
+        context.mask.window = window;
+        match view {
+            View::Whole => {}
+            View::Padded { position, mask } => {
+                context.query_position = Some(position);
+                context.mask.key_mask = Some(mask);
+            }
+            View::Cached(Cached { position, slot, capacity, keys }) => {
+                context.query_position = Some(position);
+                match keys {
+                    Keys::Below(lengths) => context.mask.key_lengths = Some(lengths),
+                    Keys::Placed { position, mask } => {
+                        context.key_position = Some(position);
+                        context.mask = AttentionMask { key_mask: Some(mask), ..context.mask };
+                    }
+                }
+                let rows = self.check_caches(g, ids, capacity)?;
+                context.cached = Some(regard_layers::Cached { slot, rows, capacity });
+            }
         }
-        g.scope("final", |g| self.norm(g, x, "final_norm"))
+        Ok(context)
     }
 
-    fn block(&self, g: &mut Graph, x: Var, layer: usize, cached: Option<Cached>) -> Result<Var> {
-        let name = |part: &str| format!("block.{layer}.{part}");
-        let x = g.scope("attention", |g| self.attention(g, x, layer, cached))?;
-        let x = g.scope("feed_forward", |g| self.feed_forward(g, x, &name))?;
-        g.tap("stream", x)
-    }
-
-    fn attention(&self, g: &mut Graph, x: Var, layer: usize, cached: Option<Cached>) -> Result<Var> {
-        let name = |part: &str| format!("block.{layer}.{part}");
-        let c = self.config.width;
-        let h = self.norm(g, x, &name("attention_norm"))?;
-        let project = |g: &mut Graph, part: &str| -> Result<Var> {
-            let weight = self.weight(g, &name(&format!("attention.{part}.weight")), [c, c])?;
-            let bias = g.parameter(&name(&format!("attention.{part}.bias")), [c], Init::Zeros)?;
-            let y = g.linear(h, weight, LinearOptions { bias: Some(bias), ..Default::default() })?;
-            g.split_heads(y, self.config.heads) // B T (H D) -> B T H D
-        };
-        let (query, key, value) = (project(g, "query")?, project(g, "key")?, project(g, "value")?);
-        let mut spec = Attention { dropout: self.config.dropout, ..Attention::causal() };
-        let (mut key, mut value) = (key, value);
-        if let Some(Cached { position, lengths }) = cached {
-            key = self.keep(g, &format!("cache.{layer}.key"), key, position)?;
-            value = self.keep(g, &format!("cache.{layer}.value"), value, position)?;
-            spec.query_position = Some(position);
-            spec.mask = AttentionMask { key_lengths: Some(lengths), ..spec.mask };
-        }
-        let mixed = g.attention(query, key, value, &spec)?.y; // B T H D
-        let mixed = g.merge_heads(mixed)?;
-        let weight = self.weight(g, &name("attention.output.weight"), [c, c])?;
-        let bias = g.parameter(&name("attention.output.bias"), [c], Init::Zeros)?;
-        self.join(g, x, mixed, weight, bias)
-    }
-
-    fn feed_forward(&self, g: &mut Graph, x: Var, name: &dyn Fn(&str) -> String) -> Result<Var> {
-        let (c, f) = (self.config.width, self.config.width.saturating_mul(4));
-        let h = self.norm(g, x, &name("feed_forward_norm"))?;
-        let weight = self.weight(g, &name("feed_forward.up.weight"), [f, c])?;
-        let bias = g.parameter(&name("feed_forward.up.bias"), [f], Init::Zeros)?;
-        let options = LinearOptions { bias: Some(bias), activation: Activation::Gelu, ..Default::default() };
-        let h = g.linear(h, weight, options)?;
-        let weight = self.weight(g, &name("feed_forward.down.weight"), [c, f])?;
-        let bias = g.parameter(&name("feed_forward.down.bias"), [c], Init::Zeros)?;
-        self.join(g, x, h, weight, bias)
-    }
-
-    /// Writes new keys or values into their cache, which takes their place: B T H D -> B S H D.
-    fn keep(&self, g: &mut Graph, name: &str, new: Var, position: Var) -> Result<Var> {
-        let Some(rows) = g.shape(new)[0].fixed() else {
+    /// The rows of the caches, if these ids can go through caches of this capacity.
+    fn check_caches(&self, g: &Graph, ids: Var, capacity: usize) -> Result<usize> {
+        let [batch, length] = g.dims(ids, "B T")?;
+        let Some(rows) = batch.fixed() else {
             return Err(Error::invalid(
                 "gpt",
                 "the batch of a run with caches is open",
                 "give ids of a fixed batch: each example has a row of its own in the caches",
             ));
         };
-        let GptConfig { heads, width, context, .. } = self.config;
-        let cache = g.state(name, g.dtype(new), [rows, context, heads, width / heads], Init::Zeros)?;
-        g.cache_write(cache, new, position, None)
-    }
-
-    /// x + dropout(h · Wᵀ + bias); without dropout the sum is part of the product.
-    fn join(&self, g: &mut Graph, x: Var, h: Var, weight: Var, bias: Var) -> Result<Var> {
-        if self.config.dropout == 0.0 {
-            return g.linear(
-                h,
-                weight,
-                LinearOptions { bias: Some(bias), residual: Some(x), ..Default::default() },
-            );
+        // A ring takes slots over; what the first of the new ids sees must outlive the last of them.
+        let least = match self.config.window {
+            Some(window) => {
+                let seen = window.saturating_add(length.bound() - 1);
+                Decoder::context(self).map_or(seen, |context| seen.min(context))
+            }
+            None => length.bound(),
+        };
+        if capacity < least {
+            return Err(Error::invalid(
+                "gpt",
+                format!("caches of {capacity} slots for runs of up to {} ids", length.bound()),
+                format!("give them at least {least}, or fewer ids at a time"),
+            ));
         }
-        let y = g.linear(h, weight, LinearOptions { bias: Some(bias), ..Default::default() })?;
-        let y = g.dropout(y, self.config.dropout)?;
-        g.add(x, y)
-    }
-
-    fn norm(&self, g: &mut Graph, x: Var, name: &str) -> Result<Var> {
-        let weight = g.parameter(&format!("{name}.weight"), [self.config.width], Init::Ones)?;
-        let bias = g.parameter(&format!("{name}.bias"), [self.config.width], Init::Zeros)?;
-        let spec = NormSpec { output: Some(g.precision().activation()), ..Default::default() };
-        g.layer_norm(x, Some(weight), Some(bias), spec)
-    }
-
-    fn weight(&self, g: &mut Graph, name: &str, shape: impl Into<Shape>) -> Result<Var> {
-        g.parameter(name, shape, Init::Normal(0.02))
+        Ok(rows)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Decoder for Gpt {
+    fn vocabulary(&self) -> usize {
+        self.config.vocabulary
+    }
 
-    #[test]
-    fn caches_have_a_row_for_each_example() {
-        let config = GptConfig { layers: 1, heads: 1, width: 4, context: 3, vocabulary: 5, dropout: 0.0 };
-        let mut g = Graph::inference();
-        let b = g.open('B', 2).unwrap();
-        let ids = g.input("ids", DType::I32, shape![b, 1]).unwrap();
-        let position = g.input("position", DType::I32, shape![b, 1]).unwrap();
-        let lengths = g.input("lengths", DType::I32, shape![b]).unwrap();
-        let decoded = Gpt::new(config).unwrap().decode(&mut g, ids, Cached { position, lengths });
-        let text = decoded.unwrap_err().to_string();
-        assert!(text.contains("the batch of a run with caches is open; give ids of a fixed batch"), "{text}");
+    fn context(&self) -> Option<usize> {
+        let GptConfig { positions, window, context, .. } = self.config;
+        let table = matches!(positions, Positions::Learned | Positions::Sinusoidal);
+        if window.is_some() && !table { None } else { Some(context) }
+    }
+
+    fn window(&self) -> Option<usize> {
+        self.config.window
+    }
+
+    fn next(&self, g: &mut Graph, ids: Var, cached: Cached) -> Result<Var> {
+        let x = self.hidden(g, ids, View::Cached(cached))?;
+        let x = g.slice_last(x, 1, 1)?; // B T C -> B 1 C
+        let [rows, _, width] = g.dims(x, "B T C")?;
+        let x = g.reshape(x, regard_graph::Shape::new(vec![rows, width]))?;
+        self.head(g, x)
     }
 }

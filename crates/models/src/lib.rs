@@ -2,6 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod decoder;
 pub mod gpt;
+pub mod import;
+mod presets;
 
-pub use gpt::{Cached, Gpt, GptConfig};
+pub use decoder::{Cached, Decoder, Keys};
+pub use gpt::{Gpt, GptConfig, Positions, View};

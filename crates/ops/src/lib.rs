@@ -101,7 +101,7 @@ pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_
 pub use reduce_max::{ReduceMax, ReduceMaxBackward, ReduceMaxOps};
 pub use regard_device::Activation;
 pub use reshape::{Reshape, ReshapeOps};
-pub use rotary::{Pairing, Rotary, RotaryOps, RotarySpec};
+pub use rotary::{Pairing, Rotary, RotaryOps, RotarySpec, Stretch};
 pub use scale::{Scale, ScaleOps};
 pub use select::{Select, SelectOps};
 pub use sgd::{Sgd, SgdOps, SgdStep};

@@ -37,8 +37,15 @@ pub struct Options {
 
 const SENTENCES: usize = 2500;
 const BATCH: usize = 16;
-const CONFIG: GptConfig =
-    GptConfig { layers: 2, heads: 4, width: 64, context: 64, vocabulary: 0, dropout: 0.0 };
+const CONFIG: GptConfig = GptConfig {
+    layers: 2,
+    heads: 4,
+    width: 64,
+    context: 64,
+    vocabulary: 0,
+    dropout: 0.0,
+    ..GptConfig::SMALL
+};
 
 /// Runs the demo.
 pub fn run(options: &Options) -> Result<()> {
@@ -65,7 +72,7 @@ pub fn run(options: &Options) -> Result<()> {
     page.fact("unigram_entropy", json!(entropy));
 
     let mut store = Store::new(options.seed);
-    let mut trainer = Trainer::new(gpt, BATCH, options.seed, &mut store, &cpu)?;
+    let mut trainer = Trainer::new(gpt.clone(), BATCH, options.seed, &mut store, &cpu)?;
     show_graph(&mut page, &gpt, &trainer)?;
     show_causality(&mut page, &gpt)?;
 

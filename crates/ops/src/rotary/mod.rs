@@ -30,11 +30,46 @@ pub struct RotarySpec {
     pub pairing: Pairing,
     /// Turns the other way.
     pub inverse: bool,
+    /// For contexts longer than those of training: slows slow pairs down.
+    pub stretch: Option<Stretch>,
+}
+
+/// Llama 3's longer contexts: pairs that turn fewer than `low` times within the `original` positions are slowed
+/// `factor` times, those that turn more than `high` times are not, and between the two it goes over smoothly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stretch {
+    /// By how much: 8.
+    pub factor: f64,
+    /// Up to so many turns, all of it: 1.
+    pub low: f64,
+    /// From so many turns on, none of it: 4.
+    pub high: f64,
+    /// The context of training: 8192.
+    pub original: f64,
+}
+
+impl Stretch {
+    fn check(&self) -> Result<()> {
+        let Stretch { factor, low, high, original } = *self;
+        let positive = [factor, low, high, original].iter().all(|x| x.is_finite() && *x > 0.0);
+        if positive && low < high {
+            return Ok(());
+        }
+        let what = format!("a stretch of {factor} from {low} to {high} turns in {original} positions");
+        Err(Error::invalid("rotary", what, "give positive numbers, fewer turns first"))
+    }
+
+    /// What becomes of the angle of one step.
+    fn slow(&self, frequency: f64) -> f64 {
+        let turns = self.original * frequency / std::f64::consts::TAU;
+        let kept = ((turns - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
+        frequency * (kept + (1.0 - kept) / self.factor)
+    }
 }
 
 impl Default for RotarySpec {
     fn default() -> Self {
-        RotarySpec { base: 10_000.0, width: None, pairing: Pairing::Halves, inverse: false }
+        RotarySpec { base: 10_000.0, width: None, pairing: Pairing::Halves, inverse: false, stretch: None }
     }
 }
 
@@ -87,7 +122,11 @@ impl Rotary {
             let advice = format!("turn at most {MOST_CHANNELS} channels of a head");
             return Err(Error::invalid("rotary", what, advice));
         }
-        let frequency = |pair: usize| spec.base.powf(-2.0 * pair as f64 / width as f64);
+        spec.stretch.map_or(Ok(()), |stretch| stretch.check())?;
+        let frequency = |pair: usize| {
+            let frequency = spec.base.powf(-2.0 * pair as f64 / width as f64);
+            spec.stretch.map_or(frequency, |stretch| stretch.slow(frequency))
+        };
         let frequencies = (0..width / 2).map(frequency).collect();
         Ok(Rotary { spec: RotarySpec { width: Some(width), ..spec }, positions, frequencies })
     }
@@ -123,6 +162,9 @@ impl Op for Rotary {
         let mut attributes = vec![("base", self.spec.base.to_string()), ("width", self.width().to_string())];
         if self.spec.pairing == Pairing::Interleaved {
             attributes.push(("pairing", "interleaved".into()));
+        }
+        if let Some(Stretch { factor, .. }) = self.spec.stretch {
+            attributes.push(("stretch", factor.to_string()));
         }
         if self.spec.inverse {
             attributes.push(("inverse", "true".into()));

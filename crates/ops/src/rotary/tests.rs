@@ -5,7 +5,7 @@ use regard_engine::check::Case;
 use regard_engine::reference;
 use regard_graph::{Graph, shape};
 use regard_ops::prelude::*;
-use regard_ops::{Array, Pairing, RotarySpec};
+use regard_ops::{Array, Pairing, RotarySpec, Stretch};
 
 /// Twice PyTorch's own worst error with given tables, 9.0e-8.
 const BOUND: f64 = 1.8e-7;
@@ -169,5 +169,32 @@ fn errors() {
     assert_eq!(
         text(g.rotary(open, None, RotarySpec { width: Some(2), ..spec })),
         "rotary: the width that turns is 2, heads have D=D; turn at most D channels, and fix D"
+    );
+}
+
+/// Llama 3.1's own numbers: base 500000, heads of 128, stretched 8 times from 8192 positions.
+#[test]
+fn a_stretch_slows_slow_pairs_only() {
+    let stretch = Stretch { factor: 8.0, low: 1.0, high: 4.0, original: 8192.0 };
+    let spec = RotarySpec { base: 500_000.0, stretch: Some(stretch), ..RotarySpec::default() };
+    let mut g = Graph::new();
+    // One position far out; channel i of the first half is 1, its partner 0, so that cos(angle) comes out.
+    let x = g.constant(DType::F32, [1, 1, 1, 128], &[vec![1.0; 64], vec![0.0; 64]].concat()).unwrap();
+    let position = g.constant(DType::I32, [1, 1], &[1000.0]).unwrap();
+    let y = g.rotary(x, Some(position), spec).unwrap();
+    let run = reference::run(&g, &Feed::new(), reference::Mode::Exact).unwrap();
+    let y = run.value(y).data();
+    let angle = |pair: usize| 1000.0 * 500_000f64.powf(-2.0 * pair as f64 / 128.0);
+    assert!((y[0] - angle(0).cos()).abs() < 1e-12, "turns often: as it was");
+    assert!((y[63] - (angle(63) / 8.0).cos()).abs() < 1e-12, "turns less than once: slowed all the way");
+    // Pair 32: 8192 / (2π · 500000^½) = 1.8438 turns, a share of 0.28128 kept.
+    let turns = 8192.0 / (std::f64::consts::TAU * 500_000f64.sqrt());
+    let kept = (turns - 1.0) / 3.0;
+    assert!((y[32] - (angle(32) * (kept + (1.0 - kept) / 8.0)).cos()).abs() < 1e-12);
+
+    let bad = RotarySpec { stretch: Some(Stretch { low: 4.0, high: 1.0, ..stretch }), ..spec };
+    assert_eq!(
+        g.rotary(x, None, bad).unwrap_err().to_string(),
+        "rotary: a stretch of 8 from 4 to 1 turns in 8192 positions; give positive numbers, fewer turns first"
     );
 }
