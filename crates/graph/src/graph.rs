@@ -342,7 +342,7 @@ impl Graph {
     }
 
     /// A unique dotted name in the present scope.
-    pub fn fresh_name(&mut self, name: &str) -> String {
+    fn fresh_name(&mut self, name: &str) -> String {
         let dotted = self.dotted(name);
         let count = self.names.entry(dotted.clone()).or_insert(0);
         *count += 1;

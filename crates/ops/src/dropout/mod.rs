@@ -45,7 +45,7 @@ fn record(g: &mut Graph, x: Var, probability: f32, position: Option<Var>) -> Res
     if probability == 0.0 {
         return Ok(x);
     }
-    let stream = g.fresh_name("dropout");
+    let stream = g.next_name("dropout");
     let random = g.random()?;
     let op = Dropout { probability, stream, positioned: position.is_some() };
     let inputs: Vec<Var> = [x, random].into_iter().chain(position).collect();
