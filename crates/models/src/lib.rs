@@ -7,6 +7,7 @@ pub mod decoder;
 pub mod gpt;
 pub mod grid;
 pub mod import;
+mod presets;
 pub mod vit;
 
 pub use bert::{Bert, BertConfig, BertHead, BertText};
