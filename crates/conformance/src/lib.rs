@@ -7,6 +7,7 @@ pub mod bounds;
 pub mod choices;
 pub mod nonsense;
 pub mod parity;
+pub mod parity_training;
 pub mod programs;
 pub mod sequence;
 pub mod training;
