@@ -2,7 +2,12 @@
 
 mod bench;
 mod demo;
+mod describe;
+mod export;
+mod forward;
+mod import;
 mod machine;
+mod model_folder;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -21,6 +26,14 @@ enum Command {
     Demo(demo::Options),
     /// Time one workload at sizes of your choice.
     Bench(bench::Options),
+    /// Show what a model is: family, settings, parameters, outline, cost and memory.
+    Describe(describe::Options),
+    /// Run a model once and write logits, hidden states and taps to a file.
+    Forward(forward::Options),
+    /// Bring a model from elsewhere into a folder as Hugging Face's tools keep it.
+    Import(import::Options),
+    /// Write a model for others: in another dtype, in files of another size.
+    Export(export::Options),
 }
 
 fn main() -> ExitCode {
@@ -28,15 +41,28 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Demo(options) => demo::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Describe(options) => describe::run(&options),
+        Command::Forward(options) => forward::run(&options),
+        Command::Import(options) => import::run(&options),
+        Command::Export(options) => export::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("regard: {error:#}");
+            eprintln!("regard: {}", told(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes, without those that it quotes already.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        known if known.contains(&cause) => text,
+        known => format!("{known}: {cause}"),
+    })
 }
 
 /// Somebody stopped reading (`regard demo | head`): not a failure of ours.

@@ -286,10 +286,9 @@ fn check_greedy(name: &str, set: &str) {
     let position = KeepMask(mask.clone()).positions(length);
     let mut slot = position.clone();
     for (row, (slots, mask)) in slot.chunks_mut(length).zip(mask.chunks(length)).enumerate() {
-        let mut next = lengths[row];
-        for (slot, _) in slots.iter_mut().zip(mask).filter(|(_, keep)| !**keep) {
+        let padding = slots.iter_mut().zip(mask).filter(|(_, keep)| !**keep);
+        for (next, (slot, _)) in (lengths[row]..).zip(padding) {
             *slot = next;
-            next += 1;
         }
     }
     program.set_i32("ids", &dims, &prompt).unwrap();

@@ -6,15 +6,15 @@
 pub struct Places {
     capacity: usize,
     known: Vec<usize>,
-    /// The position of each id, [B T].
+    /// The position of each id, `[B T]`.
     pub position: Vec<i32>,
-    /// The slot of each id, [B T].
+    /// The slot of each id, `[B T]`.
     pub slot: Vec<i32>,
-    /// How many positions each row has, [B].
+    /// How many positions each row has, `[B]`.
     pub lengths: Vec<i32>,
-    /// The position of each slot's key, [B S].
+    /// The position of each slot's key, `[B S]`.
     pub key_position: Vec<i32>,
-    /// Whether it counts, [B S].
+    /// Whether it counts, `[B S]`.
     pub key_mask: Vec<bool>,
 }
 

@@ -19,12 +19,12 @@ pub trait Decoder {
 }
 
 /// Where the ids of a run stand, and what is known from earlier runs. The caches are states
-/// `cache.<layer>.key` and `.value`, [B S G D].
+/// `cache.<layer>.key` and `.value`, `[B S G D]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Cached {
-    /// The position of each id, i32 [B T].
+    /// The position of each id, i32 `[B T]`.
     pub position: Var,
-    /// The slot for its key and value, i32 [B T]; no slot twice in a row. Padding needs one, too: one whose key does
+    /// The slot for its key and value, i32 `[B T]`; no slot twice in a row. Padding needs one, too: one whose key does
     /// not count.
     pub slot: Var,
     /// S.
@@ -36,19 +36,19 @@ pub struct Cached {
 /// Which slots of the caches hold keys that count, once those of this run are in.
 #[derive(Clone, Copy, Debug)]
 pub enum Keys {
-    /// As many as an example has positions, i32 [B]; slot s holds position s.
+    /// As many as an example has positions, i32 `[B]`; slot s holds position s.
     Below(Var),
     /// Any, as in a ring, where a slot is taken over when its key is out of sight.
     Placed {
-        /// The position of each slot's key, i32 [B S].
+        /// The position of each slot's key, i32 `[B S]`.
         position: Var,
-        /// Whether it counts, bool [B S].
+        /// Whether it counts, bool `[B S]`.
         mask: Var,
     },
 }
 
 impl Cached {
-    /// Caches that grow: position p has slot p, and `lengths` [B] positions are known, those of this run among them.
+    /// Caches that grow: position p has slot p, and `lengths` `[B]` positions are known, those of this run among them.
     pub fn growing(position: Var, lengths: Var, capacity: usize) -> Self {
         Cached { position, slot: position, capacity, keys: Keys::Below(lengths) }
     }

@@ -84,7 +84,7 @@ impl GptConfig {
 
     /// F.
     pub fn hidden(&self) -> usize {
-        self.hidden.unwrap_or(4 * self.width)
+        self.hidden.unwrap_or(self.width.saturating_mul(4))
     }
 
     fn check(&self) -> Result<()> {
@@ -181,9 +181,9 @@ pub enum View {
     Whole,
     /// Padding anywhere, as on the left.
     Padded {
-        /// The position of each id, i32 [B T], counted from the first that is no padding.
+        /// The position of each id, i32 `[B T]`, counted from the first that is no padding.
         position: Var,
-        /// True where an id is no padding, bool [B T].
+        /// True where an id is no padding, bool `[B T]`.
         mask: Var,
     },
     /// Ids that follow those of earlier runs.
@@ -332,7 +332,7 @@ impl Gpt {
         // A ring takes slots over; what the first of the new ids sees must outlive the last of them.
         let least = match self.config.window {
             Some(window) => {
-                let seen = window + length.bound() - 1;
+                let seen = window.saturating_add(length.bound() - 1);
                 Decoder::context(self).map_or(seen, |context| seen.min(context))
             }
             None => length.bound(),
