@@ -2,10 +2,15 @@
 
 mod bench;
 mod demo;
+mod describe;
 mod embed;
+mod export;
+mod forward;
 mod generate;
+mod import;
 mod loaded;
 mod machine;
+mod model_folder;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -22,10 +27,18 @@ struct Arguments {
 enum Command {
     /// Record a small GPT, show its graph, cost and memory, train it, and check it against the reference.
     Demo(demo::Options),
+    /// Show what a model is: family, settings, parameters, outline, cost and memory.
+    Describe(describe::Options),
+    /// Run a model once and write logits, hidden states and taps to a file.
+    Forward(forward::Options),
     /// Turn texts into vectors, or compare them, with a model of the BERT family.
     Embed(embed::Options),
     /// Continue a text with a decoder: GPT-2, minGPT, Llama or a llama2.c file.
     Generate(generate::Options),
+    /// Bring a model from elsewhere into a folder as Hugging Face's tools keep it.
+    Import(import::Options),
+    /// Write a model for others: in another dtype, in files of another size.
+    Export(export::Options),
     /// Time one workload at sizes of your choice.
     Bench(bench::Options),
 }
@@ -34,18 +47,31 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command {
         Command::Demo(options) => demo::run(&options),
+        Command::Describe(options) => describe::run(&options),
+        Command::Forward(options) => forward::run(&options),
         Command::Embed(options) => embed::run(&options),
         Command::Generate(options) => generate::run(&options),
+        Command::Import(options) => import::run(&options),
+        Command::Export(options) => export::run(&options),
         Command::Bench(options) => bench::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("regard: {error:#}");
+            eprintln!("regard: {}", told(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes, without those that it quotes already.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        known if known.contains(&cause) => text,
+        known => format!("{known}: {cause}"),
+    })
 }
 
 /// Somebody stopped reading (`regard demo | head`): not a failure of ours.

@@ -16,11 +16,11 @@ pub enum Error {
     #[error(transparent)]
     Model(#[from] regard_graph::Error),
 
-    #[error("{path}: {source}")]
-    Config { path: String, source: regard_graph::Error },
+    #[error("{path}: {error}")]
+    Config { path: String, error: regard_graph::Error },
 
-    #[error("{path}: {source}")]
-    Weights { path: String, source: regard_data::Error },
+    #[error("{path}: {error}")]
+    Weights { path: String, error: regard_data::Error },
 
     #[error("{path}: {what}; {advice}")]
     Refused { path: String, what: String, advice: String },

@@ -49,7 +49,7 @@ impl Opened {
     fn new(path: PathBuf, folder: Option<Folder>, config: Value, checkpoint: Checkpoint) -> Result<Opened> {
         let shown = || path.display().to_string();
         let trained = AnyModel::from_config(&config, &checkpoint)
-            .map_err(|source| Error::Config { path: shown(), source })?;
+            .map_err(|error| Error::Config { path: shown(), error })?;
         let model = trained.without_dropout()?;
         let table = table::imports(&model, &checkpoint)?;
         let mut ignored: Vec<String> = model.ignored().iter().map(|name| name.to_string()).collect();
@@ -74,7 +74,7 @@ impl Opened {
         }
         let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
         let report = names::check(&table, &checkpoint, &names)
-            .map_err(|source| Error::Weights { path: shown(), source })?;
+            .map_err(|error| Error::Weights { path: shown(), error })?;
         Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
     }
 

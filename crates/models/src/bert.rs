@@ -116,6 +116,12 @@ impl BertConfig {
                 "choose Gelu, GeluTanh or Relu",
             );
         }
+        if !(self.std.is_finite() && self.std >= 0.0) {
+            return nonsense(
+                format!("the standard deviation of the weights is {}", self.std),
+                "give a number that is not negative",
+            );
+        }
         for (name, probability) in [("dropout", self.dropout), ("attention_dropout", self.attention_dropout)]
         {
             if !(0.0..1.0).contains(&probability) {

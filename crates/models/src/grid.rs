@@ -11,17 +11,21 @@ pub fn interpolate_positions(
     from: [usize; 2],
     to: [usize; 2],
 ) -> Result<Vec<f32>> {
-    let rows = 1 + from[0] * from[1];
-    if from.contains(&0) || to.contains(&0) || width == 0 || table.len() != rows * width {
+    let numbers = |[rows, columns]: [usize; 2]| {
+        let patches = rows.checked_mul(columns).filter(|&patches| patches > 0)?;
+        patches.checked_add(1)?.checked_mul(width).filter(|&count| count > 0)
+    };
+    let mut moved = Vec::new();
+    let fits = numbers(from) == Some(table.len())
+        && numbers(to).is_some_and(|count| moved.try_reserve_exact(count).is_ok());
+    if !fits {
+        let ([rows, columns], [new_rows, new_columns]) = (from, to);
         return Err(Error::invalid(
             "positions",
             format!(
-                "a table of {} numbers of width {width}, from a grid of {} by {} to one of {} by {}",
+                "a table of {} numbers of width {width}, from a grid of {rows} by {columns} to one of {new_rows} by \
+                 {new_columns}",
                 table.len(),
-                from[0],
-                from[1],
-                to[0],
-                to[1]
             ),
             "give a row for the class token and one for each patch of the grid, and grids of at least 1 by 1",
         ));
@@ -31,7 +35,7 @@ pub fn interpolate_positions(
     }
     let (class, patches) = table.split_at(width);
     let (down, across) = (taps(from[0], to[0]), taps(from[1], to[1]));
-    let mut moved = class.to_vec();
+    moved.extend_from_slice(class);
     for vertical in &down {
         for horizontal in &across {
             moved.extend((0..width).map(|channel| {
@@ -133,5 +137,8 @@ mod tests {
         );
         assert!(interpolate_positions(&[0.0; 3], 3, [0, 4], [6, 6]).is_err());
         assert!(interpolate_positions(&[0.0; 15], 3, [2, 2], [2, 0]).is_err());
+        assert!(interpolate_positions(&[], 0, [2, 2], [2, 1]).is_err());
+        assert!(interpolate_positions(&[0.0; 15], 3, [2, 2], [1 << 40, 1 << 40]).is_err());
+        assert!(interpolate_positions(&[0.0; 15], 3, [2, 2], [1 << 30, 1 << 30]).is_err());
     }
 }

@@ -143,6 +143,12 @@ impl VitConfig {
                 "choose a width that is a multiple of the heads",
             );
         }
+        if !(self.std.is_finite() && self.std >= 0.0) {
+            return nonsense(
+                format!("the standard deviation of the weights is {}", self.std),
+                "give a number that is not negative",
+            );
+        }
         for (name, probability) in [("dropout", self.dropout), ("attention_dropout", self.attention_dropout)]
         {
             if !(0.0..1.0).contains(&probability) {
@@ -184,11 +190,14 @@ impl Vit {
             let sizes = LinearConfig { inputs, outputs, bias: true, std };
             parameters.under(name, |parameters| Linear::new(sizes, parameters))
         };
-        let patches = linear(&mut parameters, "patch_embedding", config.channels * p * q, width)?;
+        let pixels = config.channels.saturating_mul(p).saturating_mul(q);
+        let patches = linear(&mut parameters, "patch_embedding", pixels, width)?;
         let class_token = parameters.declare("class_token", [width], Init::Normal(std))?;
         let [rows, columns] = config.grid();
         let table = match config.positions {
-            true => AbsoluteConfig::Learned { width, most: 1 + rows * columns, std },
+            true => {
+                AbsoluteConfig::Learned { width, most: rows.saturating_mul(columns).saturating_add(1), std }
+            }
             false => AbsoluteConfig::None,
         };
         let positions = parameters.under("position_embedding", |p| AbsolutePositions::new(table, p))?;

@@ -284,6 +284,10 @@ fn nonsense_is_refused_in_words() {
         "norm: width 24, epsilon -1; give a width of at least 1 and an epsilon that is not negative"
     );
     assert_eq!(
+        refused(BertConfig { std: f32::INFINITY, ..SMALL }),
+        "bert: the standard deviation of the weights is inf; give a number that is not negative"
+    );
+    assert_eq!(
         BertConfig::preset("bert-bass").unwrap_err().to_string(),
         "no preset is called `bert-bass`; did you mean `bert-base`?"
     );

@@ -282,6 +282,8 @@ fn bf16_is_near_f32() -> Result<()> {
 
 #[test]
 fn nonsense_is_refused_in_words() {
+    let huge = VitConfig { image: [1 << 40, 1 << 40], patch: [1, 1], channels: 1 << 63, ..SMALL };
+    assert!(Vit::new(huge).is_ok(), "sizes that no machine holds are for the plan to refuse");
     let refused = |config: VitConfig| Vit::new(config).unwrap_err().to_string();
     assert_eq!(
         refused(VitConfig { image: [8, 16], ..SMALL }),
@@ -301,6 +303,10 @@ fn nonsense_is_refused_in_words() {
     assert_eq!(
         refused(VitConfig { head: VitHead::Mlp { hidden: 0, classes: 3 }, ..SMALL }),
         "vit: the head is Mlp { hidden: 0, classes: 3 }; give every size at least 1"
+    );
+    assert_eq!(
+        refused(VitConfig { std: f32::INFINITY, ..SMALL }),
+        "vit: the standard deviation of the weights is inf; give a number that is not negative"
     );
     assert_eq!(
         VitConfig::preset("vit-base").unwrap_err().to_string(),

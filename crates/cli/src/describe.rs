@@ -1,0 +1,189 @@
+//! `regard describe`: what a model is, before anything runs: family, settings, parameters by part, the outline of its graph,
+//! what can be tapped, what a pass costs and how much memory it takes. Weights are compared, not read.
+
+use crate::machine::Machine;
+use anyhow::{Result, bail};
+use clap::Args;
+use regard::graph::Init;
+use regard::{Program, Store};
+use regard_hub::forward::{Sizes, record};
+use regard_hub::{AnyModel, Opened};
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// Options of `regard describe`.
+#[derive(Args)]
+#[command(
+    after_help = "Example:  regard describe crates/conformance/goldens/parity/gpt2/model --tokens 16 --batch 2"
+)]
+pub struct Options {
+    /// A folder with config.json and weights, organisation/name from a local Hugging Face cache, or a `.bin` of llama2.c
+    #[arg(value_name = "MODEL")]
+    model: String,
+    /// Positions of each text; of an encoder-decoder, of source and target [default: 128, or all that the model has]
+    #[arg(long, value_name = "N")]
+    tokens: Option<usize>,
+    /// Texts or images in one pass
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    batch: usize,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+/// Describes.
+pub fn run(options: &Options) -> Result<()> {
+    let cpu = options.machine.cpu()?;
+    let opened = regard_hub::open(&options.model)?;
+    let sizes = sizes(options, &opened.model)?;
+    let graph = record(&opened.model, sizes)?;
+    let outline = regard::describe::outline(&graph);
+    let costs = regard::cost::cost(&graph, &Default::default(), &Default::default(), None)?;
+    let taps: Vec<String> = graph.taps().map(|(name, _)| name.to_string()).collect();
+    let outputs: Vec<String> =
+        graph.outputs().map(|(name, var)| format!("{name} {}", graph.fact(var))).collect();
+    let by_part = regard::describe::parameters_by_prefix(&graph, 1);
+    let mut store = Store::new(0);
+    for declared in opened.model.parameters().declared() {
+        // Zeros, for only sizes matter here, and a page of zeros takes no memory until it is touched.
+        store.declare(&declared.name, &declared.shape, Init::Zeros)?;
+    }
+    let memory = Program::new(graph, &[], &mut store, &cpu)?.memory();
+
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        let by_op: serde_json::Map<String, Value> = costs
+            .by_op()
+            .into_iter()
+            .map(|(op, cost)| {
+                (
+                    op.to_string(),
+                    json!({ "multiply_adds": cost.math.macs, "other_operations": cost.math.flops }),
+                )
+            })
+            .collect();
+        let total = costs.total().math;
+        let page = json!({
+            "family": opened.model.family(),
+            "path": opened.path.display().to_string(),
+            "config": opened.config,
+            "parameters": { "total": opened.report.numbers, "tensors": opened.report.tensors, "by_part": by_part },
+            "weights": { "bytes": opened.checkpoint().bytes(), "dtypes": dtypes(&opened), "left_out": opened.report.ignored },
+            "context": opened.model.context(),
+            "outputs": outputs,
+            "taps": taps,
+            "pass": { "batch": sizes.batch, "tokens": sizes.tokens, "targets": sizes.targets },
+            "cost": {
+                "multiply_adds": total.macs, "other_operations": total.flops, "bytes_read": total.read,
+                "bytes_written": total.written, "by_op": by_op,
+            },
+            "memory": {
+                "parameters": memory.stored, "packed": memory.packed, "arena": memory.arena,
+                "inputs_and_outputs": memory.io, "constants": memory.constants, "threads": memory.threads,
+                "total": memory.total(),
+            },
+        });
+        writeln!(out, "{page}")?;
+        return Ok(());
+    }
+
+    writeln!(out, "{}, {}", opened.model.family(), opened.path.display())?;
+    writeln!(
+        out,
+        "  {} parameters in {} tensors; on the disk {}",
+        opened.report.numbers,
+        opened.report.tensors,
+        dtypes(&opened).join(", ")
+    )?;
+    if !opened.report.ignored.is_empty() {
+        writeln!(out, "  left out, for they are no parameters: {}", opened.report.ignored.join(", "))?;
+    }
+    writeln!(out, "\nSettings (config.json)")?;
+    if let Some(settings) = opened.config.as_object() {
+        for (name, value) in settings {
+            writeln!(out, "  {name}: {}", shortened(value))?;
+        }
+    }
+    writeln!(out, "\nParameters by part")?;
+    let widest = by_part.keys().map(String::len).max().unwrap_or(0);
+    for (part, count) in &by_part {
+        writeln!(out, "  {part:<widest$}  {count:>12}")?;
+    }
+    writeln!(out, "\nOne pass, {}", said(&sizes, &opened.model))?;
+    outline.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+    writeln!(out, "  outputs: {}", outputs.join(", "))?;
+    writeln!(out, "  taps: {}", taps.join(", "))?;
+    writeln!(out, "\nIts cost, before it runs")?;
+    costs.table_by_op().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+    let mib = |bytes: usize| bytes as f64 / (1 << 20) as f64;
+    writeln!(
+        out,
+        "\nIts memory, before it runs\n  parameters {:.2} MiB, packed weights {:.2}, arena {:.2}, threads {:.2}, inputs and \
+         outputs {:.2}: {:.2} MiB",
+        mib(memory.stored),
+        mib(memory.packed),
+        mib(memory.arena),
+        mib(memory.threads),
+        mib(memory.io + memory.constants),
+        mib(memory.total())
+    )?;
+    Ok(())
+}
+
+/// The usual number of positions of a pass.
+const TOKENS: usize = 128;
+
+fn sizes(options: &Options, model: &AnyModel) -> Result<Sizes> {
+    if options.batch == 0 {
+        bail!("--batch 0: an empty pass has no cost; choose at least 1");
+    }
+    if let AnyModel::Vit(_) = model {
+        if options.tokens.is_some() {
+            bail!("--tokens: this is a model of images, whose patches are given by its config; leave it out");
+        }
+        return Ok(Sizes { batch: options.batch, tokens: 0, targets: 0, types: false });
+    }
+    let most = model.context().unwrap_or(usize::MAX);
+    let tokens = options.tokens.unwrap_or(TOKENS.min(most));
+    if tokens == 0 || tokens > most {
+        bail!("--tokens {tokens}: choose between 1 and {most}, which is all that this model has room for");
+    }
+    let targets = if matches!(model, AnyModel::T5(_) | AnyModel::Transformer(_)) { tokens } else { 0 };
+    Ok(Sizes { batch: options.batch, tokens, targets, types: false })
+}
+
+fn said(sizes: &Sizes, model: &AnyModel) -> String {
+    let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    match model {
+        AnyModel::Vit(_) => many(sizes.batch, "image"),
+        _ if sizes.targets > 0 => {
+            format!("{} of {} positions, targets of as many", many(sizes.batch, "text"), sizes.tokens)
+        }
+        _ => format!("{} of {} positions", many(sizes.batch, "text"), sizes.tokens),
+    }
+}
+
+/// `F32: 1234 bytes`, for each dtype that there is.
+fn dtypes(opened: &Opened) -> Vec<String> {
+    let mut sums: Vec<(String, u64)> = Vec::new();
+    for tensor in opened.checkpoint().tensors() {
+        let (name, bytes) = (tensor.dtype.to_string(), tensor.bytes.len() as u64);
+        match sums.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += bytes,
+            None => sums.push((name, bytes)),
+        }
+    }
+    sums.into_iter().map(|(name, bytes)| format!("{name}: {bytes} bytes")).collect()
+}
+
+/// A thousand labels are not worth a thousand lines.
+fn shortened(value: &Value) -> String {
+    const MOST: usize = 80;
+    let text = value.to_string();
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}… ({} characters)", &text[..at], text.chars().count()),
+        None => text,
+    }
+}

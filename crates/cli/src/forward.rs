@@ -1,0 +1,138 @@
+//! `regard forward`: one pass through a model; its named outputs and the taps asked for go to a safetensors file.
+
+use crate::machine::Machine;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use regard::Store;
+use regard_data::{Checkpoint, DType, Data, Save, SaveOptions, save_file};
+use regard_hub::forward::Answer;
+use regard_hub::{Batch, Images, Rows, forward};
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Options of `regard forward`.
+#[derive(Args)]
+#[command(after_help = "\
+The file holds `logits` if the model has a head, `hidden` (after the last block and norm), `memory` of an encoder-decoder,
+`pooled` of a model with a pooler, and every tap. Rows of different lengths are padded on the right; `mask` says which
+positions are real, and what stands at the others means nothing. `regard describe` lists the taps.
+
+Example:  regard forward crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3\" --ids \"4 5\" --tap block.0.stream --out out.safetensors")]
+pub struct Options {
+    /// A folder with config.json and weights, organisation/name from a local Hugging Face cache, or a `.bin` of llama2.c
+    #[arg(value_name = "MODEL")]
+    model: String,
+    /// The ids of one text, with spaces or commas between them; give it once for each text
+    #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
+    ids: Vec<String>,
+    /// The token types of one text, for a BERT; once for each text [default: 0]
+    #[arg(long, value_name = "TYPES", allow_hyphen_values = true)]
+    types: Vec<String>,
+    /// What the decoder of an encoder-decoder is given, start token first; once for each text [default: 0]
+    #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
+    targets: Vec<String>,
+    /// A safetensors file with images [B Ch Hh Ww] as `pixel_values`, or as its only tensor
+    #[arg(long, value_name = "FILE", conflicts_with = "ids")]
+    pixels: Option<PathBuf>,
+    /// The name of a value to keep; can be given several times
+    #[arg(long, value_name = "NAME")]
+    tap: Vec<String>,
+    /// The safetensors file to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+/// Runs the model.
+pub fn run(options: &Options) -> Result<()> {
+    let cpu = options.machine.cpu()?;
+    let opened = regard_hub::open(&options.model)?;
+    let batch = batch(options)?;
+    let mut store = Store::new(0);
+    opened.load_into(&mut store)?;
+    let taps: Vec<&str> = options.tap.iter().map(String::as_str).collect();
+    let answers = forward(&opened.model, &mut store, &cpu, &batch, &taps)?;
+    let masks: Vec<Vec<u8>> = answers.iter().map(|answer| truths(answer)).collect();
+    let saves: Vec<Save> = answers
+        .iter()
+        .zip(&masks)
+        .map(|(Answer { name, shape, numbers }, mask)| {
+            let data = if name == "mask" { Data::Bytes(DType::Bool, mask) } else { Data::F32(numbers) };
+            Save { name, shape, data }
+        })
+        .collect();
+    save_file(&options.out, &saves, &SaveOptions::default())?;
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        let tensors: serde_json::Map<String, serde_json::Value> =
+            answers.iter().map(|answer| (answer.name.clone(), json!(answer.shape))).collect();
+        let page = json!({
+            "family": opened.model.family(), "out": options.out.display().to_string(), "tensors": tensors,
+        });
+        writeln!(out, "{page}")?;
+        return Ok(());
+    }
+    writeln!(out, "{}", options.out.display())?;
+    for Answer { name, shape, .. } in &answers {
+        writeln!(out, "  {name} {shape:?}")?;
+    }
+    Ok(())
+}
+
+fn batch(options: &Options) -> Result<Batch> {
+    if let Some(path) = &options.pixels {
+        return images(path);
+    }
+    let rows = |option: &str, texts: &[String]| -> Result<Vec<Vec<i32>>> {
+        texts.iter().map(|text| integers(option, text)).collect()
+    };
+    if options.ids.is_empty() {
+        bail!("nothing to run: give --ids \"1 2 3\" to a model of text, --pixels FILE to a model of images");
+    }
+    Ok(Batch::Text(Rows {
+        ids: rows("--ids", &options.ids)?,
+        types: rows("--types", &options.types)?,
+        targets: rows("--targets", &options.targets)?,
+    }))
+}
+
+/// Whole numbers with spaces or commas between them.
+fn integers(option: &str, text: &str) -> Result<Vec<i32>> {
+    text.split(|c: char| c == ',' || c.is_whitespace())
+        .filter(|word| !word.is_empty())
+        .map(|word| {
+            word.parse()
+                .with_context(|| format!("{option}: `{word}` is no id; give whole numbers, as in \"1 2 3\""))
+        })
+        .collect()
+}
+
+fn images(path: &Path) -> Result<Batch> {
+    let file = Checkpoint::open(path)?;
+    let tensor = match (file.find("pixel_values"), file.len()) {
+        (Some(tensor), _) => Some(tensor),
+        (None, 1) => file.tensors().next(),
+        _ => None,
+    };
+    let Some(tensor) = tensor.filter(|tensor| tensor.dtype.is_float()) else {
+        let names: Vec<&str> = file.names().take(8).collect();
+        bail!(
+            "{}: no floats called `pixel_values` here; it holds {}",
+            path.display(),
+            if names.is_empty() { "nothing".into() } else { names.join(", ") }
+        );
+    };
+    Ok(Batch::Images(Images { shape: tensor.shape.to_vec(), pixels: tensor.f32s() }))
+}
+
+fn truths(answer: &Answer) -> Vec<u8> {
+    match answer.name.as_str() {
+        "mask" => answer.numbers.iter().map(|&real| u8::from(real != 0.0)).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,31 @@
+//! `regard import`: a model from elsewhere (a `.bin` of llama2.c, a folder in half precision, a name in a local cache)
+//! becomes a folder that every command here takes and that transformers loads: `config.json` and `model.safetensors`.
+
+use crate::model_folder::{Target, WeightDtype};
+use anyhow::Result;
+use clap::Args;
+
+/// Options of `regard import`.
+#[derive(Args)]
+#[command(after_help = "\
+The weights are f32 unless --dtype says otherwise, in one file up to 5 GB. A tokenizer that lies in the source's folder
+comes along.
+
+Example:  regard import stories260K.bin stories260K")]
+pub struct Options {
+    /// A `.bin` of llama2.c, a folder with config.json and weights, or organisation/name from a local Hugging Face cache
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    /// The dtype of the weights in the new folder
+    #[arg(long, default_value = "f32", value_name = "DTYPE")]
+    dtype: WeightDtype,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Imports.
+pub fn run(options: &Options) -> Result<()> {
+    options.target.check()?;
+    let opened = regard_hub::open(&options.source)?;
+    options.target.write(&opened, options.dtype.dtype(), None)
+}

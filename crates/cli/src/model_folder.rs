@@ -1,0 +1,96 @@
+//! Writes a model to a folder of its own: what `import` and `export` have in common.
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use regard::Store;
+use regard_hub::{DType, Opened, SaveOptions, save};
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Where to write, and what to print.
+#[derive(Args)]
+pub struct Target {
+    /// The folder to write, which must be new or empty
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Write although the folder holds something; files of the same names are replaced
+    #[arg(long)]
+    pub replace: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The dtypes that weights can have on the disk.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
+pub enum WeightDtype {
+    F32,
+    F16,
+    Bf16,
+}
+
+impl WeightDtype {
+    /// As files have it.
+    pub fn dtype(self) -> DType {
+        match self {
+            WeightDtype::F32 => DType::F32,
+            WeightDtype::F16 => DType::F16,
+            WeightDtype::Bf16 => DType::BF16,
+        }
+    }
+}
+
+impl Target {
+    /// Refuses a folder that holds something, before any work is done.
+    pub fn check(&self) -> Result<()> {
+        let folder = self.folder.display();
+        if self.folder.is_file() {
+            bail!("{folder}: is a file; name a folder to write");
+        }
+        let holds = self.folder.read_dir().is_ok_and(|mut items| items.next().is_some());
+        if holds && !self.replace {
+            bail!("{folder}: is not empty; name a new folder, or add --replace to write over what is there");
+        }
+        Ok(())
+    }
+
+    /// Loads the model and writes it.
+    pub fn write(&self, opened: &Opened, dtype: DType, shard_bytes: Option<u64>) -> Result<()> {
+        if same(&opened.path, &self.folder) {
+            bail!("{}: is where the model lies; name another folder", self.folder.display());
+        }
+        let mut store = Store::new(0);
+        let report = opened.load_into(&mut store)?;
+        let options = SaveOptions { dtype, shard_bytes, like: Some(opened) };
+        let saved = save(&opened.model, &store, &self.folder, &options)?;
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            let files: Vec<String> = saved.files.iter().map(|path| path.display().to_string()).collect();
+            let line = json!({
+                "family": opened.model.family(), "parameters": report.numbers, "dtype": dtype.to_string(),
+                "files": files, "bytes": saved.bytes, "left_out": report.ignored,
+                "checksum": saved.digest.to_string(),
+            });
+            writeln!(out, "{line}")?;
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "{}: {}, {} parameters in {dtype}, {} files, {} bytes",
+            self.folder.display(),
+            opened.model.family(),
+            report.numbers,
+            saved.files.len(),
+            saved.bytes
+        )?;
+        if !report.ignored.is_empty() {
+            writeln!(out, "  left out, for they are no parameters: {}", report.ignored.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
