@@ -409,7 +409,7 @@ impl Author {
 
     /// A mask whose last axis is that of the keys; the first key is always allowed where no row may be empty.
     fn allowed(&mut self, g: &mut Graph, dims: &[usize]) -> Result<Var> {
-        let first = |at: usize| self.recipe.generic && at % self.length == 0;
+        let first = |at: usize| self.recipe.generic && at.is_multiple_of(self.length);
         let firsts: Vec<bool> = (0..dims.iter().product()).map(first).collect();
         let truths: Vec<f64> = firsts
             .into_iter()

@@ -24,13 +24,13 @@ const HIDDEN: usize = 390;
 pub enum Sight {
     /// Itself and what comes before.
     Causal,
-    /// Everything below the length of its example, i32 [B].
+    /// Everything below the length of its example, i32 `[B]`.
     Below(Var),
     /// Itself and what comes before, of which earlier runs left keys and values in caches.
     Cached {
-        /// The position of each id, i32 [B T].
+        /// The position of each id, i32 `[B T]`.
         position: Var,
-        /// How many positions are known, i32 [B].
+        /// How many positions are known, i32 `[B]`.
         lengths: Var,
         /// How many examples the caches hold, B.
         rows: usize,

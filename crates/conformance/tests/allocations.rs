@@ -1,9 +1,10 @@
-//! A replayed training step makes no heap allocation, on any thread.
+//! A replayed program makes no heap allocation, on any thread: a training step, a decoding step.
 
 #![allow(unsafe_code)] // an allocator that counts
 
 use regard::prelude::*;
 use regard_conformance::training::{SMALL, Training};
+use regard_models::{Cached, Gpt, GptConfig};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -48,8 +49,9 @@ fn allocations(work: impl FnOnce()) -> usize {
     ALLOCATIONS.load(Ordering::SeqCst)
 }
 
+/// One test, because the count is of the whole process.
 #[test]
-fn a_replayed_step_allocates_nothing() {
+fn a_replayed_run_allocates_nothing() {
     assert!(allocations(|| drop(vec![1u8; 10])) > 0, "the count works");
     for precision in [Precision::F32, Precision::Bf16] {
         let cpu = Cpu::with(3, regard::device::Level::best()).unwrap();
@@ -63,6 +65,44 @@ fn a_replayed_step_allocates_nothing() {
             training.feed(3, 17, &ids, 2).unwrap();
             training.program.run(&mut store).unwrap();
         });
-        assert_eq!(count, 0, "{precision:?}");
+        assert_eq!(count, 0, "training, {precision:?}");
+
+        let mut decode = decoding(precision, &mut store, &cpu);
+        step(&mut decode, &mut store, 0, &ids[..10]);
+        let count =
+            allocations(|| (10..13).for_each(|at| step(&mut decode, &mut store, at, &ids[at..][..1])));
+        assert_eq!(count, 0, "decoding, {precision:?}");
     }
+}
+
+/// One example through caches, in the store of the training.
+fn decoding(precision: Precision, store: &mut Store, cpu: &Cpu) -> Program {
+    let mut g = Graph::inference();
+    g.set_precision(precision);
+    let t = g.open('T', SMALL.context).unwrap();
+    let ids = g.input("ids", DType::I32, shape![1, t]).unwrap();
+    let position = g.input("position", DType::I32, shape![1, t]).unwrap();
+    let lengths = g.input("lengths", DType::I32, [1]).unwrap();
+    let gpt = Gpt::new(GptConfig { dropout: 0.0, ..SMALL }).unwrap();
+    let logits = gpt.decode(&mut g, ids, Cached { position, lengths }).unwrap();
+    g.output("logits", logits).unwrap();
+    Program::new(g, &[], store, cpu).unwrap()
+}
+
+/// Takes some ids from a position on.
+fn step(decode: &mut Program, store: &mut Store, start: usize, ids: &[i32]) {
+    const POSITIONS: [i32; SMALL.context] = {
+        let mut positions = [0; SMALL.context];
+        let mut at = 0;
+        while at < SMALL.context {
+            positions[at] = at as i32;
+            at += 1;
+        }
+        positions
+    };
+    let end = start + ids.len();
+    decode.set_i32("ids", &[1, ids.len()], ids).unwrap();
+    decode.set_i32("position", &[1, ids.len()], &POSITIONS[start..end]).unwrap();
+    decode.set_i32("lengths", &[1], &[end as i32]).unwrap();
+    decode.run(store).unwrap();
 }

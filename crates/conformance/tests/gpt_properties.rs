@@ -247,16 +247,36 @@ fn a_ring_holds_what_is_in_sight_and_goes_on_beyond_the_context() {
     let mut store = Store::new(3);
     let settings = Settings { rows: 2, chunk: 4, ..Settings::default() };
     let mut generator = Generator::new(&gpt, settings, &mut store, &Cpu::new().unwrap()).unwrap();
-    assert_eq!(generator.capacity(), 7 + 4 - 1);
     let prompts = vec![ids(19, 4), ids(2, 5)];
     let found = generator.generate(&Request::greedy(&prompts, 29), &mut store).unwrap();
     for (prompt, found) in prompts.iter().zip(&found) {
         assert_eq!(found.ids, naive(&gpt, prompt, 29), "the ring went round several times");
     }
+    assert_eq!(generator.capacity(), 7 + 4 - 1);
     // The context is 48.
     let long = generator.generate(&Request::greedy(&prompts, 100), &mut store).unwrap();
     assert_eq!(long[0].ids[..29], found[0].ids);
     assert!(long.iter().all(|row| row.ids.len() == 100 && row.ended == Ended::Most));
+}
+
+#[test]
+fn scores_through_a_ring_are_those_of_whole_forward_passes() {
+    let (_, gpt) = families().pop().unwrap();
+    let mut store = Store::new(3);
+    let settings = Settings { chunk: 4, ..Settings::default() };
+    let mut generator = Generator::new(&gpt, settings, &mut store, &Cpu::new().unwrap()).unwrap();
+    let mut program = whole(&gpt, &mut store);
+    for length in 1..40 {
+        let prompt = vec![ids(length, length)];
+        generator.generate(&Request::greedy(&prompt, 1), &mut store).unwrap();
+        let wanted = logits(&mut program, [1, length], &prompt[0], &mut store);
+        let wanted = &wanted[(length - 1) * VOCABULARY..];
+        let largest = wanted.iter().fold(0f32, |most, x| most.max(x.abs()));
+        // The ring has the keys in another order, so sums round differently.
+        for (a, b) in generator.program().f32("scores").unwrap().iter().zip(wanted) {
+            assert!((a - b).abs() <= 1e-5 * largest, "{length} positions: {a} through the ring, {b} whole");
+        }
+    }
 }
 
 #[test]

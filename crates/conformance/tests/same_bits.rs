@@ -30,13 +30,13 @@ fn ids(count: usize, seed: usize) -> Vec<i32> {
 
 // ---- threads and levels ------------------------------------------------------------------------------
 
-/// Losses, gradients and parameters of three steps, each with its name.
-fn train(precision: Precision, threads: usize, level: Level) -> Vec<(String, Vec<f64>)> {
+/// Losses, gradients and parameters of three steps, each with its name, planned for batches up to a bound.
+fn train(precision: Precision, bound: usize, threads: usize, level: Level) -> Vec<(String, Vec<f64>)> {
     // 415 tokens: what weights' gradients contract goes beyond one block, too.
     let config = GptConfig { width: 33, vocabulary: 45, context: 83, dropout: 0.1, ..ODD };
     let cpu = Cpu::with(threads, level).unwrap();
     let mut store = Store::new(5);
-    let (mut graph, gradients) = record(config, 5, precision).unwrap();
+    let (mut graph, gradients) = record(config, bound, precision).unwrap();
     for (name, gradient) in &gradients {
         graph.output(&format!("gradient of {name}"), *gradient).unwrap();
     }
@@ -64,16 +64,27 @@ fn train(precision: Precision, threads: usize, level: Level) -> Vec<(String, Vec
 #[test]
 fn training_has_the_same_bits_on_any_threads_at_any_level() {
     for precision in PRECISIONS {
-        let first = train(precision, 1, Level::best());
+        let first = train(precision, 5, 1, Level::best());
         let losses: Vec<f64> =
             first.iter().filter(|(name, _)| name.starts_with("loss")).map(|(_, x)| x[0]).collect();
         assert!(losses.len() == 3 && losses[1] < losses[0], "it learns: {losses:?}");
         for &level in Level::available() {
             for threads in [1, 2, 3, 4] {
-                for ((name, a), (_, b)) in first.iter().zip(&train(precision, threads, level)) {
+                for ((name, a), (_, b)) in first.iter().zip(&train(precision, 5, threads, level)) {
                     assert!(same(a, b), "{name}: {precision:?}, {level}, {threads} threads");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn the_bound_of_a_plan_changes_no_bit_of_training() {
+    for precision in PRECISIONS {
+        let tight = train(precision, 5, 2, Level::best());
+        let loose = train(precision, 11, 2, Level::best());
+        for ((name, a), (_, b)) in tight.iter().zip(&loose) {
+            assert!(same(a, b), "{name}: {precision:?}");
         }
     }
 }
@@ -111,17 +122,20 @@ fn batch_of(
     examples.iter().enumerate().map(rows).collect()
 }
 
-/// Every example alone and unpadded, and then in batches of many sizes and lengths.
+/// Every example alone and unpadded, and then in batches of many sizes and lengths, and in a plan of its own.
 fn check_batches(what: &str, record: impl Fn(&mut Graph, Var) -> regard::graph::Result<Var>) {
     for precision in PRECISIONS {
-        let mut g = Graph::inference();
-        g.set_precision(precision);
-        let (b, t) = (g.open('B', 17).unwrap(), g.open('T', CONTEXT).unwrap());
-        let ids = g.input("ids", DType::I32, shape![b, t]).unwrap();
-        let logits = record(&mut g, ids).unwrap();
-        g.output("logits", logits).unwrap();
         let (cpu, mut store) = (Cpu::with(2, Level::best()).unwrap(), Store::new(9));
-        let mut program = Program::new(g, &[], &mut store, &cpu).unwrap();
+        let planned = |store: &mut Store, most: [usize; 2]| {
+            let mut g = Graph::inference();
+            g.set_precision(precision);
+            let (b, t) = (g.open('B', most[0]).unwrap(), g.open('T', most[1]).unwrap());
+            let ids = g.input("ids", DType::I32, shape![b, t]).unwrap();
+            let logits = record(&mut g, ids).unwrap();
+            g.output("logits", logits).unwrap();
+            Program::new(g, &[], store, &cpu).unwrap()
+        };
+        let mut program = planned(&mut store, [17, CONTEXT]);
         let alone: Vec<Vec<f64>> = (0..LENGTHS.len())
             .map(|example| batch_of(&mut program, &mut store, &[example], LENGTHS[example], 0).remove(0))
             .collect();
@@ -138,6 +152,12 @@ fn check_batches(what: &str, record: impl Fn(&mut Graph, Var) -> regard::graph::
                     "{what}, {precision:?}: an example of {own} in a batch of {size}, padded to {length}"
                 );
             }
+        }
+        for example in [0, 5, 12, 16] {
+            let own = LENGTHS[example];
+            let mut program = planned(&mut store, [1, own]);
+            let logits = batch_of(&mut program, &mut store, &[example], own, 0).remove(0);
+            assert!(same(&alone[example], &logits), "{what}, {precision:?}: {own} in a plan of its own");
         }
     }
 }
@@ -170,14 +190,42 @@ fn kept(program: &Program) -> Vec<(String, Array)> {
     names.into_iter().map(|name| (name.clone(), program.array(&name).unwrap())).collect()
 }
 
-/// A full forward of two examples, and the same through caches, in chunks of 5, 3, 1 and so on.
+/// One run through caches: each example begins at a position of its own and takes `count` ids, of which the
+/// first `known` are its own and the others padding.
+struct Run {
+    count: usize,
+    starts: [usize; ROWS],
+    known: [usize; ROWS],
+}
+
+const ROWS: usize = 2;
+
+/// Both examples in the same chunks.
+fn chunks(counts: &[usize]) -> Vec<Run> {
+    let mut start = 0;
+    let mut runs = Vec::new();
+    for &count in counts {
+        runs.push(Run { count, starts: [start; ROWS], known: [count; ROWS] });
+        start += count;
+    }
+    runs
+}
+
+/// Prompts of different lengths, the shorter one padded on the right, then one id at a time.
+fn ragged() -> Vec<Run> {
+    let mut runs = vec![Run { count: 9, starts: [0, 0], known: [4, 9] }];
+    runs.extend((0..7).map(|i| Run { count: 1, starts: [4 + i, 9 + i], known: [1, 1] }));
+    runs
+}
+
+/// A full forward of two examples, and the same through caches.
 fn check_caches(
     what: &str,
     full: impl Fn(&mut Graph, Var) -> regard::graph::Result<Var>,
     decode: impl Fn(&mut Graph, Var, Var, Var) -> regard::graph::Result<Var>,
 ) {
-    const ROWS: usize = 2;
-    let chunks: [&[usize]; 3] = [&[5, 3, 1, 1, 1], &[1; 6], &[48, 79, 1, 1, 1, 2, 17, 1]];
+    let schedules =
+        [chunks(&[5, 3, 1, 1, 1]), chunks(&[1; 6]), ragged(), chunks(&[48, 79, 1, 1, 1, 2, 17, 1])];
     let taps: Vec<String> = (0..LAYERS).map(|layer| format!("block.{layer}.stream")).collect();
     let taps: Vec<&str> = taps.iter().map(String::as_str).collect();
     for precision in PRECISIONS {
@@ -198,36 +246,52 @@ fn check_caches(
             Program::new(g, &taps, &mut store, &cpu).unwrap()
         };
         let (mut full, mut decode) = (program(false), program(true));
-        let length = CONTEXT;
-        let tokens: Vec<Vec<i32>> = (0..ROWS).map(|row| ids(length, row)).collect();
-        full.set_i32("ids", &[ROWS, length], &tokens.concat()).unwrap();
+        let tokens: Vec<Vec<i32>> = (0..ROWS).map(|row| ids(CONTEXT, row)).collect();
+        full.set_i32("ids", &[ROWS, CONTEXT], &tokens.concat()).unwrap();
         full.run(&mut store).unwrap();
         let wanted = kept(&full);
-        for chunks in chunks {
-            // What an earlier sequence left behind beyond the known positions must not matter.
-            let mut start = 0;
-            for &chunk in chunks {
-                let now = start..start + chunk;
-                let ids: Vec<i32> = tokens.iter().flat_map(|row| row[now.clone()].to_vec()).collect();
-                let position: Vec<i32> = (0..ROWS).flat_map(|_| now.clone().map(|at| at as i32)).collect();
-                decode.set_i32("ids", &[ROWS, chunk], &ids).unwrap();
-                decode.set_i32("position", &[ROWS, chunk], &position).unwrap();
-                decode.set_i32("lengths", &[ROWS], &[now.end as i32; ROWS]).unwrap();
+        for runs in &schedules {
+            poison_caches(&mut store);
+            for Run { count, starts, known } in runs {
+                let (mut fed, mut position, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+                for row in 0..ROWS {
+                    let own = starts[row]..starts[row] + known[row];
+                    lengths.push(own.end as i32);
+                    fed.extend(&tokens[row][own]);
+                    fed.extend(ids(count - known[row], 50));
+                    position.extend((starts[row]..starts[row] + count).map(|at| at as i32));
+                }
+                decode.set_i32("ids", &[ROWS, *count], &fed).unwrap();
+                decode.set_i32("position", &[ROWS, *count], &position).unwrap();
+                decode.set_i32("lengths", &[ROWS], &lengths).unwrap();
                 decode.run(&mut store).unwrap();
                 for ((name, want), (_, got)) in wanted.iter().zip(&kept(&decode)) {
                     let width = want.dims().last_size();
                     for row in 0..ROWS {
-                        let want = &want.data()[(row * length + start) * width..][..chunk * width];
-                        let got = &got.data()[row * chunk * width..][..chunk * width];
+                        let numbers = known[row] * width;
+                        let want = &want.data()[(row * CONTEXT + starts[row]) * width..][..numbers];
+                        let got = &got.data()[row * count * width..][..numbers];
+                        let (start, many) = (starts[row], known[row]);
                         assert!(
                             same(want, got),
-                            "{what}, {precision:?}: {name} of example {row} at positions {now:?}"
+                            "{what}, {precision:?}: {name} of example {row}, {many} positions from {start} on"
                         );
                     }
                 }
-                start = now.end;
             }
         }
+    }
+}
+
+/// What is in a cache beyond the known positions must not matter.
+fn poison_caches(store: &mut Store) {
+    let names: Vec<String> =
+        store.names().filter(|name| name.contains("cache")).map(str::to_string).collect();
+    assert_eq!(names.len(), 2 * LAYERS);
+    for name in names {
+        let mut numbers = store.array(&name).unwrap();
+        numbers.data_mut().fill(f64::NAN);
+        store.set_array(&name, &numbers).unwrap();
     }
 }
 

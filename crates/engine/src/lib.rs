@@ -1,4 +1,4 @@
-//! Runs a recorded graph: the [`Store`] of what outlives a run, the [`reference`] engine that says what is
+//! Runs a recorded graph: the [`Store`] of what outlives a run, the [`mod@reference`] engine that says what is
 //! right, and the CPU engine that does it fast ([`Cpu`], [`Program`]).
 
 pub mod check;

@@ -8,7 +8,7 @@ use crate::{Cpu, Error, Result, Store};
 use half::bf16;
 use regard_device::{Buffer, Element};
 use regard_graph::plan::{Place, Plan, Request, Slot as PlannedSlot, plan};
-use regard_graph::{Alias, Concrete, DType, Dims, Graph, Origin, Sizes, Var, needed};
+use regard_graph::{Alias, Concrete, DType, Dims, Graph, Origin, Sizes, Var, check_size, needed};
 use regard_ops::{Array, Kernels, Needs, Request as KernelRequest, Slot, kernels_of};
 use std::sync::Arc;
 
@@ -78,6 +78,8 @@ impl Program {
         for name in keep {
             kept.push(graph.find(name)?);
         }
+        // Before any kernel is asked what it needs: it multiplies sizes.
+        (0..graph.values().len()).try_for_each(|index| check_size(&graph, "plan", graph.var(index), None))?;
         let mut needs = Vec::new();
         let mut kernels = Vec::new();
         let needed = needed(&graph, &kept)?;

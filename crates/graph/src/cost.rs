@@ -25,10 +25,10 @@ impl Add for Work {
     type Output = Work;
     fn add(self, other: Work) -> Work {
         Work {
-            macs: self.macs + other.macs,
-            flops: self.flops + other.flops,
-            read: self.read + other.read,
-            written: self.written + other.written,
+            macs: self.macs.saturating_add(other.macs),
+            flops: self.flops.saturating_add(other.flops),
+            read: self.read.saturating_add(other.read),
+            written: self.written.saturating_add(other.written),
         }
     }
 }

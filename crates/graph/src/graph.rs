@@ -342,7 +342,7 @@ impl Graph {
     }
 
     /// A unique dotted name in the present scope.
-    pub fn fresh_name(&mut self, name: &str) -> String {
+    fn fresh_name(&mut self, name: &str) -> String {
         let dotted = self.dotted(name);
         let count = self.names.entry(dotted.clone()).or_insert(0);
         *count += 1;
@@ -474,6 +474,15 @@ impl Graph {
                 "name each axis once",
             )
         })
+    }
+
+    /// Checks that handles belong to this graph. Recording does so by itself; this is for methods that look at
+    /// a value before they record: what [`Graph::fact`] says of another graph's handle means nothing.
+    pub fn check_operands(&self, op: &str, operands: &[Var]) -> Result<()> {
+        match operands.iter().position(|&var| !self.owns(var)) {
+            Some(operand) => Err(Error::ForeignVar { op: op.into(), operand }),
+            None => Ok(()),
+        }
     }
 
     /// The value behind a handle.

@@ -14,6 +14,7 @@ mod gradient;
 mod graph;
 mod human;
 mod integers;
+mod largest;
 #[cfg(test)]
 mod mock;
 mod needed;
@@ -32,6 +33,7 @@ pub use error::{Error, Result};
 pub use gradient::{Calculus, gradient};
 pub use graph::{Attachment, Flow, Graph, Init, Node, Origin, Pass, Role, Stored, Value, Var};
 pub use integers::Integers;
+pub use largest::{MOST_ELEMENTS, check_size};
 pub use needed::{Needed, everything, needed};
 pub use op::{Alias, Concrete, Derivative, Fact, Op, Tape};
 pub use plan::{Place, Plan, Request, Slot, Step, plan};

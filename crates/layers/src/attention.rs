@@ -135,11 +135,11 @@ pub enum Source {
 pub struct Context {
     /// Which keys a query may attend to.
     pub mask: AttentionMask,
-    /// The position of each query, i32 [B T]; counted from 0 if not given.
+    /// The position of each query, i32 `[B T]`; counted from 0 if not given.
     pub query_position: Option<Var>,
-    /// The position of each key, i32 [B S]; counted from 0 if not given.
+    /// The position of each key, i32 `[B S]`; counted from 0 if not given.
     pub key_position: Option<Var>,
-    /// For beam search: from which row of the caches each key comes, i32 [B S].
+    /// For beam search: from which row of the caches each key comes, i32 `[B S]`.
     pub key_row: Option<Var>,
     /// What is added to the scores.
     pub bias: AttentionBias,
@@ -154,10 +154,10 @@ impl Context {
     }
 }
 
-/// Caches of keys and values: states `cache.<layer>.key` and `.value`, [rows capacity G D].
+/// Caches of keys and values: states `cache.<layer>.key` and `.value`, `[rows capacity G D]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Cached {
-    /// The slot of each new key, i32 [B T]: its position, or its position modulo the capacity for a ring.
+    /// The slot of each new key, i32 `[B T]`: its position, or its position modulo the capacity for a ring.
     pub slot: Var,
     /// Rows: the batch.
     pub rows: usize,
@@ -165,7 +165,7 @@ pub struct Cached {
     pub capacity: usize,
 }
 
-/// Multi-head attention. Parameters: `query`, `key`, `value`, `output`, each a linear layer; `scale` [H] if learned.
+/// Multi-head attention. Parameters: `query`, `key`, `value`, `output`, each a linear layer; `scale` `[H]` if learned.
 #[derive(Clone, Debug)]
 pub struct AttentionLayer {
     config: AttentionConfig,

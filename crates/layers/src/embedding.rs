@@ -16,7 +16,7 @@ pub struct EmbeddingConfig {
     pub std: f32,
 }
 
-/// A table of vectors. Parameter: `weight` [V C].
+/// A table of vectors. Parameter: `weight` `[V C]`.
 #[derive(Clone, Debug)]
 pub struct Embedding {
     weight: Parameter,
@@ -48,7 +48,7 @@ impl Embedding {
         g.linear(x, weight, LinearOptions { output: Some(DType::F32), ..Default::default() })
     }
 
-    /// The table [V C], for losses that are fused with the head.
+    /// The table `[V C]`, for losses that are fused with the head.
     pub fn weight(&self, g: &mut Graph) -> Result<Var> {
         self.weight.var(g)
     }

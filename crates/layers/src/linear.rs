@@ -31,7 +31,7 @@ impl LinearConfig {
     }
 }
 
-/// A linear layer. Parameters: `weight` [N K], `bias` [N].
+/// A linear layer. Parameters: `weight` `[N K]`, `bias` `[N]`.
 #[derive(Clone, Debug)]
 pub struct Linear {
     weight: Parameter,
@@ -81,12 +81,12 @@ impl Linear {
         self.weight.name()
     }
 
-    /// The weight [N K], for losses that are fused with the product.
+    /// The weight `[N K]`, for losses that are fused with the product.
     pub fn weight(&self, g: &mut Graph) -> Result<Var> {
         self.weight.var(g)
     }
 
-    /// The bias [N], if there is one.
+    /// The bias `[N]`, if there is one.
     pub fn bias(&self, g: &mut Graph) -> Result<Option<Var>> {
         self.bias.as_ref().map(|bias| bias.var(g)).transpose()
     }

@@ -42,7 +42,7 @@ impl NormConfig {
     }
 }
 
-/// A norm. Parameters: `weight` [C], `bias` [C]; BatchNorm also keeps `running_mean` and `running_variance`.
+/// A norm. Parameters: `weight` `[C]`, `bias` `[C]`; BatchNorm also keeps `running_mean` and `running_variance`.
 #[derive(Clone, Debug)]
 pub struct Norm {
     config: NormConfig,

@@ -29,12 +29,12 @@ pub enum AbsoluteConfig {
     },
 }
 
-/// Absolute positions. Parameter, if learned: `weight` [P C].
+/// Absolute positions. Parameter, if learned: `weight` `[P C]`.
 #[derive(Clone, Debug)]
 pub enum AbsolutePositions {
     /// Nothing is added.
     None,
-    /// A fixed table, [P C] row-major.
+    /// A fixed table, `[P C]` row-major.
     Fixed {
         /// P and C.
         shape: [usize; 2],
@@ -66,7 +66,7 @@ impl AbsolutePositions {
         })
     }
 
-    /// x + table[position]: B T C -> B T C; positions count from 0 unless given as i32 [B T].
+    /// `x + table[position]`: B T C -> B T C; positions count from 0 unless given as i32 `[B T]`.
     pub fn forward(&self, g: &mut Graph, x: Var, position: Option<Var>) -> Result<Var> {
         let table = match self {
             AbsolutePositions::None => return Ok(x),
@@ -77,7 +77,7 @@ impl AbsolutePositions {
     }
 }
 
-/// PE(p, 2i) = sin(p / 10000^(2i/C)), PE(p, 2i+1) = cos of the same; [P C] row-major.
+/// PE(p, 2i) = sin(p / 10000^(2i/C)), PE(p, 2i+1) = cos of the same; `[P C]` row-major.
 pub fn sinusoids(most: usize, width: usize) -> Vec<f64> {
     let mut table = Vec::with_capacity(most * width);
     for position in 0..most {
@@ -120,7 +120,7 @@ pub enum RelativeConfig {
 pub enum RelativePositions {
     /// None.
     None,
-    /// A learned table of buckets [R H].
+    /// A learned table of buckets `[R H]`.
     Buckets {
         /// The table.
         table: Parameter,
@@ -131,7 +131,7 @@ pub enum RelativePositions {
     },
     /// Fixed slopes, one for each head.
     Alibi(Vec<f64>),
-    /// A learned table of distances [2R+1 H].
+    /// A learned table of distances `[2R+1 H]`.
     Clipped(Parameter),
     /// Rotary.
     Rotary(RotarySpec),

@@ -10,9 +10,7 @@ use regard_layers::{
     NormKind, NormPlace, Parameters, RelativeConfig, SourceConfig, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
-use regard_ops::{
-    AttentionKind, AttentionMask, CrossEntropyOptions, LinearOptions, Pairing, RotarySpec, Window,
-};
+use regard_ops::{AttentionKind, AttentionMask, CrossEntropyOptions, LinearOptions, RotarySpec, Window};
 
 /// The settings of a GPT. A variant is one of the presets with some fields of its own:
 /// `GptConfig { layers: 2, width: 64, ..GptConfig::SMALL }`.
@@ -73,118 +71,7 @@ pub enum Positions {
     Alibi,
 }
 
-const ROTARY: RotarySpec =
-    RotarySpec { base: 10_000.0, width: None, pairing: Pairing::Halves, inverse: false, stretch: None };
-
 impl GptConfig {
-    /// A small GPT for characters: LayerNorm, learned positions, exact GELU, a head of its own. 3.3 million parameters.
-    pub const SMALL: GptConfig = GptConfig {
-        layers: 4,
-        heads: 8,
-        groups: None,
-        width: 256,
-        head_width: None,
-        hidden: None,
-        context: 128,
-        vocabulary: 256,
-        positions: Positions::Learned,
-        window: None,
-        norm: NormKind::Layer,
-        epsilon: 1e-5,
-        feed_forward: FeedForwardKind::Gelu,
-        attention_bias: true,
-        feed_forward_bias: true,
-        tied: false,
-        dropout: 0.1,
-        attention_dropout: None,
-        std: 0.02,
-    };
-
-    /// GPT-2, 124 million parameters: GELU in its tanh form, tied head.
-    pub const GPT2: GptConfig = GptConfig {
-        layers: 12,
-        heads: 12,
-        width: 768,
-        context: 1024,
-        vocabulary: 50_257,
-        feed_forward: FeedForwardKind::GeluTanh,
-        tied: true,
-        ..GptConfig::SMALL
-    };
-
-    /// minGPT's `gpt-mini`: as GPT-2, with a head of its own.
-    pub const MINGPT: GptConfig =
-        GptConfig { layers: 6, heads: 6, width: 192, tied: false, ..GptConfig::GPT2 };
-
-    /// Llama 2 of 7 billion parameters: RMSNorm, rotary halves, gated SiLU, no biases, a head of its own.
-    pub const LLAMA: GptConfig = GptConfig {
-        layers: 32,
-        heads: 32,
-        width: 4096,
-        hidden: Some(11_008),
-        context: 4096,
-        vocabulary: 32_000,
-        positions: Positions::Rotary(ROTARY),
-        norm: NormKind::Rms,
-        feed_forward: FeedForwardKind::GatedSilu,
-        attention_bias: false,
-        feed_forward_bias: false,
-        dropout: 0.0,
-        ..GptConfig::SMALL
-    };
-
-    /// All presets by name.
-    pub const PRESETS: [(&'static str, GptConfig); 11] = [
-        ("small", GptConfig::SMALL),
-        ("gpt-nano", GptConfig { layers: 3, heads: 3, width: 48, ..GptConfig::MINGPT }),
-        ("gpt-micro", GptConfig { layers: 4, heads: 4, width: 128, ..GptConfig::MINGPT }),
-        ("gpt-mini", GptConfig::MINGPT),
-        ("gpt2", GptConfig::GPT2),
-        ("gpt2-medium", GptConfig { layers: 24, heads: 16, width: 1024, ..GptConfig::GPT2 }),
-        ("gpt2-large", GptConfig { layers: 36, heads: 20, width: 1280, ..GptConfig::GPT2 }),
-        ("gpt2-xl", GptConfig { layers: 48, heads: 25, width: 1600, ..GptConfig::GPT2 }),
-        ("llama-2-7b", GptConfig::LLAMA),
-        // llama2.c's models turn neighbouring channels.
-        (
-            "stories260K",
-            GptConfig {
-                layers: 5,
-                heads: 8,
-                groups: Some(4),
-                width: 64,
-                hidden: Some(172),
-                context: 512,
-                vocabulary: 512,
-                ..GptConfig::STORIES
-            },
-        ),
-        (
-            "stories15M",
-            GptConfig {
-                layers: 6,
-                heads: 6,
-                width: 288,
-                hidden: Some(768),
-                context: 256,
-                ..GptConfig::STORIES
-            },
-        ),
-    ];
-
-    const STORIES: GptConfig = GptConfig {
-        positions: Positions::Rotary(RotarySpec { pairing: Pairing::Interleaved, ..ROTARY }),
-        tied: true,
-        ..GptConfig::LLAMA
-    };
-
-    /// The preset of this name.
-    pub fn preset(name: &str) -> Result<GptConfig> {
-        let known = GptConfig::PRESETS.iter().find(|(known, _)| *known == name);
-        known.map(|(_, config)| *config).ok_or_else(|| {
-            Error::unknown("preset of a GPT", name, GptConfig::PRESETS.iter().map(|(known, _)| *known))
-        })
-    }
-
     /// G.
     pub fn groups(&self) -> usize {
         self.groups.unwrap_or(self.heads)
@@ -197,7 +84,7 @@ impl GptConfig {
 
     /// F.
     pub fn hidden(&self) -> usize {
-        self.hidden.unwrap_or(4 * self.width)
+        self.hidden.unwrap_or(self.width.saturating_mul(4))
     }
 
     fn check(&self) -> Result<()> {
@@ -445,7 +332,7 @@ impl Gpt {
         // A ring takes slots over; what the first of the new ids sees must outlive the last of them.
         let least = match self.config.window {
             Some(window) => {
-                let seen = window + length.bound() - 1;
+                let seen = window.saturating_add(length.bound() - 1);
                 Decoder::context(self).map_or(seen, |context| seen.min(context))
             }
             None => length.bound(),

@@ -9,6 +9,7 @@ pub mod gpt;
 pub mod grid;
 pub mod import;
 pub mod perceiver;
+mod presets;
 pub mod t5;
 pub mod transformer;
 pub mod vit;

@@ -77,6 +77,8 @@ mod slice;
 mod softmax;
 #[path = "../src/split/tests.rs"]
 mod split;
+#[path = "../src/steps/tests.rs"]
+mod steps;
 #[path = "../src/stop_gradient/tests.rs"]
 mod stop_gradient;
 #[path = "../src/sum_to/tests.rs"]

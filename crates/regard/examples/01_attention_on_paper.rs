@@ -52,10 +52,8 @@ fn main() -> regard::Result<()> {
     for t in 0..2 {
         let column: Vec<f64> = (0..4).map(|e| columns.data()[e * 2 + t]).collect();
         println!("{t}      {}  {}  {}", show(&column), show(rows.row(t)), show(fused.row(t)));
-        for e in 0..4 {
-            assert!(
-                (column[e] - rows.row(t)[e]).abs() < 1e-12 && (column[e] - fused.row(t)[e]).abs() < 1e-12
-            );
+        for ((column, row), fused) in column.iter().zip(rows.row(t)).zip(fused.row(t)) {
+            assert!((column - row).abs() < 1e-12 && (column - fused).abs() < 1e-12);
         }
     }
     println!("The last value is 2 in every row of V, so every convex combination keeps it at 2.");

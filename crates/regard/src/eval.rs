@@ -2,7 +2,7 @@
 
 use regard_engine::reference::{self, Mode};
 use regard_engine::{Cpu, Error, Feed, Program, Result, Store};
-use regard_graph::{DType, Graph, Var};
+use regard_graph::{DType, Graph, Origin, Var};
 use regard_ops::Array;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -70,6 +70,7 @@ impl DerefMut for Sheet {
 pub fn eval(record: impl FnOnce(&mut Sheet) -> regard_graph::Result<Var>) -> Result<Array> {
     let mut sheet = Sheet::new();
     let var = record(&mut sheet)?;
+    sheet.graph.check_operands("eval", &[var])?;
     Ok(reference::run(&sheet.graph, &sheet.feed, Mode::Exact)?.value(var).clone())
 }
 
@@ -79,14 +80,18 @@ pub fn eval_f32(record: impl FnOnce(&mut Sheet) -> regard_graph::Result<Var>) ->
     let mut sheet = Sheet::new();
     let var = record(&mut sheet)?;
     let Sheet { mut graph, feed } = sheet;
+    graph.check_operands("eval_f32", &[var])?;
     graph.output("result", var)?;
     if !graph.stored().is_empty() {
         // What lives in a store could change from call to call: such a recording is run once.
         return run_once(graph, &feed);
     }
     let key = recording_of(&graph);
+    // What is updated would be found as the last call left it; such a program is made anew.
+    let replayed =
+        graph.stored().iter().all(|stored| matches!(graph.value(stored.current).origin, Origin::Stored(_)));
     CACHE.with_borrow_mut(|cache| {
-        if !cache.programs.contains_key(&key) {
+        if !replayed || !cache.programs.contains_key(&key) {
             if cache.programs.len() >= MOST_PROGRAMS {
                 cache.programs.clear();
             }
@@ -103,7 +108,10 @@ pub fn eval_f32(record: impl FnOnce(&mut Sheet) -> regard_graph::Result<Var>) ->
             program.set_array(name, array)?;
         }
         program.run(store)?;
-        program.array("result")
+        match program.graph().value(var).version_of {
+            Some(stored) => store.array(&program.graph().stored()[stored].name),
+            None => program.array("result"),
+        }
     })
 }
 
@@ -130,9 +138,13 @@ thread_local! {
     static CACHE: RefCell<Cache> = RefCell::default();
 }
 
-/// All that makes two recordings the same program: values, ops with their settings, wiring.
+/// All that makes two recordings the same program: letters, what is stored, values, ops with their settings,
+/// wiring.
 fn recording_of(graph: &Graph) -> String {
-    let mut text = String::new();
+    let mut text = format!("{:?};", graph.letters());
+    for stored in graph.stored() {
+        text.push_str(&format!("{:?};", (&stored.name, &stored.init)));
+    }
     for value in graph.values() {
         text.push_str(&format!("{:?};", (&value.fact, &value.origin)));
     }

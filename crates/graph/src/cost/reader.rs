@@ -4,7 +4,7 @@ use super::{Cost, Work};
 use crate::dotted::{is_under, prefixes};
 use crate::integers::Call;
 use crate::needed::{everything, walk};
-use crate::{Error, Graph, Integers, Pass, Result, Sizes, Var, human};
+use crate::{Error, Graph, Integers, Pass, Result, Sizes, Var, check_size, human};
 use std::collections::BTreeMap;
 
 /// The cost of one node.
@@ -39,6 +39,8 @@ pub fn cost(g: &Graph, sizes: &Sizes, integers: &Integers, keep: Option<&[Var]>)
     let known = integers.resolve(g, sizes, "cost")?;
     let mut rows = Vec::new();
     for (node, recorded) in g.nodes().iter().enumerate().filter(|(node, _)| needed.nodes[*node]) {
+        let touched = recorded.inputs.iter().chain(&recorded.outputs);
+        touched.copied().try_for_each(|var| check_size(g, "cost", var, Some(sizes)))?;
         let call = Call::new(g, node, sizes, &known, &needed)?;
         let cost = recorded.op.cost(&call.concrete());
         let (name, op, pass) = (recorded.name.clone(), recorded.op.name(), recorded.pass);

@@ -88,6 +88,22 @@ fn refusals_say_what_is_missing() {
 }
 
 #[test]
+fn sizes_that_nothing_holds_are_not_counted() {
+    let mut g = Graph::new();
+    let x = g.input("x", crate::DType::F32, shape![1usize << 20, 1usize << 20]).unwrap();
+    one(&mut g, map(1), &[x]);
+    assert_eq!(
+        text(cost(&g, &Sizes::none(), &Integers::none(), None)),
+        "cost: input `x`, f32 [1048576 1048576], is [1048576 1048576] large, more than any machine holds; lower the \
+         bounds of the open letters, or the fixed sizes"
+    );
+    let mut g = Graph::new();
+    let empty = g.input("x", crate::DType::F32, shape![0, usize::MAX]).unwrap();
+    one(&mut g, map(1), &[empty]);
+    assert!(text(cost(&g, &Sizes::none(), &Integers::none(), None)).starts_with("cost: input `x`, f32 [0 "));
+}
+
+#[test]
 fn the_table_is_aligned() {
     let mut g = Graph::new();
     let w = g.parameter("w", shape![100, 20], Init::Ones).unwrap();

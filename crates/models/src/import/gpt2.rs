@@ -59,8 +59,7 @@ pub fn config_from_json(config: &Value) -> Result<GptConfig> {
     let activation = fields.text("activation_function")?.unwrap_or("gelu_new");
     let known = ACTIVATIONS.iter().find(|(name, _)| *name == activation);
     let Some(&(_, feed_forward)) = known else {
-        let known = ACTIVATIONS.iter().map(|(name, _)| *name);
-        return Err(Error::unknown("activation of GPT-2", activation, known));
+        return Err(fields.unknown("activation_function", activation, &ACTIVATIONS.map(|(name, _)| name)));
     };
     let context = fields.size("n_positions")?;
     if let Some(other) = fields.size_or_none("n_ctx")?.filter(|&other| other != context) {

@@ -40,6 +40,12 @@ impl<'a> Fields<'a> {
         Error::invalid(self.family, what, advice)
     }
 
+    /// An error about a text that is none of those known.
+    pub fn unknown(&self, name: &str, text: &str, known: &[&str]) -> Error {
+        let known: Vec<String> = known.iter().map(|known| format!("`{known}`")).collect();
+        self.wrong(format!("`{name}` is `{text}`"), format!("what can be imported is {}", known.join(", ")))
+    }
+
     /// A size that must be there.
     pub fn size(&self, name: &str) -> Result<usize> {
         self.size_or_none(name)?.ok_or_else(|| {

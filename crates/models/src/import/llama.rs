@@ -67,7 +67,7 @@ pub fn config_from_json(config: &Value) -> Result<GptConfig> {
     let fields = Fields::new("llama", config)?;
     let activation = fields.text("hidden_act")?.unwrap_or("silu");
     if !["silu", "swish"].contains(&activation) {
-        return Err(Error::unknown("activation of Llama", activation, ["silu", "swish"]));
+        return Err(fields.unknown("hidden_act", activation, &["silu", "swish"]));
     }
     let config = GptConfig {
         layers: fields.size("num_hidden_layers")?,
@@ -136,7 +136,7 @@ fn rotary(fields: &Fields<'_>) -> Result<RotarySpec> {
             };
             Ok(RotarySpec { stretch: Some(stretch), ..spec })
         }
-        other => Err(Error::unknown("rope_type", other, ["default", "llama3"])),
+        other => Err(scaling.unknown("rope_type", other, &["default", "llama3"])),
     }
 }
 

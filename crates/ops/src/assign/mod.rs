@@ -25,6 +25,7 @@ impl AssignOps for Graph {
     }
 
     fn assign_number(&mut self, state: Var, number: f32) -> Result<Var> {
+        self.check_operands("assign", &[state])?;
         let dtype = self.dtype(state);
         let number = self.fill(dtype, Shape::scalar(), number)?;
         self.assign(state, number)

@@ -121,7 +121,9 @@ pub fn run(op: &Backward, call: &CpuCall<'_>) -> Result<(), Fault> {
     let shared =
         |output: usize| (form.has(Extra::KeyRow) && call.wants(output)).then(|| Sums::new(call, output));
     let work = Work { tiles, wants, table, shared: [shared(1), shared(2)] };
-    if work.is_fused(pairs) {
+    if !(work.wants_query() || wants.key || wants.value || wants.table) {
+        // A dense bias alone has a pass of its own.
+    } else if work.is_fused(pairs) {
         let (tables, scales) = (Disjoint::new(&mut *tables), Disjoint::new(&mut *scales));
         call.pool.run(pairs, &|pair, worker| {
             let heads = pair * extent.share();

@@ -72,10 +72,10 @@ pub(crate) fn record_form(
     // NaN and nonsense are left for `infer` to refuse, by name.
     let drops = !again && spec.dropout != 0.0;
     let random = if gumbel || drops { Some(g.random()?) } else { None };
-    let dropout_stream = if drops { g.fresh_name("attention.dropout") } else { String::new() };
+    let dropout_stream = if drops { format!("{}.dropout", g.next_name("attention")) } else { String::new() };
     let noise_stream = match noise {
         Some(name) => name,
-        None if gumbel => g.fresh_name("attention.noise"),
+        None if gumbel => format!("{}.noise", g.next_name("attention")),
         None => String::new(),
     };
     let operands = [

@@ -43,7 +43,7 @@ pub enum AttentionScale {
     Default,
     /// This number for all heads.
     Constant(f32),
-    /// One number for each head, f32 [H], with a gradient.
+    /// One number for each head, f32 `[H]`, with a gradient.
     Parameter(Var),
 }
 
@@ -54,7 +54,7 @@ pub struct AttentionMask {
     pub causal: bool,
     /// The key's position is near the query's.
     pub window: Option<Window>,
-    /// s < key_lengths[b], i32 [B].
+    /// `s < key_lengths[b]`, i32 `[B]`.
     pub key_lengths: Option<Var>,
     /// key_mask[b, s], bool [B S].
     pub key_mask: Option<Var>,
@@ -88,7 +88,7 @@ pub enum AttentionBias {
     },
     /// −slope · |distance|.
     Alibi {
-        /// f32 [H].
+        /// f32 `[H]`.
         slopes: Var,
     },
     /// One number for each distance, clipped to ±R, and head.

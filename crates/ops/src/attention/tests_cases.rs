@@ -364,7 +364,9 @@ fn bf16_precision_and_values() {
     };
     // Operands are rounded alike in both engines, and nothing else is: the bound is that of f32.
     Case::new(record).cpu(BOUND).unwrap();
+    // Values kept in bf16, forward; then with gradients that are kept in bf16, too.
     let record = |g: &mut Graph| {
+        g.set_precision(Precision::Bf16);
         let q = g.input("q", DType::BF16, [at.b, at.t, at.h, at.d])?;
         let k = g.input("k", DType::BF16, [at.b, at.s, at.g, at.d])?;
         let v = g.input("v", DType::BF16, [at.b, at.s, at.g, at.e])?;
@@ -372,4 +374,14 @@ fn bf16_precision_and_values() {
         Ok(vec![found.y, found.lse])
     };
     Case::new(record).cpu(8e-3).unwrap();
+    let record = |g: &mut Graph| {
+        g.set_precision(Precision::Bf16);
+        let q = g.input_with_gradient("q", [at.b, at.t, at.h, at.d])?;
+        let k = g.input_with_gradient("k", [at.b, at.s, at.g, at.d])?;
+        let v = g.input_with_gradient("v", [at.b, at.s, at.g, at.e])?;
+        let [q, k, v] = [g.cast(q, DType::BF16)?, g.cast(k, DType::BF16)?, g.cast(v, DType::BF16)?];
+        let y = g.attention(q, k, v, &Attention::causal())?.y;
+        Ok(vec![g.cast(y, DType::F32)?])
+    };
+    Case::new(record).cpu(2.4e-2).unwrap();
 }

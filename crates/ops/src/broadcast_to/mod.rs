@@ -31,6 +31,7 @@ pub trait BroadcastOps {
 
 impl BroadcastOps for Graph {
     fn broadcast_to(&mut self, x: Var, like: Var) -> Result<Var> {
+        self.check_operands("broadcast_to", &[x, like])?;
         let fact = self.fact(like).clone();
         if *self.fact(x) == fact { Ok(x) } else { self.apply_one(BroadcastTo { fact, mean: false }, &[x]) }
     }

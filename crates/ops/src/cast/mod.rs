@@ -23,6 +23,7 @@ pub trait CastOps {
 
 impl CastOps for Graph {
     fn cast(&mut self, x: Var, to: DType) -> Result<Var> {
+        self.check_operands("cast", &[x])?;
         let from = self.dtype(x);
         if from == to { Ok(x) } else { self.apply_one(Cast { from, to }, &[x]) }
     }

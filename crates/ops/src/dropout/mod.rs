@@ -41,10 +41,11 @@ impl DropoutOps for Graph {
 }
 
 fn record(g: &mut Graph, x: Var, probability: f32, position: Option<Var>) -> Result<Var> {
+    g.check_operands("dropout", &[x])?;
     if probability == 0.0 {
         return Ok(x);
     }
-    let stream = g.fresh_name("dropout");
+    let stream = g.next_name("dropout");
     let random = g.random()?;
     let op = Dropout { probability, stream, positioned: position.is_some() };
     let inputs: Vec<Var> = [x, random].into_iter().chain(position).collect();

@@ -52,7 +52,7 @@ fn rows_of(op: &str, [p, q]: [usize; 2], image: [&Dim; 3]) -> Result<[Dim; 2]> {
             "resize or pad the images so that the patch divides them",
         ));
     };
-    Ok([down.times(&across), channels.times(&(p * q).into())])
+    Ok([down.times(&across), channels.times(&p.saturating_mul(q).into())])
 }
 
 /// The sizes of one call.

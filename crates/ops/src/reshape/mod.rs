@@ -24,10 +24,12 @@ pub trait ReshapeOps {
 impl ReshapeOps for Graph {
     fn reshape(&mut self, x: Var, shape: impl Into<Shape>) -> Result<Var> {
         let shape = shape.into();
+        self.check_operands("reshape", &[x])?;
         if *self.shape(x) == shape { Ok(x) } else { self.apply_one(Reshape { shape }, &[x]) }
     }
 
     fn split_heads(&mut self, x: Var, heads: usize) -> Result<Var> {
+        self.check_operands("split_heads", &[x])?;
         let mut dims = self.shape(x).to_vec();
         let Some(width) = dims.pop().and_then(|width| width.divided_by(&heads.into())) else {
             return Err(Error::invalid(
@@ -41,6 +43,7 @@ impl ReshapeOps for Graph {
     }
 
     fn merge_heads(&mut self, x: Var) -> Result<Var> {
+        self.check_operands("merge_heads", &[x])?;
         let mut dims = self.shape(x).to_vec();
         let (Some(width), Some(heads)) = (dims.pop(), dims.pop()) else {
             return Err(Error::Shape {

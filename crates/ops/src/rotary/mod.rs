@@ -91,12 +91,16 @@ pub trait RotaryOps {
 
 impl RotaryOps for Graph {
     fn rotary(&mut self, x: Var, position: Option<Var>, spec: RotarySpec) -> Result<Var> {
+        self.check_operands("rotary", &[x])?;
         let head = self.shape(x).last().and_then(Dim::fixed);
         let op = Rotary::new(spec, head, position.is_some())?;
         let inputs: Vec<Var> = [x].into_iter().chain(position).collect();
         self.apply_one(op, &inputs)
     }
 }
+
+/// More channels than any head has.
+const MOST_CHANNELS: usize = 1 << 20;
 
 impl Rotary {
     /// For heads of width `head`; `positions` says whether they are an operand.
@@ -111,6 +115,12 @@ impl Rotary {
         if width == 0 || width % 2 != 0 {
             let what = format!("the width that turns is {width}");
             return Err(Error::invalid("rotary", what, "channels turn in pairs; give an even number"));
+        }
+        // The frequencies are written down while recording, before a plan could refuse the size.
+        if width > MOST_CHANNELS {
+            let what = format!("the width that turns is {width}");
+            let advice = format!("turn at most {MOST_CHANNELS} channels of a head");
+            return Err(Error::invalid("rotary", what, advice));
         }
         spec.stretch.map_or(Ok(()), |stretch| stretch.check())?;
         let frequency = |pair: usize| {

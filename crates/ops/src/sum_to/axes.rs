@@ -45,6 +45,7 @@ impl ReduceOps for Graph {
     }
 
     fn sum_squares(&mut self, x: Var, axes: &[usize]) -> Result<Var> {
+        self.check_operands("sum_squares", &[x])?;
         check_axes("sum_squares", self.shape(x), axes)?;
         let squares = self.square(x)?;
         self.sum(squares, axes)
@@ -52,6 +53,7 @@ impl ReduceOps for Graph {
 }
 
 fn reduce(g: &mut Graph, op: &str, x: Var, axes: &[usize], mean: bool) -> Result<Var> {
+    g.check_operands(op, &[x])?;
     let shape = reduced_shape(op, g.shape(x), axes)?;
     let fact = Fact::f32(shape);
     // Over axes of size 1 alone a sum is its only term.

@@ -43,11 +43,13 @@ pub trait SumToOps {
 
 impl SumToOps for Graph {
     fn sum_to(&mut self, x: Var, like: Var) -> Result<Var> {
+        self.check_operands("sum_to", &[x, like])?;
         let fact = self.fact(like).clone();
         self.sum_to_fact(x, fact)
     }
 
     fn sum_to_fact(&mut self, x: Var, fact: Fact) -> Result<Var> {
+        self.check_operands("sum_to", &[x])?;
         if *self.fact(x) == fact { Ok(x) } else { self.apply_one(SumTo { fact, mean: false }, &[x]) }
     }
 

@@ -23,7 +23,7 @@ pub trait StepOps {
 
 impl StepOps for Graph {
     fn accumulate_step(&mut self, loss: Var) -> Result<Vec<Var>> {
-        let parameters = self.parameters();
+        let parameters = parameters_in(self, "accumulate_step", "record the model first")?;
         let gradients = self.gradient(loss, &parameters)?;
         let sums = sums_of(self)?;
         sums.into_iter().zip(gradients).map(|(sum, gradient)| self.accumulate(sum, gradient)).collect()
@@ -37,7 +37,7 @@ impl StepOps for Graph {
     }
 
     fn apply_step(&mut self, settings: &AdamW, most: f64, lr: Var, step: Var) -> Result<Var> {
-        let parameters = self.parameters();
+        let parameters = parameters_in(self, "apply_step", "declare them first, see `parameters_of`")?;
         let sums = sums_of(self)?;
         let (norm, factor) = self.clip_norm(&sums, most)?;
         let pairs: Vec<(Var, Var)> = parameters.into_iter().zip(sums.iter().copied()).collect();
@@ -46,6 +46,14 @@ impl StepOps for Graph {
             self.assign_number(sum, 0.0)?;
         }
         Ok(norm)
+    }
+}
+
+/// The parameters of a graph, of which there must be some: a step of none would silently do nothing.
+fn parameters_in(g: &Graph, step: &str, advice: &str) -> Result<Vec<Var>> {
+    match g.parameters() {
+        none if none.is_empty() => Err(Error::invalid(step, "the graph has no parameters", advice)),
+        parameters => Ok(parameters),
     }
 }
 

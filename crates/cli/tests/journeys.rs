@@ -1,0 +1,141 @@
+//! What a person at a terminal sees: help, slips of the finger, sizes that make no sense, a closed pipe, and a
+//! demo whose figures can be read by a program.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+
+fn regard(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_regard")).args(arguments).output().expect("the command starts")
+}
+
+/// What a command that fails says; it says it without a backtrace, on the right stream, with the right status.
+fn refused(arguments: &[&str]) -> String {
+    let output = regard(arguments);
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {said}", output.status);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{arguments:?} printed although it failed");
+    said
+}
+
+#[test]
+fn help_names_every_command_and_where_to_start() {
+    let output = regard(&["--help"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    for part in ["demo", "bench", "Start with:  regard demo"] {
+        assert!(said.contains(part), "no {part} in {said}");
+    }
+    for command in ["demo", "bench"] {
+        let output = regard(&[command, "--help"]);
+        assert!(output.status.success());
+        assert!(String::from_utf8(output.stdout).unwrap().contains("Example:  regard "), "{command}");
+    }
+    let said = refused(&[]);
+    assert!(said.contains("Usage: regard <COMMAND>"), "{said}");
+}
+
+#[test]
+fn slips_are_met_with_a_suggestion() {
+    let said = refused(&["dmeo"]);
+    assert!(said.contains("unrecognized subcommand 'dmeo'") && said.contains("'demo'"), "{said}");
+    let said = refused(&["demo", "--step", "3"]);
+    assert!(said.contains("unexpected argument '--step'") && said.contains("'--steps'"), "{said}");
+    let said = refused(&["bench", "matmul", "--m", "many"]);
+    assert!(said.contains("invalid value 'many' for '--m <M>'"), "{said}");
+    let said = refused(&["bench", "matmul", "--precision", "f16"]);
+    assert!(said.contains("invalid value 'f16'") && said.contains("bf16"), "{said}");
+}
+
+#[test]
+fn the_machine_is_chosen_with_sense() {
+    let commands: [&[&str]; 2] = [&["demo"], &["bench", "matmul", "--m", "4"]];
+    for command in commands {
+        let said = refused(&[command, &["--threads", "0"]].concat());
+        assert!(
+            said.starts_with("regard: --threads 0: choose between 1 and 4096; this machine has "),
+            "{said}"
+        );
+        let said = refused(&[command, &["--threads", "1000000"]].concat());
+        assert!(said.starts_with("regard: --threads 1000000: choose between 1 and 4096"), "{said}");
+        let said = refused(&[command, &["--simd", "neon"]].concat());
+        let expected =
+            "regard: --simd neon: SIMD level `neon` is not to be had here; this machine has: portable";
+        assert!(said.starts_with(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_bench_of_nonsense_is_refused() {
+    let huge = usize::MAX.to_string();
+    for size in ["--m", "--k", "--n"] {
+        let said = refused(&["bench", "matmul", size, "0"]);
+        assert!(said.starts_with("regard: matmul ") && said.contains("give every size at least 1"), "{said}");
+        let said = refused(&["bench", "matmul", size, &huge]);
+        assert!(said.contains("large, more than any machine holds; lower the bounds"), "{said}");
+        let said = refused(&["bench", "matmul", size, "1099511627776"]);
+        assert!(said.contains("large, more than any machine holds; lower the bounds"), "{said}");
+    }
+    for size in ["--batch", "--heads", "--width", "--length"] {
+        for causal in [&[][..], &["--causal"], &["--backward"]] {
+            let with = |number: &str| refused(&[&["bench", "attention", size, number], causal].concat());
+            let said = with("0");
+            assert!(said.starts_with("regard: attention"), "{said}");
+            let said = with(&huge);
+            assert!(said.contains("large, more than any machine holds; lower the bounds"), "{said}");
+            let said = with("1099511627776");
+            assert!(said.contains("large, more than any machine holds; lower the bounds"), "{said}");
+        }
+    }
+    let said = refused(&["bench", "matmul", "--repeat", "0"]);
+    assert_eq!(said, "regard: --repeat 0: choose between 1 and 1000000 timed runs\n");
+    let said = refused(&["bench", "matmul", "--repeat", &huge]);
+    assert!(said.contains("choose between 1 and 1000000 timed runs"), "{said}");
+}
+
+#[test]
+fn a_bench_can_be_read_by_a_program() {
+    let sizes = ["bench", "matmul", "--m", "3", "--k", "5", "--n", "7", "--repeat", "2", "--json"];
+    let output = regard(&sizes);
+    assert!(output.status.success());
+    let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&line["workload"], &line["multiply_adds"]), (&"matmul 3x5x7".into(), &105.into()));
+    assert!(line["median_ms"].as_f64().unwrap() >= line["best_ms"].as_f64().unwrap());
+}
+
+#[test]
+fn a_demo_of_nothing_is_refused() {
+    let said = refused(&["demo", "--steps", "0"]);
+    let expected = "--steps 0: a model that is never trained has nothing to show; choose at least 1";
+    assert_eq!(said, format!("regard: {expected}\n"));
+    assert!(refused(&["demo", "--steps", "-1"]).contains("'-1'"));
+    assert!(refused(&["demo", "--seed", "x"]).contains("invalid value 'x' for '--seed <N>'"));
+}
+
+#[test]
+fn whoever_stops_reading_is_not_answered_with_an_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_regard"))
+        .args(["demo", "--steps", "60"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    let mut reader = BufReader::with_capacity(1, child.stdout.take().unwrap());
+    reader.read_line(&mut first).unwrap();
+    drop(reader);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("panicked"), "{:?}: {said}", output.status);
+}
+
+#[test]
+fn the_demo_learns_and_says_so_in_json() {
+    let output = regard(&["demo", "--steps", "60", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let number = |name: &str| page[name].as_f64().unwrap_or_else(|| panic!("no {name} in {page}"));
+    assert!(number("held_out_loss") < number("unigram_entropy"), "{page}");
+    assert!(number("beaten_at_step") <= 60.0 && number("largest_relative_error") < 1e-4, "{page}");
+    assert_eq!(page["causal"], true);
+}

@@ -1,0 +1,270 @@
+//! Foreign names: a table says which of our tensors comes from which of theirs, and how. Each model brings its own
+//! table; here it is checked against a checkpoint, all at once, and only then carried out, so that a model is
+//! never filled halfway, and a person reads every difference in one message.
+
+use crate::checkpoint::{Checkpoint, Tensor};
+use crate::error::shown;
+use crate::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range;
+
+/// One line of the table: our tensor, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Import {
+    /// Our dotted name.
+    pub ours: String,
+    /// The shape that ours has.
+    pub shape: Vec<usize>,
+    /// The name in the foreign checkpoint. Several lines may name the same one: a fused or a tied tensor.
+    pub theirs: String,
+    /// How theirs becomes ours.
+    pub map: Map,
+}
+
+/// How a foreign tensor becomes ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Map {
+    /// Element for element.
+    Same,
+    /// Element for element under another shape: theirs may have extents of 1, or axes split or merged.
+    Reshaped,
+    /// Theirs is `[in, out]` where ours is `[out, in]`, as in the `Conv1D` of GPT-2.
+    Transposed,
+    /// These rows (along the first axis) of a fused tensor, such as `q k v` stacked in one.
+    Rows(Range<usize>),
+    /// These columns (along the second of two axes) of a fused tensor that is also transposed: `c_attn` of GPT-2.
+    TransposedColumns(Range<usize>),
+}
+
+/// What was imported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How many of our tensors were filled.
+    pub tensors: usize,
+    /// How many numbers they hold.
+    pub numbers: u64,
+    /// Tensors of the checkpoint that were left out, because the caller said so.
+    pub ignored: Vec<String>,
+}
+
+/// Everything in which a table and a checkpoint disagree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problems {
+    /// Our names that the table lists twice.
+    pub twice: Vec<String>,
+    /// `ours ← theirs` whose source is not in the checkpoint.
+    pub missing: Vec<String>,
+    /// `ours ← theirs` whose shapes do not fit, with both.
+    pub misshapen: Vec<String>,
+    /// Tensors of the checkpoint, or parts of them, that no line of the table uses.
+    pub surplus: Vec<String>,
+}
+
+impl Import {
+    /// A line of the table.
+    pub fn new(ours: impl Into<String>, shape: &[usize], theirs: impl Into<String>, map: Map) -> Import {
+        Import { ours: ours.into(), shape: shape.to_vec(), theirs: theirs.into(), map }
+    }
+
+    /// A line whose tensor is taken as it is.
+    pub fn same(ours: impl Into<String>, shape: &[usize], theirs: impl Into<String>) -> Import {
+        Import::new(ours, shape, theirs, Map::Same)
+    }
+
+    /// The line as errors show it.
+    fn shown(&self) -> String {
+        format!("`{}` ← `{}`", shown(&self.ours), shown(&self.theirs))
+    }
+}
+
+/// Compares the table with the checkpoint without reading a number. `ignored` are dotted names that may be left
+/// over, in which `*` stands for one part: `h.*.attn.bias`.
+pub fn check(imports: &[Import], checkpoint: &Checkpoint, ignored: &[&str]) -> Result<Report> {
+    let mut problems = Problems::default();
+    let mut report = Report::default();
+    let mut ours = BTreeSet::new();
+    let mut used: BTreeMap<&str, Vec<Range<usize>>> = BTreeMap::new();
+    for import in imports {
+        if !ours.insert(import.ours.as_str()) {
+            problems.twice.push(format!("`{}`", shown(&import.ours)));
+        }
+        let Some(tensor) = checkpoint.find(&import.theirs) else {
+            problems.missing.push(import.shown());
+            continue;
+        };
+        used.entry(&import.theirs).or_default().push(part(import, &tensor));
+        if let Some(fault) = misfit(import, &tensor) {
+            problems.misshapen.push(format!("{}: {fault}", import.shown()));
+        }
+        report.tensors += 1;
+        report.numbers += count(&import.shape).unwrap_or(0) as u64;
+    }
+    for tensor in checkpoint.tensors() {
+        match used.get_mut(tensor.name) {
+            None if ignored.iter().any(|pattern| matches(pattern, tensor.name)) => {
+                report.ignored.push(tensor.name.to_owned());
+            }
+            None => problems.surplus.push(format!("`{}` {:?}", shown(tensor.name), tensor.shape)),
+            Some(parts) => {
+                let gaps = gaps(parts, extent(imports, &tensor));
+                problems.surplus.extend(
+                    gaps.into_iter()
+                        .map(|gap| format!("{gap:?} of `{}` {:?}", shown(tensor.name), tensor.shape)),
+                );
+            }
+        }
+    }
+    if problems == Problems::default() { Ok(report) } else { Err(Error::Import(problems)) }
+}
+
+/// Checks the table, then hands each of our tensors, as f32 in our layout, to `take`, in the order of the table.
+/// If anything is missing, left over or of the wrong shape, nothing is handed out at all.
+pub fn apply(
+    imports: &[Import],
+    checkpoint: &Checkpoint,
+    ignored: &[&str],
+    mut take: impl FnMut(&Import, &[f32]) -> Result<(), Box<dyn std::error::Error + Send + Sync>>,
+) -> Result<Report> {
+    let report = check(imports, checkpoint, ignored)?;
+    let mut ours = Vec::new();
+    let mut whole = Vec::new();
+    for import in imports {
+        read(import, &checkpoint.get(&import.theirs)?, &mut whole, &mut ours)?;
+        take(import, &ours).map_err(|source| Error::Refused { name: shown(&import.ours), source })?;
+    }
+    Ok(report)
+}
+
+/// Our tensor, from theirs, whose shapes were checked; `whole` is room for theirs.
+fn read(import: &Import, tensor: &Tensor, whole: &mut Vec<f32>, ours: &mut Vec<f32>) -> Result<()> {
+    let width = tensor.dtype.bytes();
+    let columns = tensor.shape.get(1).copied().unwrap_or(0);
+    ours.clear();
+    match &import.map {
+        Map::Same | Map::Reshaped => {
+            ours.resize(tensor.len(), 0.0);
+            tensor.to_f32(ours)
+        }
+        Map::Rows(rows) => {
+            // Not the product of the other extents: where the first is 0, they can be anything.
+            let row = tensor.len() / tensor.shape.first().copied().unwrap_or(1).max(1);
+            ours.resize(rows.len() * row, 0.0);
+            tensor.dtype.decode(&tensor.bytes[rows.start * row * width..rows.end * row * width], ours);
+            Ok(())
+        }
+        Map::Transposed | Map::TransposedColumns(_) if tensor.is_empty() => Ok(()),
+        Map::Transposed | Map::TransposedColumns(_) => {
+            let wanted = part(import, tensor);
+            whole.clear();
+            whole.resize(tensor.len(), 0.0);
+            tensor.to_f32(whole)?;
+            for column in wanted {
+                ours.extend(whole.chunks_exact(columns.max(1)).map(|row| row[column]));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Why a line does not fit its tensor, if it does not.
+fn misfit(import: &Import, tensor: &Tensor) -> Option<String> {
+    let (ours, theirs) = (import.shape.as_slice(), tensor.shape);
+    let expected = match &import.map {
+        Map::Same => theirs.to_vec(),
+        Map::Reshaped if count(ours) == Some(tensor.len()) => return None,
+        Map::Reshaped => {
+            return Some(format!("ours is {ours:?}, theirs {theirs:?} holds another number of elements"));
+        }
+        Map::Transposed => match theirs {
+            &[rows, columns] => vec![columns, rows],
+            _ => return Some(format!("theirs is {theirs:?}; only a matrix can be transposed")),
+        },
+        Map::Rows(rows) => match theirs {
+            [all, rest @ ..] if rows.start <= rows.end && rows.end <= *all => [&[rows.len()], rest].concat(),
+            _ => return Some(format!("theirs is {theirs:?}, which has no rows {rows:?}")),
+        },
+        Map::TransposedColumns(columns) => match theirs {
+            &[rows, all] if columns.start <= columns.end && columns.end <= all => vec![columns.len(), rows],
+            _ => return Some(format!("theirs is {theirs:?}, which is no matrix with columns {columns:?}")),
+        },
+    };
+    (expected != ours).then(|| match import.map {
+        Map::Same => format!("ours is {ours:?}, theirs {theirs:?}"),
+        _ => format!("ours is {ours:?}, but {:?} of theirs {theirs:?} is {expected:?}", import.map),
+    })
+}
+
+/// The part of the fused axis that a line uses.
+fn part(import: &Import, tensor: &Tensor) -> Range<usize> {
+    match &import.map {
+        Map::Rows(range) | Map::TransposedColumns(range) => range.clone(),
+        Map::Transposed => 0..tensor.shape.get(1).copied().unwrap_or(0),
+        Map::Same | Map::Reshaped => 0..usize::MAX,
+    }
+}
+
+/// How long the fused axis of a used tensor is: columns if a line takes columns, else rows.
+fn extent(imports: &[Import], tensor: &Tensor) -> usize {
+    let columns = imports
+        .iter()
+        .filter(|import| import.theirs == tensor.name)
+        .any(|import| matches!(import.map, Map::TransposedColumns(_) | Map::Transposed));
+    tensor.shape.get(usize::from(columns)).copied().unwrap_or(0)
+}
+
+/// What of `0..extent` no part covers.
+fn gaps(parts: &mut [Range<usize>], extent: usize) -> Vec<Range<usize>> {
+    parts.sort_by_key(|part| part.start);
+    let mut gaps = Vec::new();
+    let mut end = 0;
+    for part in parts {
+        if part.start > end && end < extent {
+            gaps.push(end..part.start.min(extent));
+        }
+        end = end.max(part.end);
+    }
+    if end < extent {
+        gaps.push(end..extent);
+    }
+    gaps
+}
+
+fn count(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent))
+}
+
+/// True if a dotted pattern, in which `*` is any one part, is this name.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (mut pattern, mut name) = (pattern.split('.'), name.split('.'));
+    loop {
+        match (pattern.next(), name.next()) {
+            (None, None) => return true,
+            (Some(p), Some(n)) if p == "*" || p == n => {}
+            _ => return false,
+        }
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the checkpoint does not fit the model")?;
+        let groups = [
+            (&self.missing, "missing from the checkpoint", "is it another kind of model, or a part of one?"),
+            (&self.misshapen, "of another shape", "compare the sizes in its config.json"),
+            (
+                &self.surplus,
+                "in the checkpoint but not in the model",
+                "name what may be left out, or use its own model",
+            ),
+            (&self.twice, "listed twice in the table of names", "mend the table"),
+        ];
+        for (names, what, advice) in groups {
+            if !names.is_empty() {
+                write!(f, "\n  {} {what} ({advice}):", names.len())?;
+                names.iter().try_for_each(|name| write!(f, "\n    {name}"))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! Tables of foreign names: what they do, and that every disagreement is listed at once.
+
+use crate::scratch::Scratch;
+use regard_data::names::{apply, check};
+use regard_data::{Checkpoint, Data, Import, Map, Save, SaveOptions, save_file};
+use std::collections::BTreeMap;
+
+/// A fused qkv in the layout of GPT-2 ([in, out]) and one in that of others ([out, in]), a bias, a buffer.
+fn checkpoint(scratch: &Scratch) -> Checkpoint {
+    let numbers: Vec<f32> = (0..12).map(|i| i as f32).collect();
+    let list = [
+        Save { name: "h.0.c_attn.weight", shape: &[2, 6], data: Data::F32(&numbers) },
+        Save { name: "h.0.qkv.weight", shape: &[6, 2], data: Data::F32(&numbers) },
+        Save { name: "h.0.c_attn.bias", shape: &[6], data: Data::F32(&numbers[..6]) },
+        Save { name: "h.0.mask", shape: &[1, 1, 2], data: Data::F32(&numbers[..2]) },
+    ];
+    let path = scratch.join("x.safetensors");
+    save_file(&path, &list, &SaveOptions::default()).unwrap();
+    Checkpoint::open(path).unwrap()
+}
+
+fn columns(ours: &str, range: std::ops::Range<usize>) -> Import {
+    Import::new(ours, &[2, 2], "h.0.c_attn.weight", Map::TransposedColumns(range))
+}
+
+fn rows(ours: &str, range: std::ops::Range<usize>) -> Import {
+    Import::new(ours, &[2, 2], "h.0.qkv.weight", Map::Rows(range))
+}
+
+#[test]
+fn a_table_is_carried_out() {
+    let scratch = Scratch::new();
+    let checkpoint = checkpoint(&scratch);
+    let table = [
+        columns("a.query", 0..2),
+        columns("a.key", 2..4),
+        columns("a.value", 4..6),
+        rows("b.query", 0..2),
+        rows("b.rest", 2..4),
+        rows("b.last", 4..6),
+        Import::new("whole", &[6, 2], "h.0.c_attn.weight", Map::Transposed),
+        Import::same("bias", &[6], "h.0.c_attn.bias"),
+        Import::new("folded", &[3, 2], "h.0.c_attn.bias", Map::Reshaped),
+    ];
+    let mut got = BTreeMap::new();
+    let report = apply(&table, &checkpoint, &["h.*.mask"], |import, values| {
+        got.insert(import.ours.clone(), values.to_vec());
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!((report.tensors, report.numbers), (9, 6 * 4 + 12 + 6 + 6));
+    assert_eq!(report.ignored, ["h.0.mask"]);
+    // c_attn is [[0 1 2 3 4 5], [6 7 8 9 10 11]]: its columns are our rows.
+    assert_eq!(got["a.query"], [0.0, 6.0, 1.0, 7.0]);
+    assert_eq!(got["a.value"], [4.0, 10.0, 5.0, 11.0]);
+    assert_eq!(got["whole"], [0.0, 6.0, 1.0, 7.0, 2.0, 8.0, 3.0, 9.0, 4.0, 10.0, 5.0, 11.0]);
+    assert_eq!(got["b.rest"], [4.0, 5.0, 6.0, 7.0]);
+    assert_eq!(got["bias"], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(got["folded"], got["bias"]);
+}
+
+#[test]
+fn everything_that_does_not_fit_is_listed_at_once_and_nothing_is_taken() {
+    let scratch = Scratch::new();
+    let checkpoint = checkpoint(&scratch);
+    let table = [
+        columns("a.query", 0..2),
+        columns("a.value", 4..6),
+        rows("b.query", 0..3),
+        rows("b.none", 5..7),
+        Import::same("bias", &[7], "h.0.c_attn.bias"),
+        Import::same("bias", &[6], "h.0.c_attn.bias"),
+        Import::same("head", &[1], "lm_head.weight"),
+        Import::same("norm", &[1], "ln_f.weight"),
+        Import::new("flat", &[6], "h.0.c_attn.bias", Map::Transposed),
+        Import::new("folded", &[5], "h.0.c_attn.bias", Map::Reshaped),
+    ];
+    let mut taken = 0;
+    let error = apply(&table, &checkpoint, &[], |_, _| {
+        taken += 1;
+        Ok(())
+    })
+    .unwrap_err();
+    assert_eq!(taken, 0);
+    assert_eq!(
+        error.to_string(),
+        "the checkpoint does not fit the model
+  2 missing from the checkpoint (is it another kind of model, or a part of one?):
+    `head` ← `lm_head.weight`
+    `norm` ← `ln_f.weight`
+  5 of another shape (compare the sizes in its config.json):
+    `b.query` ← `h.0.qkv.weight`: ours is [2, 2], but Rows(0..3) of theirs [6, 2] is [3, 2]
+    `b.none` ← `h.0.qkv.weight`: theirs is [6, 2], which has no rows 5..7
+    `bias` ← `h.0.c_attn.bias`: ours is [7], theirs [6]
+    `flat` ← `h.0.c_attn.bias`: theirs is [6]; only a matrix can be transposed
+    `folded` ← `h.0.c_attn.bias`: ours is [5], theirs [6] holds another number of elements
+  3 in the checkpoint but not in the model (name what may be left out, or use its own model):
+    2..4 of `h.0.c_attn.weight` [2, 6]
+    `h.0.mask` [1, 1, 2]
+    3..5 of `h.0.qkv.weight` [6, 2]
+  1 listed twice in the table of names (mend the table):
+    `bias`"
+    );
+}
+
+#[test]
+fn a_pattern_stands_for_one_part() {
+    let scratch = Scratch::new();
+    let checkpoint = checkpoint(&scratch);
+    let ignored = |pattern: &str| check(&[], &checkpoint, &[pattern]).unwrap_err().to_string();
+    assert!(!ignored("*.*.mask").contains("mask"));
+    for other in ["h.mask", "*", "h.*", "h.0.mask.*", "h.*.mas"] {
+        assert!(ignored(other).contains("`h.0.mask`"), "{other}");
+    }
+}
+
+#[test]
+fn who_takes_may_refuse() {
+    let scratch = Scratch::new();
+    let checkpoint = checkpoint(&scratch);
+    let table = [Import::same("bias", &[6], "h.0.c_attn.bias")];
+    let others = ["h.0.mask", "h.*.c_attn.weight", "h.*.qkv.weight"];
+    let error = apply(&table, &checkpoint, &others, |_, _| Err("no room".into())).unwrap_err();
+    assert_eq!(error.to_string(), "`bias` was read, but not taken: no room");
+}
+
+#[test]
+fn empty_tensors_cost_no_time() {
+    let scratch = Scratch::new();
+    let header = format!(r#"{{"w":{{"dtype":"F32","shape":[0,{}],"data_offsets":[0,0]}}}}"#, 1u64 << 60);
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    let checkpoint = Checkpoint::open(scratch.put("x.safetensors", bytes)).unwrap();
+    let wide = 1usize << 60;
+    for (shape, map) in [([wide, 0], Map::Transposed), ([0, wide], Map::Rows(0..0)), ([0, wide], Map::Same)] {
+        let table = [Import::new("w", &shape, "w", map)];
+        let taken = apply(&table, &checkpoint, &[], |_, values| {
+            assert!(values.is_empty());
+            Ok(())
+        });
+        assert_eq!(taken.unwrap().numbers, 0);
+    }
+}
