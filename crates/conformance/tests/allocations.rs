@@ -84,7 +84,8 @@ fn decoding(precision: Precision, store: &mut Store, cpu: &Cpu) -> Program {
     let position = g.input("position", DType::I32, shape![1, t]).unwrap();
     let lengths = g.input("lengths", DType::I32, [1]).unwrap();
     let gpt = Gpt::new(GptConfig { dropout: 0.0, ..SMALL }).unwrap();
-    let logits = gpt.decode(&mut g, ids, Cached { position, lengths }).unwrap();
+    let cached = Cached::growing(position, lengths, SMALL.context);
+    let logits = gpt.decode(&mut g, ids, cached).unwrap();
     g.output("logits", logits).unwrap();
     Program::new(g, &[], store, cpu).unwrap()
 }

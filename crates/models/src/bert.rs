@@ -104,7 +104,7 @@ impl BertConfig {
         if [layers, heads, width, hidden, context, vocabulary, token_types].contains(&0) {
             return nonsense(format!("one of the sizes is 0: {self:?}"), "give every size at least 1");
         }
-        if width % heads != 0 {
+        if !width.is_multiple_of(heads) {
             return nonsense(
                 format!("a width of {width} cannot be shared by {heads} heads"),
                 "choose a width that is a multiple of the heads",
@@ -135,11 +135,11 @@ impl BertConfig {
 /// What a BERT reads.
 #[derive(Clone, Copy, Debug)]
 pub struct BertText {
-    /// The tokens, i32 [B T].
+    /// The tokens, i32 `[B T]`.
     pub ids: Var,
-    /// The type of each token, i32 [B T]; all 0 if not given.
+    /// The type of each token, i32 `[B T]`; all 0 if not given.
     pub token_types: Option<Var>,
-    /// True for tokens, false for padding, bool [B T]; all true if not given.
+    /// True for tokens, false for padding, bool `[B T]`; all true if not given.
     pub key_mask: Option<Var>,
 }
 
@@ -251,10 +251,10 @@ impl Bert {
                 "cut the texts, or use a model with more positions",
             ));
         }
-        let x = self.tokens.forward(g, text.ids)?;
+        let x = g.scope("tokens", |g| self.tokens.forward(g, text.ids))?;
         let table = self.token_types.var(g)?;
         let types = match text.token_types {
-            Some(types) => g.embedding(table, types, Some(DType::F32))?,
+            Some(types) => g.scope("token_types", |g| g.embedding(table, types, Some(DType::F32)))?,
             None => g.slice(table, 0, 0, 1)?, // 1 C, the same for all
         };
         let x = g.add(x, types)?;
@@ -292,8 +292,8 @@ impl Bert {
         g.scope("head", |g| g.linear(x, weight, options))
     }
 
-    /// The sum of the losses of all targets times `scale`, a single number. Targets are i32, [B T] or, for classes,
-    /// [B]; those of −100 are ignored.
+    /// The sum of the losses of all targets times `scale`, a single number. Targets are i32, `[B T]` or, for classes,
+    /// `[B]`; those of −100 are ignored.
     pub fn loss(&self, g: &mut Graph, text: &BertText, targets: Var, scale: Var) -> Result<Var> {
         let x = self.hidden(g, text)?;
         let (x, weight, bias) = self.before_scores(g, x)?;

@@ -3,7 +3,7 @@
 
 use regard_graph::{Error, Result};
 
-/// The positions of patches on `from` = [rows, columns], moved to another grid: [1 + P C] -> [1 + P′ C] row-major. The
+/// The positions of patches on `from` = [rows, columns], moved to another grid: `[1 + P C]` -> `[1 + P′ C]` row-major. The
 /// first row is that of the class token and stays. On the same grid the table stays as it is, to the bit.
 pub fn interpolate_positions(
     table: &[f32],

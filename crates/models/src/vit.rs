@@ -137,7 +137,7 @@ impl VitConfig {
                 "choose an image size that the patch divides",
             );
         }
-        if width % heads != 0 {
+        if !width.is_multiple_of(heads) {
             return nonsense(
                 format!("a width of {width} cannot be shared by {heads} heads"),
                 "choose a width that is a multiple of the heads",
