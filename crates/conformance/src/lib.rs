@@ -5,6 +5,7 @@
 
 pub mod bounds;
 pub mod choices;
+pub mod encoder_decoder;
 pub mod nonsense;
 pub mod parity;
 pub mod parity_training;

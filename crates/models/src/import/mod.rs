@@ -7,6 +7,8 @@ pub mod gpt2;
 pub mod json;
 pub mod llama;
 pub mod mingpt;
+pub mod t5;
+pub mod transformer;
 pub mod vit;
 
 use regard_graph::{Error, Result};
