@@ -90,3 +90,26 @@ def vit(folder):
     labels = torch.tensor([6, 1, 3])
     training(golden, build, model, {**batch, "labels": labels}, labels, None, pretrained_names)
     golden.write(folder)
+
+
+@torch.no_grad()
+def vit_resized(folder):
+    """A ViT for 4 x 4 patches asked about images of 5 x 3 patches. Its positions are interpolated; transformers can do
+    that from square grids only, so grids that are not square are asked of PyTorch itself."""
+    config = ViTConfig(image_size=8, patch_size=2, num_channels=3, hidden_size=12, num_hidden_layers=1,
+                       num_attention_heads=2, intermediate_size=18, layer_norm_eps=1e-5, num_labels=4,
+                       attn_implementation="eager")
+    model, golden = spread(ViTForImageClassification(config), 5100), Golden()
+    model.save_pretrained(folder / "model")
+    for name, height, width in (("tall", 10, 6), ("small", 4, 6), ("same", 8, 8)):
+        pixels = torch.randn(2, 3, height, width, generator=seeded(5101))
+        golden.put(f"{name}.pixel_values", pixels)
+        golden.put(f"{name}.logits", model(pixel_values=pixels, interpolate_pos_encoding=True).logits)
+    for rows, columns, new_rows, new_columns in ((2, 8, 4, 4), (5, 7, 7, 5), (1, 6, 3, 2), (3, 3, 7, 8)):
+        table = torch.randn(rows * columns + 1, 3, generator=seeded(5102))
+        grid = table[1:].reshape(1, rows, columns, 3).permute(0, 3, 1, 2)
+        moved = torch.nn.functional.interpolate(grid, size=(new_rows, new_columns), mode="bicubic", align_corners=False)
+        moved = torch.cat([table[:1], moved.permute(0, 2, 3, 1).reshape(-1, 3)])
+        golden.put(f"table.{rows}x{columns}", table)
+        golden.put(f"table.{rows}x{columns}.to.{new_rows}x{new_columns}", moved)
+    golden.write(folder)

@@ -37,6 +37,7 @@ CASES = {
     "bert_masked": encoders.bert_masked,
     "bert_classify": encoders.bert_classify,
     "vit": encoders.vit,
+    "vit_resized": encoders.vit_resized,
     "t5": seq2seq.t5,
     "t5_gated": seq2seq.t5_gated,
     "transformer": seq2seq.transformer,

@@ -5,8 +5,10 @@
 
 pub mod bounds;
 pub mod choices;
+pub mod encoder_decoder;
 pub mod nonsense;
 pub mod parity;
+pub mod parity_training;
 pub mod programs;
 pub mod sequence;
 pub mod training;

@@ -2,8 +2,8 @@
 //! past it. Encoders, decoders and encoder-decoders are the same block with other settings.
 
 use crate::{
-    AttentionConfig, AttentionLayer, Context, FeedForward, FeedForwardConfig, Norm, NormConfig, Parameters,
-    RelativeConfig, RelativePositions, Source,
+    AttentionConfig, AttentionLayer, Cached, Context, FeedForward, FeedForwardConfig, Norm, NormConfig,
+    Parameters, RelativeConfig, RelativePositions, Source,
 };
 use regard_graph::{Graph, Result, Var};
 use regard_ops::prelude::*;
@@ -176,6 +176,17 @@ impl Stack {
             Some(norm) => g.scope("final_norm", |g| norm.forward(g, x)),
             None => Ok(x),
         }
+    }
+
+    /// Computes every block's keys and values of a memory and keeps them for later runs: see
+    /// [`AttentionLayer::keep`] and [`Source::Kept`].
+    pub fn keep(&self, g: &mut Graph, memory: Var, cached: &Cached) -> Result<()> {
+        for (layer, block) in self.blocks.iter().enumerate() {
+            if let Some(cross) = block.cross() {
+                g.scope(format!("block.{layer}.cross"), |g| cross.keep(g, memory, cached))?;
+            }
+        }
+        Ok(())
     }
 
     /// Its blocks.

@@ -2,10 +2,23 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bert;
 pub mod decoder;
+pub mod decoding;
 pub mod gpt;
+pub mod grid;
 pub mod import;
+pub mod perceiver;
 mod presets;
+pub mod t5;
+pub mod transformer;
+pub mod vit;
 
+pub use bert::{Bert, BertConfig, BertHead, BertText};
 pub use decoder::{Cached, Decoder, Keys};
+pub use decoding::Decoding;
 pub use gpt::{Gpt, GptConfig, Positions, View};
+pub use perceiver::{Perceiver, PerceiverConfig, PerceiverMasking};
+pub use t5::{T5, T5Config};
+pub use transformer::{Transformer, TransformerConfig};
+pub use vit::{Vit, VitConfig, VitHead, VitPooling};

@@ -82,10 +82,6 @@ pub fn eval_f32(record: impl FnOnce(&mut Sheet) -> regard_graph::Result<Var>) ->
     let Sheet { mut graph, feed } = sheet;
     graph.check_operands("eval_f32", &[var])?;
     graph.output("result", var)?;
-    if !graph.stored().is_empty() {
-        // What lives in a store could change from call to call: such a recording is run once.
-        return run_once(graph, &feed);
-    }
     let key = recording_of(&graph);
     // What is updated would be found as the last call left it; such a program is made anew.
     let replayed =
@@ -113,16 +109,6 @@ pub fn eval_f32(record: impl FnOnce(&mut Sheet) -> regard_graph::Result<Var>) ->
             None => program.array("result"),
         }
     })
-}
-
-fn run_once(graph: Graph, feed: &Feed) -> Result<Array> {
-    let mut store = Store::new(0);
-    let mut program = Program::new(graph, &[], &mut store, &Cpu::new()?)?;
-    for (name, array) in &feed.inputs {
-        program.set_array(name, array)?;
-    }
-    program.run(&mut store)?;
-    program.array("result")
 }
 
 /// How many planned programs are kept for each thread.

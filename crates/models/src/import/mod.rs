@@ -1,10 +1,15 @@
 //! Foreign checkpoints: for each family a table from our names to theirs, and their config.json to ours and back.
 //! Reading files is not done here.
 
+pub mod bert;
+mod encoder;
 pub mod gpt2;
 pub mod json;
 pub mod llama;
 pub mod mingpt;
+pub mod t5;
+pub mod transformer;
+pub mod vit;
 
 use regard_graph::{Error, Result};
 

@@ -1,0 +1,145 @@
+//! The judge is judged: an op that lies to one reader is found out by the check of that reader, and the text
+//! says what it claimed and what is so.
+
+use regard_engine::check::{Case, Exactness};
+use regard_engine::{Cpu, Error, Program, Store};
+use regard_graph::*;
+use regard_ops::prelude::*;
+use regard_ops::{CHUNK, CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use std::sync::Arc;
+
+/// What the op lies about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lie {
+    None,
+    Numbers,
+    Threads,
+    Work,
+    Slope,
+    Reach,
+}
+
+/// `y = 2x`, with a lie.
+#[derive(Debug)]
+struct Double(Lie);
+
+impl Op for Double {
+    fn name(&self) -> &'static str {
+        "double"
+    }
+    fn attributes(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+    fn operands(&self) -> Vec<&'static str> {
+        vec!["x"]
+    }
+    fn infer(&self, inputs: &[Fact]) -> Result<Vec<Fact>> {
+        Ok(vec![inputs[0].clone()])
+    }
+    fn aliases(&self) -> Vec<Alias> {
+        Vec::new()
+    }
+    fn derivative(&self, _input: usize) -> Derivative {
+        Derivative::Exists
+    }
+    fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
+        let Some(dy) = tape.grads[0] else { return Ok(vec![None]) };
+        Ok(vec![Some(g.scale(dy, if self.0 == Lie::Slope { 3.0 } else { 2.0 })?)])
+    }
+    fn cost(&self, call: &Concrete<'_>) -> Cost {
+        let flops = call.outputs[0].count() as u64 + u64::from(self.0 == Lie::Work);
+        Cost::same(Work { flops, read: call.bytes_in(), written: call.bytes_out(), ..Work::default() })
+    }
+    fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
+        if self.0 == Lie::Reach { Relation::Nothing } else { Relation::Same }
+    }
+}
+
+impl Kernels for Double {
+    fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
+        let x = call.inputs[0].data();
+        call.outputs[0].data_mut().iter_mut().zip(x).for_each(|(y, x)| *y = 2.0 * x);
+        call.count_flops(x.len());
+        Ok(())
+    }
+    fn needs(&self, _request: &Request<'_>) -> Needs {
+        Needs::default()
+    }
+    fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
+        let by = match self.0 {
+            Lie::Numbers => 2.5,
+            // Within the bound, but not the same bits.
+            Lie::Threads if call.pool.threads() > 1 => 2.0 + f32::EPSILON * 2.0,
+            _ => 2.0,
+        };
+        call.chunks(call.out_dims(0).count(), |range| {
+            let mut x = [0.0; CHUNK];
+            let x = &mut x[..range.len()];
+            call.load(0, range.clone(), x);
+            x.iter_mut().for_each(|x| *x *= by);
+            call.store(0, range, x);
+        });
+        Ok(())
+    }
+}
+
+fn case(lie: Lie) -> Case<'static> {
+    Case::new(move |g| {
+        let x = g.input_with_gradient("x", [3])?;
+        Ok(vec![g.apply_one(Double(lie), &[x])?])
+    })
+}
+
+fn said<T>(result: std::result::Result<T, Error>) -> String {
+    match result {
+        Ok(_) => panic!("the lie was not found"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn an_honest_op_passes() {
+    case(Lie::None).all(1e-7).unwrap();
+}
+
+#[test]
+fn every_lie_is_found() {
+    let text = said(case(Lie::Numbers).cpu(1e-5));
+    assert!(text.contains(" is off by ") && text.contains("; bound 1.00e-5"), "{text}");
+    let text = said(case(Lie::Threads).cpu(1e-5));
+    assert!(text.contains(" has other bits at ") && text.ends_with(" threads than at portable, 1"), "{text}");
+    let expected =
+        "cost: double is said to take 0 multiply-adds and 4 other operations, the reference did 0 and 3";
+    assert_eq!(said(case(Lie::Work).cost()), expected);
+    let text = said(case(Lie::Slope).gradients());
+    assert!(
+        text.starts_with("gradients: d/dx[0] is ") && text.contains(", central differences give "),
+        "{text}"
+    );
+    let text = said(case(Lie::Reach).reach(Exactness::Safe));
+    assert!(text.starts_with("reach: x[0] changes output 0[0], reach says that it "), "{text}");
+}
+
+#[test]
+fn a_case_that_checks_nothing_is_refused() {
+    let constant = Case::new(|g| Ok(vec![g.fill(DType::F32, [2], 1.0)?]));
+    assert_eq!(said(constant.gradients()), "gradients: nothing in the case can be differentiated");
+    let ids = Case::new(|g| {
+        let ids = g.input("ids", DType::I32, [2])?;
+        Ok(vec![g.add_integers(ids, ids)?])
+    });
+    assert_eq!(said(ids.forward()), "case: the i32 input `ids` must be given");
+}
+
+#[test]
+fn an_op_without_kernels_is_refused() {
+    let mut g = Graph::new();
+    let x = g.input("x", DType::F32, [3]).unwrap();
+    let y = g.record(Arc::new(Double(Lie::None)), Arc::new(()), &[x]).unwrap()[0];
+    g.output("y", y).unwrap();
+    let expected = "program: node `double` has no kernels; record it with `Record::apply`";
+    let feed = regard_engine::Feed::new().with("x", regard_ops::Array::new(&[3], vec![1.0; 3]).unwrap());
+    let mode = regard_engine::reference::Mode::Exact;
+    assert_eq!(said(regard_engine::reference::run(&g, &feed, mode)), expected);
+    assert_eq!(said(Program::new(g, &[], &mut Store::new(0), &Cpu::new().unwrap())), expected);
+}

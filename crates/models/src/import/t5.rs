@@ -1,0 +1,178 @@
+//! T5 as transformers writes it (`T5ForConditionalGeneration`): names and `config.json`.
+
+use super::gpt2::decimal;
+use super::json::Fields;
+use super::{Import, Map};
+use crate::{T5, T5Config};
+use regard_graph::Result;
+use serde_json::{Value, json};
+
+/// Where each parameter of a model stands in transformers' checkpoints.
+pub fn imports(model: &T5) -> Vec<Import> {
+    let config = model.config();
+    let mut table = vec![same("token_embedding.weight", "shared.weight")];
+    for (stack, layers, decoder) in
+        [("encoder", config.encoder_layers, false), ("decoder", config.decoder_layers, true)]
+    {
+        let mut add = |ours: String, theirs: String| {
+            table.push(same(format!("{stack}.{ours}"), format!("{stack}.{theirs}")));
+        };
+        let shared = "block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+        add("relative.table".into(), shared.into());
+        for block in 0..layers {
+            let mut parts = vec![("attention", "SelfAttention")];
+            parts.extend(decoder.then_some(("cross", "EncDecAttention")));
+            let last = parts.len();
+            for (layer, (ours, theirs)) in parts.into_iter().enumerate() {
+                let at = format!("block.{block}.layer.{layer}");
+                for (own, letter) in [("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")] {
+                    add(
+                        format!("block.{block}.{ours}.{own}.weight"),
+                        format!("{at}.{theirs}.{letter}.weight"),
+                    );
+                }
+                add(format!("block.{block}.{ours}_norm.weight"), format!("{at}.layer_norm.weight"));
+            }
+            let at = format!("block.{block}.layer.{last}");
+            // wi_0 passes through the activation: it is the gate.
+            let matrices = match config.gated {
+                true => vec![("gate", "wi_0"), ("up", "wi_1"), ("down", "wo")],
+                false => vec![("up", "wi"), ("down", "wo")],
+            };
+            for (ours, theirs) in matrices {
+                add(
+                    format!("block.{block}.feed_forward.{ours}.weight"),
+                    format!("{at}.DenseReluDense.{theirs}.weight"),
+                );
+            }
+            add(format!("block.{block}.feed_forward_norm.weight"), format!("{at}.layer_norm.weight"));
+        }
+        add("final_norm.weight".into(), "final_layer_norm.weight".into());
+    }
+    if !config.tied {
+        table.push(same("head.weight", "lm_head.weight"));
+    }
+    table
+}
+
+/// Reads transformers' `config.json`.
+///
+/// Older files say with `tie_word_embeddings` whether the decoder's output is scaled, newer ones with
+/// `scale_decoder_outputs`, and then `tie_word_embeddings` is always true. Published models scale if and only if they
+/// tie, so `tied` is taken to be the same; whether a checkpoint has an `lm_head.weight` of its own decides.
+pub fn config_from_json(json: &Value) -> Result<T5Config> {
+    let multilingual = json["model_type"] == "mt5";
+    let fields = Fields::new(if multilingual { "mt5" } else { "t5" }, json)?;
+    let gated = match fields.text("feed_forward_proj")? {
+        None => multilingual,
+        Some("relu") => false,
+        Some("gated-gelu") => true,
+        Some(other) => {
+            return Err(fields.wrong(
+                format!("`feed_forward_proj` is \"{other}\""),
+                "only models with \"relu\" or \"gated-gelu\" can be imported",
+            ));
+        }
+    };
+    let scaled = match fields.truth("scale_decoder_outputs")? {
+        Some(scaled) => scaled,
+        None => fields.truth("tie_word_embeddings")?.unwrap_or(!multilingual),
+    };
+    let size_or = |name: &str, default: usize| Ok(fields.size_or_none(name)?.unwrap_or(default));
+    let number_or = |name: &str, default: f64| Ok(fields.number(name)?.unwrap_or(default) as f32);
+    let encoder_layers = fields.size("num_layers")?;
+    Ok(T5Config {
+        vocabulary: fields.size("vocab_size")?,
+        width: fields.size("d_model")?,
+        heads: fields.size("num_heads")?,
+        head_width: fields.size("d_kv")?,
+        hidden: fields.size("d_ff")?,
+        encoder_layers,
+        decoder_layers: size_or("num_decoder_layers", encoder_layers)?,
+        buckets: size_or("relative_attention_num_buckets", 32)?,
+        max_distance: size_or("relative_attention_max_distance", 128)?,
+        gated,
+        tied: scaled,
+        scaled,
+        epsilon: number_or("layer_norm_epsilon", 1e-6)?,
+        dropout: number_or("dropout_rate", 0.1)?,
+    })
+}
+
+/// Writes a `config.json` that transformers reads. Both older and newer versions take `tie_word_embeddings` for the
+/// scaling, and untie when the checkpoint has an `lm_head.weight`.
+pub fn config_to_json(config: &T5Config) -> Value {
+    json!({
+        "architectures": ["T5ForConditionalGeneration"],
+        "model_type": "t5",
+        "is_encoder_decoder": true,
+        "vocab_size": config.vocabulary,
+        "d_model": config.width,
+        "num_heads": config.heads,
+        "d_kv": config.head_width,
+        "d_ff": config.hidden,
+        "num_layers": config.encoder_layers,
+        "num_decoder_layers": config.decoder_layers,
+        "relative_attention_num_buckets": config.buckets,
+        "relative_attention_max_distance": config.max_distance,
+        "feed_forward_proj": if config.gated { "gated-gelu" } else { "relu" },
+        "tie_word_embeddings": config.scaled,
+        "layer_norm_epsilon": decimal(config.epsilon),
+        "dropout_rate": decimal(config.dropout),
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+        "decoder_start_token_id": 0,
+    })
+}
+
+fn same(ours: impl Into<String>, theirs: impl Into<String>) -> Import {
+    Import::new(ours, theirs, Map::Same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_parameter_has_one_source() {
+        for config in [
+            T5Config { decoder_layers: 3, ..T5Config::small() },
+            T5Config { gated: true, tied: false, scaled: false, ..T5Config::small() },
+        ] {
+            let model = T5::new(config).unwrap();
+            let table = imports(&model);
+            let mut ours: Vec<&str> = table.iter().map(|import| import.ours.as_str()).collect();
+            let mut declared: Vec<&str> = model.parameters().declared().map(|d| d.name.as_str()).collect();
+            ours.sort_unstable();
+            declared.sort_unstable();
+            assert_eq!(ours, declared);
+            let mut theirs: Vec<&str> = table.iter().map(|import| import.theirs.as_str()).collect();
+            theirs.sort_unstable();
+            theirs.dedup();
+            assert_eq!(theirs.len(), table.len());
+            assert_eq!(config_from_json(&config_to_json(&config)).unwrap(), config);
+        }
+    }
+
+    #[test]
+    fn strange_configs_are_refused() {
+        let refused = |name: &str, value: Value| {
+            let mut json = config_to_json(&T5Config::small());
+            json[name] = value;
+            config_from_json(&json).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused("feed_forward_proj", json!("gated-silu")),
+            "t5: `feed_forward_proj` is \"gated-silu\"; only models with \"relu\" or \"gated-gelu\" can be imported"
+        );
+        assert_eq!(refused("d_model", json!(-4)), "t5: `d_model` is -4; it should be a whole number");
+        assert_eq!(
+            refused("d_kv", Value::Null),
+            "t5: the config has no `d_kv`; give the whole config.json of the model"
+        );
+        assert_eq!(
+            refused("model_type", json!("gpt2")),
+            "t5: the config is one of model_type `gpt2`; give one of model_type `t5`, or import it as what it is"
+        );
+    }
+}

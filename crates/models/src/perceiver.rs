@@ -1,0 +1,283 @@
+//! A Perceiver (Jaegle et al., "Perceiver", 2021) as a language model: M learned latents ask the embedded input once
+//! (down), blocks work on the latents alone, and the embedded input asks the latents at the end (up). Everything in
+//! between costs M² instead of T².
+//! Letters: B batch, T positions, M latents, C width, H heads, F hidden, V vocabulary, L layers.
+
+use regard_graph::{Dim, Error, Graph, Init, Result, Shape, Var};
+use regard_layers::{
+    AbsoluteConfig, AbsolutePositions, AttentionConfig, AttentionLayer, BlockConfig, Context, Embedding,
+    EmbeddingConfig, FeedForward, FeedForwardConfig, FeedForwardKind, Linear, LinearConfig, Norm, NormConfig,
+    NormPlace, Parameter, Parameters, RelativeConfig, Source, SourceConfig, Stack, StackConfig,
+};
+use regard_ops::prelude::*;
+use regard_ops::{AttentionMask, CrossEntropyOptions, LinearOptions};
+
+/// Who may see whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PerceiverMasking {
+    /// All latents see all tokens, all tokens all latents: for encoders; of no use for next tokens.
+    Open,
+    /// Latent i owns the tokens up to the end of chunk i, of ⌈context / M⌉ tokens each; a token sees the latents whose
+    /// last token is its own or an earlier one. Of the chunk that is still going on, a token sees only itself.
+    #[default]
+    Prefix,
+    /// As [`PerceiverMasking::Prefix`], but latent i asks chunk i alone; the blocks on the latents carry the rest.
+    Chunk,
+    /// The top left corner of one lower triangle for all attentions: latent i sees the tokens up to i, token t the
+    /// latents up to t. Nothing leaks, but of the tokens from M on each sees only itself and the first M.
+    Corner,
+}
+
+/// The sizes of a Perceiver.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PerceiverConfig {
+    /// L: down, L − 2 blocks on the latents, up.
+    pub layers: usize,
+    /// H; they share the width.
+    pub heads: usize,
+    /// C.
+    pub width: usize,
+    /// M.
+    pub latents: usize,
+    /// The most positions.
+    pub context: usize,
+    /// V.
+    pub vocabulary: usize,
+    /// Who may see whom.
+    pub masking: PerceiverMasking,
+    /// Probability with which activations are dropped in training.
+    pub dropout: f32,
+}
+
+impl PerceiverConfig {
+    fn check(&self) -> Result<()> {
+        let nonsense = |what: String, advice: &str| Err(Error::invalid("perceiver", what, advice));
+        let PerceiverConfig { layers, heads, width, latents, context, vocabulary, dropout, .. } = *self;
+        if [heads, width, latents, context, vocabulary].contains(&0) {
+            return nonsense(format!("one of the sizes is 0: {self:?}"), "give every size at least 1");
+        }
+        if layers < 2 {
+            return nonsense(
+                format!("{layers} layers"),
+                "give at least 2: one goes down to the latents, one comes up again",
+            );
+        }
+        if latents > context {
+            return nonsense(
+                format!("{latents} latents for {context} positions"),
+                "choose at most as many latents as positions: they are there to be fewer",
+            );
+        }
+        if !(0.0..1.0).contains(&dropout) {
+            let what = format!("dropout is {dropout}");
+            return nonsense(what, "choose a probability from 0 up to, not including, 1");
+        }
+        Ok(())
+    }
+
+    /// The tokens of one latent.
+    fn chunk(&self) -> usize {
+        self.context.div_ceil(self.latents)
+    }
+
+    /// Whether latent i sees token t on the way down.
+    pub fn sees_token(&self, i: usize, t: usize) -> bool {
+        let chunk = self.chunk();
+        match self.masking {
+            PerceiverMasking::Open => true,
+            PerceiverMasking::Prefix => t < (i + 1) * chunk,
+            PerceiverMasking::Chunk => t / chunk == i,
+            PerceiverMasking::Corner => t <= i,
+        }
+    }
+
+    /// Whether token t sees latent i on the way up.
+    pub fn sees_latent(&self, t: usize, i: usize) -> bool {
+        match self.masking {
+            PerceiverMasking::Open => true,
+            PerceiverMasking::Prefix | PerceiverMasking::Chunk => (i + 1) * self.chunk() <= t + 1,
+            PerceiverMasking::Corner => i <= t,
+        }
+    }
+}
+
+/// Attention to another stream and a feed-forward part. Parameters: `attention_norm`, `attention`,
+/// `feed_forward_norm`, `feed_forward`.
+#[derive(Clone, Debug)]
+struct Crossing {
+    attention_norm: Norm,
+    attention: AttentionLayer,
+    feed_forward_norm: Norm,
+    feed_forward: FeedForward,
+    dropout: f32,
+}
+
+impl Crossing {
+    fn new(block: &BlockConfig, p: &mut Parameters) -> Result<Self> {
+        let attention =
+            AttentionConfig { source: SourceConfig::Memory(block.attention.width), ..block.attention };
+        Ok(Crossing {
+            attention_norm: p.under("attention_norm", |p| Norm::new(block.norm, p))?,
+            attention: p.under("attention", |p| AttentionLayer::new(attention, p))?,
+            feed_forward_norm: p.under("feed_forward_norm", |p| Norm::new(block.norm, p))?,
+            feed_forward: p.under("feed_forward", |p| FeedForward::new(block.feed_forward, p))?,
+            dropout: block.dropout,
+        })
+    }
+
+    /// x + attention(norm(x), from), then the feed-forward part. Only what asks is normed.
+    fn forward(&self, g: &mut Graph, x: Var, from: Var, mask: Option<Var>) -> Result<Var> {
+        let mask = AttentionMask { explicit: mask, ..Default::default() };
+        let context = Context { mask, ..Default::default() };
+        let x = g.scope("attention", |g| {
+            let asking = self.attention_norm.forward(g, x)?;
+            let y = self.attention.forward(g, asking, Source::Memory(from), &context)?;
+            self.join(g, x, y)
+        })?;
+        g.scope("feed_forward", |g| {
+            let y = self.feed_forward_norm.forward(g, x)?;
+            let y = self.feed_forward.forward(g, y)?;
+            self.join(g, x, y)
+        })
+    }
+
+    fn join(&self, g: &mut Graph, x: Var, y: Var) -> Result<Var> {
+        let y = g.dropout(y, self.dropout)?;
+        g.add(x, y)
+    }
+}
+
+/// A Perceiver of some size. All methods record. Parameters: `token_embedding`, `position_embedding`, `latents` [M C],
+/// `down`, `stack`, `up`, `final_norm`, `head`.
+#[derive(Clone, Debug)]
+pub struct Perceiver {
+    config: PerceiverConfig,
+    parameters: Parameters,
+    embedding: Embedding,
+    positions: AbsolutePositions,
+    latents: Parameter,
+    down: Crossing,
+    stack: Stack,
+    up: Crossing,
+    final_norm: Norm,
+    head: Linear,
+}
+
+impl Perceiver {
+    /// A model of these sizes, if they make sense.
+    pub fn new(config: PerceiverConfig) -> Result<Self> {
+        config.check()?;
+        let PerceiverConfig { layers, heads, width, latents, context, vocabulary, dropout, .. } = config;
+        let (hidden, std, norm) = (4 * width, 0.02, NormConfig::layer(width));
+        let kind = FeedForwardKind::Gelu;
+        let block = BlockConfig {
+            attention: AttentionConfig { dropout, ..AttentionConfig::new(width, heads)? },
+            cross: None,
+            feed_forward: FeedForwardConfig { width, hidden, kind, bias: true, dropout: 0.0, std },
+            norm,
+            place: NormPlace::Pre,
+            dropout,
+        };
+        let mut parameters = Parameters::new();
+        let p = &mut parameters;
+        let table = EmbeddingConfig { tokens: vocabulary, width, std };
+        let embedding = p.under("token_embedding", |p| Embedding::new(table, p))?;
+        let learned = AbsoluteConfig::Learned { width, most: context, std };
+        let positions = p.under("position_embedding", |p| AbsolutePositions::new(learned, p))?;
+        let latents = p.declare("latents", [latents, width], Init::Normal(std))?;
+        let down = p.under("down", |p| Crossing::new(&block, p))?;
+        let relative = RelativeConfig::None;
+        let stack = StackConfig { layers: layers - 2, block, final_norm: false, relative };
+        let stack = p.under("stack", |p| Stack::new(stack, p))?;
+        let up = p.under("up", |p| Crossing::new(&block, p))?;
+        let final_norm = p.under("final_norm", |p| Norm::new(norm, p))?;
+        let head = LinearConfig::new(width, vocabulary).without_bias();
+        let head = p.under("head", |p| Linear::new(head, p))?;
+        Ok(Perceiver { config, parameters, embedding, positions, latents, down, stack, up, final_norm, head })
+    }
+
+    /// Its sizes.
+    pub fn config(&self) -> &PerceiverConfig {
+        &self.config
+    }
+
+    /// What it learns.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// The scores of the next token at every position: B T -> B T V.
+    pub fn logits(&self, g: &mut Graph, ids: Var) -> Result<Var> {
+        let x = self.hidden(g, ids)?;
+        let options = LinearOptions { output: Some(DType::F32), ..Default::default() };
+        g.scope("head", |g| self.head.forward_with(g, x, options))
+    }
+
+    /// The sum of the losses of all targets times `scale`, a single number. Targets of −100 are ignored.
+    pub fn loss(&self, g: &mut Graph, ids: Var, targets: Var, scale: Var) -> Result<Var> {
+        let x = self.hidden(g, ids)?;
+        let weight = self.head.weight(g)?;
+        let options = CrossEntropyOptions::default();
+        let losses = g.scope("head", |g| g.linear_cross_entropy(x, weight, None, targets, scale, options))?;
+        Ok(losses.loss)
+    }
+
+    /// The stream after the last norm: B T -> B T C. Taps: `latents`, what the last block left in them.
+    pub fn hidden(&self, g: &mut Graph, ids: Var) -> Result<Var> {
+        let PerceiverConfig { latents, width, dropout, masking, .. } = self.config;
+        let [batch, length] = match g.shape(ids).as_ref() {
+            [batch, length] => [batch.clone(), length.clone()],
+            _ => {
+                return Err(Error::invalid(
+                    "perceiver",
+                    format!("ids are {}", g.shape(ids)),
+                    "give ids [B T]",
+                ));
+            }
+        };
+        let x = g.scope("embedding", |g| {
+            let x = self.embedding.forward(g, ids)?; // B T C
+            let x = self.positions.forward(g, x, None)?;
+            g.dropout(x, dropout)
+        })?;
+        let [down, up] = self.masks(g, &length)?;
+        let z = g.scope("down", |g| {
+            // The same latents for every example: M C -> B M C
+            let own = self.latents.var(g)?;
+            let room = g.fill(DType::F32, Shape::new(vec![batch, latents.into(), width.into()]), 0.0)?;
+            let own = g.broadcast_to(own, room)?;
+            self.down.forward(g, own, x, down)
+        })?;
+        let among = if masking == PerceiverMasking::Open { Context::default() } else { Context::causal() };
+        let z = g.scope("stack", |g| self.stack.forward(g, z, &among, None))?;
+        let z = g.tap("latents", z)?;
+        let x = g.scope("up", |g| self.up.forward(g, x, z, up))?;
+        g.scope("final_norm", |g| self.final_norm.forward(g, x))
+    }
+
+    /// Who sees whom on the way down, bool [1 1 M T], and up, bool [1 1 T M].
+    fn masks(&self, g: &mut Graph, length: &Dim) -> Result<[Option<Var>; 2]> {
+        let PerceiverConfig { latents, context, masking, .. } = self.config;
+        if masking == PerceiverMasking::Open {
+            return Ok([None, None]);
+        }
+        // A length that is known gives constants, which readers can look into; an open one slices them.
+        let most = length.fixed().map_or(context, |length| length.min(context));
+        let number = |sees: bool| f64::from(u8::from(sees));
+        let down: Vec<f64> = (0..latents)
+            .flat_map(|i| (0..most).map(move |t| (i, t)))
+            .map(|(i, t)| number(self.config.sees_token(i, t)))
+            .collect();
+        let up: Vec<f64> = (0..most)
+            .flat_map(|t| (0..latents).map(move |i| (t, i)))
+            .map(|(t, i)| number(self.config.sees_latent(t, i)))
+            .collect();
+        let mut down = g.constant(DType::Bool, [1, 1, latents, most], &down)?;
+        let mut up = g.constant(DType::Bool, [1, 1, most, latents], &up)?;
+        if length.fixed().is_none() {
+            down = g.slice(down, 3, 0, length)?;
+            up = g.slice(up, 2, 0, length)?;
+        }
+        Ok([Some(down), Some(up)])
+    }
+}

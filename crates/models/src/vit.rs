@@ -1,0 +1,342 @@
+//! ViT (Dosovitskiy et al. 2021): images cut into patches, each a row of a linear layer, a class token in front, learned
+//! positions, pre-norm blocks, a final norm, a head. Letters: B batch, Ch channels, Hh and Ww height and width of images,
+//! P patches, T = 1 + P, C width, L classes.
+
+use regard_graph::{Error, Graph, Init, Result, Var};
+use regard_layers::{
+    AbsoluteConfig, AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, FeedForwardConfig,
+    FeedForwardKind, Linear, LinearConfig, NormConfig, NormPlace, Parameter, Parameters, RelativeConfig,
+    Stack, StackConfig,
+};
+use regard_ops::prelude::*;
+use regard_ops::{CrossEntropyOptions, LinearOptions};
+
+/// The settings of a ViT.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VitConfig {
+    /// Height and width of the images.
+    pub image: [usize; 2],
+    /// Height and width of a patch.
+    pub patch: [usize; 2],
+    /// Ch.
+    pub channels: usize,
+    /// How many blocks.
+    pub layers: usize,
+    /// H, heads of each attention; they share the width.
+    pub heads: usize,
+    /// C, width of the residual stream.
+    pub width: usize,
+    /// F, hidden width of the feed-forward parts.
+    pub hidden: usize,
+    /// What happens inside of the feed-forward parts.
+    pub activation: FeedForwardKind,
+    /// Whether query, key and value have biases.
+    pub input_bias: bool,
+    /// Whether patches know where they stand; without positions, their order means nothing.
+    pub positions: bool,
+    /// What the head reads.
+    pub pooling: VitPooling,
+    /// What stands on top.
+    pub head: VitHead,
+    /// Added to the variance in all norms.
+    pub epsilon: f32,
+    /// Probability with which activations are dropped in training.
+    pub dropout: f32,
+    /// Probability with which attention weights are dropped in training.
+    pub attention_dropout: f32,
+    /// Standard deviation of the weights at the beginning.
+    pub std: f32,
+}
+
+/// What the head reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VitPooling {
+    /// The class token.
+    #[default]
+    Class,
+    /// The mean of all patches, without the class token.
+    Mean,
+}
+
+/// What stands on top.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VitHead {
+    /// Nothing.
+    #[default]
+    None,
+    /// Scores of this many classes, by a linear layer.
+    Linear(usize),
+    /// The same behind one hidden layer with tanh, as in pre-training.
+    Mlp {
+        /// Width of the hidden layer.
+        hidden: usize,
+        /// How many classes.
+        classes: usize,
+    },
+}
+
+/// Named sizes, for images of 224 by 224 and the 1000 classes of ImageNet.
+pub const PRESETS: [(&str, VitConfig); 5] = [
+    ("vit-tiny-16", sized(12, 3, 192, 16)),
+    ("vit-small-16", sized(12, 6, 384, 16)),
+    ("vit-base-16", sized(12, 12, 768, 16)),
+    ("vit-base-32", sized(12, 12, 768, 32)),
+    ("vit-large-16", sized(24, 16, 1024, 16)),
+];
+
+const fn sized(layers: usize, heads: usize, width: usize, patch: usize) -> VitConfig {
+    VitConfig {
+        image: [224, 224],
+        patch: [patch, patch],
+        channels: 3,
+        layers,
+        heads,
+        width,
+        hidden: 4 * width,
+        activation: FeedForwardKind::Gelu,
+        input_bias: true,
+        positions: true,
+        pooling: VitPooling::Class,
+        head: VitHead::Linear(1000),
+        epsilon: 1e-12,
+        dropout: 0.0,
+        attention_dropout: 0.0,
+        std: 0.02,
+    }
+}
+
+impl VitConfig {
+    /// A named size of [`PRESETS`].
+    pub fn preset(name: &str) -> Result<VitConfig> {
+        match PRESETS.iter().find(|(known, _)| *known == name) {
+            Some((_, config)) => Ok(*config),
+            None => Err(Error::unknown("preset", name, PRESETS.iter().map(|(known, _)| *known))),
+        }
+    }
+
+    /// The same without dropout: for everything but training.
+    pub fn without_dropout(self) -> VitConfig {
+        VitConfig { dropout: 0.0, attention_dropout: 0.0, ..self }
+    }
+
+    /// Rows and columns of patches.
+    pub fn grid(&self) -> [usize; 2] {
+        [self.image[0] / self.patch[0].max(1), self.image[1] / self.patch[1].max(1)]
+    }
+
+    fn check(&self) -> Result<()> {
+        let nonsense = |what: String, advice: &str| Err(Error::invalid("vit", what, advice));
+        let VitConfig { image, patch, channels, layers, heads, width, hidden, .. } = *self;
+        let [[height, across], [p, q]] = [image, patch];
+        if [height, across, p, q, channels, layers, heads, width, hidden].contains(&0) {
+            return nonsense(format!("one of the sizes is 0: {self:?}"), "give every size at least 1");
+        }
+        if height % p != 0 || across % q != 0 {
+            return nonsense(
+                format!("images of {height} by {across} cannot be cut into patches of {p} by {q}"),
+                "choose an image size that the patch divides",
+            );
+        }
+        if !width.is_multiple_of(heads) {
+            return nonsense(
+                format!("a width of {width} cannot be shared by {heads} heads"),
+                "choose a width that is a multiple of the heads",
+            );
+        }
+        if !(self.std.is_finite() && self.std >= 0.0) {
+            return nonsense(
+                format!("the standard deviation of the weights is {}", self.std),
+                "give a number that is not negative",
+            );
+        }
+        for (name, probability) in [("dropout", self.dropout), ("attention_dropout", self.attention_dropout)]
+        {
+            if !(0.0..1.0).contains(&probability) {
+                return nonsense(
+                    format!("{name} is {probability}"),
+                    "choose a probability from 0 up to, not including, 1",
+                );
+            }
+        }
+        if let VitHead::Linear(0) | VitHead::Mlp { hidden: 0, .. } | VitHead::Mlp { classes: 0, .. } =
+            self.head
+        {
+            return nonsense(format!("the head is {:?}", self.head), "give every size at least 1");
+        }
+        Ok(())
+    }
+}
+
+/// A ViT. All methods record; parameters are made in the store at the first use.
+#[derive(Clone, Debug)]
+pub struct Vit {
+    config: VitConfig,
+    parameters: Parameters,
+    patches: Linear,
+    class_token: Parameter,
+    positions: AbsolutePositions,
+    stack: Stack,
+    head_hidden: Option<Linear>,
+    head: Option<Linear>,
+}
+
+impl Vit {
+    /// Declares the parameters, if the settings make sense.
+    pub fn new(config: VitConfig) -> Result<Self> {
+        config.check()?;
+        let VitConfig { patch: [p, q], width, std, dropout, .. } = config;
+        let mut parameters = Parameters::new();
+        let linear = |parameters: &mut Parameters, name: &str, inputs: usize, outputs: usize| {
+            let sizes = LinearConfig { inputs, outputs, bias: true, std };
+            parameters.under(name, |parameters| Linear::new(sizes, parameters))
+        };
+        let pixels = config.channels.saturating_mul(p).saturating_mul(q);
+        let patches = linear(&mut parameters, "patch_embedding", pixels, width)?;
+        let class_token = parameters.declare("class_token", [width], Init::Normal(std))?;
+        let [rows, columns] = config.grid();
+        let table = match config.positions {
+            true => {
+                AbsoluteConfig::Learned { width, most: rows.saturating_mul(columns).saturating_add(1), std }
+            }
+            false => AbsoluteConfig::None,
+        };
+        let positions = parameters.under("position_embedding", |p| AbsolutePositions::new(table, p))?;
+        let attention = AttentionConfig {
+            biases: Biases { inputs: config.input_bias, output: true },
+            dropout: config.attention_dropout,
+            std,
+            ..AttentionConfig::new(width, config.heads)?
+        };
+        let feed_forward = FeedForwardConfig {
+            width,
+            hidden: config.hidden,
+            kind: config.activation,
+            bias: true,
+            dropout: 0.0,
+            std,
+        };
+        let norm = NormConfig { epsilon: config.epsilon, ..NormConfig::layer(width) };
+        let block =
+            BlockConfig { attention, cross: None, feed_forward, norm, place: NormPlace::Pre, dropout };
+        let stack =
+            StackConfig { layers: config.layers, block, final_norm: true, relative: RelativeConfig::None };
+        let stack = Stack::new(stack, &mut parameters)?;
+        let (head_hidden, head) = match config.head {
+            VitHead::None => (None, None),
+            VitHead::Linear(classes) => (None, Some(linear(&mut parameters, "head", width, classes)?)),
+            VitHead::Mlp { hidden, classes } => (
+                Some(linear(&mut parameters, "head_hidden", width, hidden)?),
+                Some(linear(&mut parameters, "head", hidden, classes)?),
+            ),
+        };
+        Ok(Vit { config, parameters, patches, class_token, positions, stack, head_hidden, head })
+    }
+
+    /// Its settings.
+    pub fn config(&self) -> &VitConfig {
+        &self.config
+    }
+
+    /// What it learns.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// The class token and the patches after the final norm: B Ch Hh Ww -> B T C.
+    pub fn hidden(&self, g: &mut Graph, image: Var) -> Result<Var> {
+        let x = g.scope("embedding", |g| self.embed(g, image))?;
+        let x = self.stack.forward(g, x, &Context::default(), None)?;
+        g.tap("final_norm.stream", x)
+    }
+
+    /// Each patch through a linear layer, which is a convolution with the patch as its stride. B Ch Hh Ww -> B P C
+    pub fn patch_embedding(&self, g: &mut Graph, image: Var) -> Result<Var> {
+        let VitConfig { image: [height, width], channels, patch, .. } = self.config;
+        let fits = match &g.shape(image)[..] {
+            [_, own @ ..] => own.iter().map(|size| size.fixed()).eq([channels, height, width].map(Some)),
+            [] => false,
+        };
+        if !fits {
+            return Err(Error::Shape {
+                op: "vit".into(),
+                operand: "image".into(),
+                got: g.shape(image).to_string(),
+                expected: format!("[B Ch Hh Ww] = [B {channels} {height} {width}]"),
+                origin: "; resize the images, or make a model for their size and interpolate its positions"
+                    .into(),
+            });
+        }
+        let patches = g.patches(image, patch)?; // B P (Ch p q)
+        self.patches.forward_with(
+            g,
+            patches,
+            LinearOptions { output: Some(DType::F32), ..Default::default() },
+        )
+    }
+
+    /// B Ch Hh Ww -> B T C
+    fn embed(&self, g: &mut Graph, image: Var) -> Result<Var> {
+        let patches = self.patch_embedding(g, image)?;
+        let one = g.slice(patches, 1, 0, 1)?; // B 1 C: the shape that the class token takes
+        let class = self.class_token.var(g)?;
+        let class = g.broadcast_to(class, one)?;
+        let x = g.concat(&[class, patches], 1)?;
+        let x = self.positions.forward(g, x, None)?;
+        let x = g.tap("stream", x)?;
+        g.dropout(x, self.config.dropout)
+    }
+
+    /// What the head reads: B Ch Hh Ww -> B C.
+    pub fn pooled(&self, g: &mut Graph, image: Var) -> Result<Var> {
+        let x = self.hidden(g, image)?;
+        g.scope("pooling", |g| {
+            let [b, t, c] = g.dims(x, "B T C")?;
+            match self.config.pooling {
+                VitPooling::Class => {
+                    let class = g.slice(x, 1, 0, 1)?;
+                    g.reshape(class, shape![b, c])
+                }
+                VitPooling::Mean => {
+                    let patches = g.slice_last(x, 1, t.bound() - 1)?; // T is fixed by the image
+                    g.mean(patches, &[1])
+                }
+            }
+        })
+    }
+
+    /// The scores of the classes: B Ch Hh Ww -> B L.
+    pub fn logits(&self, g: &mut Graph, image: Var) -> Result<Var> {
+        let (x, head) = self.before_scores(g, image)?;
+        let options = LinearOptions { output: Some(DType::F32), ..Default::default() };
+        g.scope("head", |g| head.forward_with(g, x, options))
+    }
+
+    /// The sum of the losses of all targets (i32 `[B]`) times `scale`, a single number. Targets of −100 are ignored.
+    pub fn loss(&self, g: &mut Graph, image: Var, targets: Var, scale: Var) -> Result<Var> {
+        let (x, head) = self.before_scores(g, image)?;
+        let (weight, bias) = (head.weight(g)?, head.bias(g)?);
+        let options = CrossEntropyOptions::default();
+        let losses = g.scope("head", |g| g.linear_cross_entropy(x, weight, bias, targets, scale, options))?;
+        Ok(losses.loss)
+    }
+
+    /// What the last product of the head takes, and that product.
+    fn before_scores(&self, g: &mut Graph, image: Var) -> Result<(Var, &Linear)> {
+        let Some(head) = &self.head else {
+            return Err(Error::invalid(
+                "vit",
+                format!("a model with the head {:?} has no scores", self.config.head),
+                "make it with the head Linear or Mlp",
+            ));
+        };
+        let x = self.pooled(g, image)?;
+        let x = match &self.head_hidden {
+            None => x,
+            Some(hidden) => g.scope("head", |g| {
+                let y = hidden.forward(g, x)?;
+                g.tanh(y)
+            })?,
+        };
+        Ok((x, head))
+    }
+}
