@@ -3,7 +3,7 @@
 
 use regard::ops::AdamW;
 use regard::prelude::*;
-use regard_conformance::parity::{Golden, Tensors, close, data, folder, json, kept, within};
+use regard_conformance::parity::{Golden, Tensors, close, data, folder, json, kept, skipped, within};
 use regard_generate::{Generator, Request, Settings};
 use regard_layers::KeepMask;
 use regard_models::import::{Import, gpt2, llama, mingpt};
@@ -350,9 +350,7 @@ fn stories260k_tells_its_story() {
     let at_hand =
         data().map(|data| data.join("weights/stories260K/stories260K.bin")).filter(|file| file.is_file());
     let Some(file) = at_hand else {
-        eprintln!(
-            "skipped: stories260K.bin is not at hand; set REGARD_DATA to the folder with weights/stories260K"
-        );
+        skipped("stories260K.bin is not at hand; set REGARD_DATA to the folder with weights/stories260K");
         return;
     };
     let golden = Tensors::read(&folder("stories260k").join("golden.safetensors"));
