@@ -23,10 +23,11 @@ fn help_names_every_command_and_where_to_start() {
     let output = regard(&["--help"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
-    for part in ["demo", "embed", "generate", "bench", "Start with:  regard demo"] {
+    let commands = ["demo", "describe", "forward", "embed", "generate", "import", "export", "bench"];
+    for part in commands.into_iter().chain(["Start with:  regard demo"]) {
         assert!(said.contains(part), "no {part} in {said}");
     }
-    for command in ["demo", "embed", "generate", "bench"] {
+    for command in commands {
         let output = regard(&[command, "--help"]);
         assert!(output.status.success());
         assert!(String::from_utf8(output.stdout).unwrap().contains("Example:  regard "), "{command}");
