@@ -210,7 +210,7 @@ fn on_interrupt() -> Result<Arc<AtomicBool>> {
 
 /// Prints tokens as they come; holds back what may be the beginning of a stop text.
 struct Printer<'a> {
-    stream: Option<Stream<'a>>,
+    stream: Option<(&'a Tokenizer, Stream<'a>)>,
     stop: &'a [String],
     quiet: bool,
     terminal: bool,
@@ -224,7 +224,7 @@ impl<'a> Printer<'a> {
     fn new(options: &'a Options, tokenizer: Option<&'a Tokenizer>, prompt: &[i32]) -> Result<Printer<'a>> {
         let terminal = stdout().is_terminal();
         let after: Vec<u32> = prompt.iter().filter_map(|&id| u32::try_from(id).ok()).collect();
-        let stream = tokenizer.map(|tokenizer| tokenizer.stream(&after));
+        let stream = tokenizer.map(|tokenizer| (tokenizer, tokenizer.stream(&after)));
         let printer = Printer {
             stream,
             stop: &options.stop,
@@ -247,8 +247,10 @@ impl<'a> Printer<'a> {
                 self.write(&format!("{id} "))?;
                 Ok(true)
             }
-            Some(stream) => {
-                let new = stream.push(u32::try_from(id)?)?;
+            Some((tokenizer, stream)) => {
+                let id = u32::try_from(id)?;
+                // A model may draw one of the ids that only round up its size.
+                let new = if tokenizer.knows(id) { stream.push(id)? } else { "\u{fffd}".into() };
                 self.take(&new, false)
             }
         }
@@ -270,7 +272,7 @@ impl<'a> Printer<'a> {
 
     /// Prints what was held back, and ends the line.
     fn finish(&mut self) -> Result<()> {
-        if let Some(stream) = self.stream.as_mut().filter(|_| !self.stopped) {
+        if let Some((_, stream)) = self.stream.as_mut().filter(|_| !self.stopped) {
             let rest = stream.finish()?;
             self.take(&rest, true)?;
         }

@@ -181,6 +181,21 @@ fn a_text_ends_where_the_positions_do() {
     assert_eq!(ended["ids"].as_array().unwrap().len(), 19 - 10 + 1);
 }
 
+/// The small GPT-2 knows 61 ids, the tokenizer 53: at this temperature all are about as likely.
+#[test]
+fn ids_beyond_the_tokenizer_do_not_end_the_text() {
+    let model = Scratch::model("gpt2", letters());
+    let hot =
+        ["generate", model.path(), "--prompt", "a", "--temperature", "100", "--top-p", "1", "--max", "18"];
+    let told: Vec<Value> =
+        ["1", "2", "3"].iter().map(|seed| page(&[&hot[..], &["--seed", seed]].concat())).collect();
+    let beyond =
+        |page: &Value| page["ids"].as_array().unwrap().iter().filter(|id| id.as_i64() > Some(52)).count();
+    let marked = |page: &Value| page["text"].as_str().unwrap().matches('\u{fffd}').count();
+    assert!(told.iter().all(|page| beyond(page) == marked(page)), "{told:?}");
+    assert!(told.iter().map(beyond).sum::<usize>() > 0, "{told:?}");
+}
+
 #[test]
 fn a_request_without_sense_is_refused() {
     let model = Scratch::model("gpt2", letters());
@@ -339,7 +354,9 @@ fn sentences_are_embedded_as_sentence_transformers_does() {
 #[test]
 fn a_story_is_told_as_transformers_tells_it() {
     let Some(model) = shared("stories260K/stories260K.bin") else { return };
+    let folder = refused(&["generate", model.parent().unwrap().to_str().unwrap(), "--prompt", "a"]);
     let model = model.to_str().unwrap();
+    assert!(folder.ends_with(&format!("for a model of llama2.c, name its file: {model}\n")), "{folder}");
     let golden = goldens("stories260k/golden.safetensors");
     let expected: Vec<i64> = numbers(&golden, "tokens").iter().map(|&id| id as i64).collect();
     let told = page(&["generate", model, "--prompt", "", "--greedy", "--max", "64"]);

@@ -81,7 +81,11 @@ impl Folder {
         };
         let what = "is no model's folder: looked for config.json, model.safetensors, \
                     model.safetensors.index.json and any *.safetensors";
-        Err(Error::file(&path, format!("{what}; {here}"), "name the folder that holds these"))
+        let advice = match inside.iter().find(|name| name.ends_with(".bin") && !name.starts_with("tok")) {
+            Some(bin) => format!("for a model of llama2.c, name its file: {}", shown_path(&path.join(bin))),
+            None => "name the folder that holds these".into(),
+        };
+        Err(Error::file(&path, format!("{what}; {here}"), advice))
     }
 
     /// Where it is.

@@ -8,7 +8,7 @@ pub use stream::Stream;
 
 use crate::checkpoint::{JSON_LIMIT, read_small};
 use crate::error::shown_text;
-use crate::{Error, Folder, Result, llama2c};
+use crate::{Error, Result, llama2c};
 use pieces::Pieces;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -184,13 +184,17 @@ impl Tokenizer {
         }
     }
 
-    fn known(&self, id: u32) -> Result<()> {
-        let known = match &self.kind {
+    /// Whether some token has this id. Models often know a few more than their tokenizers, to round up a size.
+    pub fn knows(&self, id: u32) -> bool {
+        match &self.kind {
             Kind::HuggingFace(inner) => inner.id_to_token(id).is_some(),
             Kind::Pieces(pieces) => (id as usize) < pieces.len(),
             Kind::Bytes => id < 256,
-        };
-        if known {
+        }
+    }
+
+    fn known(&self, id: u32) -> Result<()> {
+        if self.knows(id) {
             return Ok(());
         }
         Err(Error::invalid(
@@ -206,13 +210,6 @@ impl Tokenizer {
             Kind::Pieces(pieces) => pieces.decode(before, id),
             _ => std::slice::from_ref(&BYTES[id as usize & 255]),
         })
-    }
-}
-
-impl Folder {
-    /// Its tokenizer, read: see [`Tokenizer::beside`].
-    pub fn read_tokenizer(&self, vocabulary: usize) -> Result<Tokenizer> {
-        Tokenizer::beside(self.path(), vocabulary)
     }
 }
 
