@@ -23,10 +23,10 @@ fn help_names_every_command_and_where_to_start() {
     let output = regard(&["--help"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
-    for part in ["demo", "bench", "Start with:  regard demo"] {
+    for part in ["demo", "bench", "describe", "forward", "import", "export", "Start with:  regard demo"] {
         assert!(said.contains(part), "no {part} in {said}");
     }
-    for command in ["demo", "bench"] {
+    for command in ["demo", "bench", "describe", "forward", "import", "export"] {
         let output = regard(&[command, "--help"]);
         assert!(output.status.success());
         assert!(String::from_utf8(output.stdout).unwrap().contains("Example:  regard "), "{command}");
