@@ -6,6 +6,7 @@ use regard_models::import::{Import, Map};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The tensors of a file by name. Integers are exact: they are small.
@@ -116,6 +117,11 @@ pub fn data() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
     let named = std::env::var_os("REGARD_DATA").map(PathBuf::from);
     Some(named.unwrap_or_else(|| root.join("../shared/data"))).filter(|path| path.is_dir())
+}
+
+/// Says that a test was skipped and why, past the harness, which hides what passing tests print.
+pub fn skipped(why: &str) {
+    writeln!(std::io::stderr(), "skipped: {why}").unwrap_or_default();
 }
 
 /// Panics unless all numbers are within `bound` of the largest wanted one.

@@ -88,8 +88,8 @@ fn who_sees_whom() {
             reach.can(reach.cell(from, &at).unwrap(), reach.cell(to, &there).unwrap()).unwrap()
         };
         for (b, other) in (0..B).flat_map(|b| (0..B).map(move |other| (b, other))) {
-            for s in 0..S {
-                let real = tokens[b][s] == 1;
+            for (s, &token) in tokens[b].iter().enumerate() {
+                let real = token == 1;
                 for own in 0..S {
                     // What stands at a padded position is seen there, by itself alone.
                     let expected = b == other && (real || s == own);

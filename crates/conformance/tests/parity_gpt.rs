@@ -3,7 +3,7 @@
 
 use regard::ops::AdamW;
 use regard::prelude::*;
-use regard_conformance::parity::{Golden, Tensors, close, data, folder, json, kept, within};
+use regard_conformance::parity::{Golden, Tensors, close, data, folder, json, kept, skipped, within};
 use regard_generate::{Generator, Request, Settings};
 use regard_layers::KeepMask;
 use regard_models::import::{Import, gpt2, llama, mingpt};
@@ -345,64 +345,30 @@ fn older_configs_are_read_alike_and_ours_are_read_back() {
     assert_eq!(gpt2::config_from_json(&written).unwrap(), config, "{written}");
 }
 
-/// llama2.c's first format: seven integers, then tensors one after the other, each kind for all layers.
-fn read_llama2c(bytes: &[u8]) -> (GptConfig, BTreeMap<String, Vec<f32>>) {
-    let word = |at: usize| bytes[4 * at..4 * at + 4].try_into().unwrap();
-    let [width, hidden, layers, heads, groups, vocabulary, context] =
-        std::array::from_fn(|at| i32::from_le_bytes(word(at)) as usize);
-    let config = GptConfig {
-        layers,
-        heads,
-        groups: Some(groups),
-        width,
-        hidden: Some(hidden),
-        context,
-        vocabulary,
-        ..GptConfig::preset("stories260K").unwrap()
-    };
-    let mut numbers = (7..bytes.len() / 4).map(|at| f32::from_le_bytes(word(at)));
-    let mut take = |count: usize| numbers.by_ref().take(count).collect::<Vec<f32>>();
-    let narrow = width / heads * groups;
-    let mut tensors = BTreeMap::from([("tok_embeddings.weight".to_string(), take(vocabulary * width))]);
-    for (name, count) in [
-        ("attention_norm", width),
-        ("attention.wq", width * width),
-        ("attention.wk", narrow * width),
-        ("attention.wv", narrow * width),
-        ("attention.wo", width * width),
-        ("ffn_norm", width),
-        ("feed_forward.w1", hidden * width),
-        ("feed_forward.w2", hidden * width),
-        ("feed_forward.w3", hidden * width),
-    ] {
-        for layer in 0..layers {
-            tensors.insert(format!("layers.{layer}.{name}.weight"), take(count));
-        }
-    }
-    tensors.insert("norm.weight".into(), take(width));
-    (config, tensors)
-}
-
 #[test]
 fn stories260k_tells_its_story() {
-    let Some(bytes) =
-        data().and_then(|data| std::fs::read(data.join("weights/stories260K/stories260K.bin")).ok())
-    else {
-        eprintln!(
-            "skipped: stories260K.bin is not at hand; set REGARD_DATA to the folder with weights/stories260K"
-        );
+    let at_hand =
+        data().map(|data| data.join("weights/stories260K/stories260K.bin")).filter(|file| file.is_file());
+    let Some(file) = at_hand else {
+        skipped("stories260K.bin is not at hand; set REGARD_DATA to the folder with weights/stories260K");
         return;
     };
     let golden = Tensors::read(&folder("stories260k").join("golden.safetensors"));
     let (_, wanted) = golden.integers("tokens");
-    let (config, tensors) = read_llama2c(&bytes);
-    assert_eq!(config, GptConfig { groups: Some(4), ..GptConfig::preset("stories260K").unwrap() });
+    let model = regard_data::llama2c::open(file).unwrap();
+    let config = llama::config_from_json(&model.config.hugging_face()).unwrap();
+    assert_eq!(
+        config,
+        GptConfig { attention_dropout: Some(0.0), ..GptConfig::preset("stories260K").unwrap() }
+    );
     let gpt = Gpt::new(config).unwrap();
     let (mut store, cpu) = (Store::new(0), Cpu::new().unwrap());
     let settings = Settings { chunk: 8, capacity: Some(128), ..Settings::default() };
     let mut generator = Generator::new(&gpt, settings, &mut store, &cpu).unwrap();
-    for import in llama::imports_meta(&config) {
-        store.set_f32(&import.ours, &tensors[&import.theirs]).unwrap();
+    for import in llama::imports(&config) {
+        let tensor = model.checkpoint.get(&import.theirs).unwrap();
+        let numbers = import.map.apply(tensor.shape, &tensor.f32s()).unwrap();
+        store.set_f32(&import.ours, &numbers).unwrap();
     }
     let prompt = vec![wanted[..1].to_vec()];
     generator.generate(&Request::greedy(&prompt, 1), &mut store).unwrap();

@@ -96,7 +96,6 @@ impl GptConfig {
                 ..GptConfig::LLAMA
             },
         ),
-        // llama2.c's models turn neighbouring channels.
         (
             "stories260K",
             GptConfig {
@@ -123,11 +122,8 @@ impl GptConfig {
         ),
     ];
 
-    const STORIES: GptConfig = GptConfig {
-        positions: Positions::Rotary(RotarySpec { pairing: Pairing::Interleaved, ..ROTARY }),
-        tied: true,
-        ..GptConfig::LLAMA
-    };
+    /// llama2.c's models.
+    const STORIES: GptConfig = GptConfig { tied: true, ..GptConfig::LLAMA };
 
     /// The preset of this name.
     pub fn preset(name: &str) -> Result<GptConfig> {

@@ -1,5 +1,5 @@
-//! Llama as transformers writes it, and in Meta's own names, which llama2.c keeps. Theirs turn neighbouring channels;
-//! transformers permutes queries and keys so that halves turn.
+//! Llama as transformers writes it: queries and keys turn by halves. Files of llama2.c are read under the same names,
+//! their neighbouring channels already put in halves.
 
 use super::gpt2::decimal;
 use super::json::Fields;
@@ -10,24 +10,24 @@ use regard_layers::{FeedForwardKind, NormKind};
 use regard_ops::{Pairing, RotarySpec, Stretch};
 use serde_json::{Value, json};
 
-/// Theirs for each part of a block, in transformers and in Meta's names.
-const PARTS: [(&str, &str, &str); 9] = [
-    ("attention_norm", "input_layernorm", "attention_norm"),
-    ("attention.query", "self_attn.q_proj", "attention.wq"),
-    ("attention.key", "self_attn.k_proj", "attention.wk"),
-    ("attention.value", "self_attn.v_proj", "attention.wv"),
-    ("attention.output", "self_attn.o_proj", "attention.wo"),
-    ("feed_forward_norm", "post_attention_layernorm", "ffn_norm"),
-    ("feed_forward.gate", "mlp.gate_proj", "feed_forward.w1"),
-    ("feed_forward.up", "mlp.up_proj", "feed_forward.w3"),
-    ("feed_forward.down", "mlp.down_proj", "feed_forward.w2"),
+/// Theirs for each part of a block.
+const PARTS: [(&str, &str); 9] = [
+    ("attention_norm", "input_layernorm"),
+    ("attention.query", "self_attn.q_proj"),
+    ("attention.key", "self_attn.k_proj"),
+    ("attention.value", "self_attn.v_proj"),
+    ("attention.output", "self_attn.o_proj"),
+    ("feed_forward_norm", "post_attention_layernorm"),
+    ("feed_forward.gate", "mlp.gate_proj"),
+    ("feed_forward.up", "mlp.up_proj"),
+    ("feed_forward.down", "mlp.down_proj"),
 ];
 
 /// Our names and those of transformers.
 pub fn imports(config: &GptConfig) -> Vec<Import> {
     let mut table = vec![Import::new("token_embedding.weight", "model.embed_tokens.weight", Map::Same)];
     for layer in 0..config.layers {
-        for (ours, theirs, _) in PARTS {
+        for (ours, theirs) in PARTS {
             let biased = match ours.split_once('.') {
                 Some(("attention", _)) => config.attention_bias,
                 Some(("feed_forward", _)) => config.feed_forward_bias,
@@ -42,22 +42,6 @@ pub fn imports(config: &GptConfig) -> Vec<Import> {
     table.push(Import::new("final_norm.weight", "model.norm.weight", Map::Same));
     if !config.tied {
         table.push(Import::new("head.weight", "lm_head.weight", Map::Same));
-    }
-    table
-}
-
-/// Our names and Meta's; the settings must turn neighbouring channels.
-pub fn imports_meta(config: &GptConfig) -> Vec<Import> {
-    let mut table = vec![Import::new("token_embedding.weight", "tok_embeddings.weight", Map::Same)];
-    for layer in 0..config.layers {
-        for (ours, _, theirs) in PARTS {
-            let theirs = format!("layers.{layer}.{theirs}.weight");
-            table.push(Import::new(format!("block.{layer}.{ours}.weight"), theirs, Map::Same));
-        }
-    }
-    table.push(Import::new("final_norm.weight", "norm.weight", Map::Same));
-    if !config.tied {
-        table.push(Import::new("head.weight", "output.weight", Map::Same));
     }
     table
 }

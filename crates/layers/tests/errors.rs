@@ -1,0 +1,73 @@
+//! What layers refuse, and in which words.
+
+use regard_graph::Init;
+use regard_layers::*;
+
+fn text<T>(result: regard_graph::Result<T>) -> String {
+    match result {
+        Ok(_) => panic!("an error was expected"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn sizes_of_nothing() {
+    let p = &mut Parameters::new();
+    assert_eq!(
+        text(Linear::new(LinearConfig::new(0, 3), p)),
+        "linear: 0 inputs and 3 outputs; give both a size of at least 1"
+    );
+    assert_eq!(
+        text(Embedding::new(EmbeddingConfig { tokens: 5, width: 0, std: 0.02 }, p)),
+        "embedding: 5 tokens of width 0; give both a size of at least 1"
+    );
+    assert_eq!(
+        text(Norm::new(NormConfig { epsilon: -1.0, ..NormConfig::layer(4) }, p)),
+        "norm: width 4, epsilon -1; give a width of at least 1 and an epsilon that is not negative"
+    );
+    let feed_forward = FeedForwardConfig {
+        width: 4,
+        hidden: 0,
+        kind: FeedForwardKind::Relu,
+        bias: true,
+        dropout: 0.0,
+        std: 0.02,
+    };
+    assert_eq!(
+        text(FeedForward::new(feed_forward, p)),
+        "linear: 4 inputs and 0 outputs; give both a size of at least 1"
+    );
+}
+
+#[test]
+fn heads_that_do_not_share() {
+    for heads in [0, 3] {
+        assert_eq!(
+            text(AttentionConfig::new(8, heads)),
+            format!(
+                "attention: a width of 8 cannot be shared by {heads} heads; choose a width that is a multiple of the \
+                 heads, or set head_width and value_width"
+            )
+        );
+    }
+    let usual = AttentionConfig::new(12, 4).unwrap();
+    assert_eq!(
+        text(AttentionLayer::new(AttentionConfig { groups: 3, ..usual }, &mut Parameters::new())),
+        "attention: 4 heads cannot share 3 key/value heads; choose heads that are a multiple of the key/value heads"
+    );
+    assert_eq!(
+        text(AttentionLayer::new(AttentionConfig { value_width: 0, ..usual }, &mut Parameters::new())),
+        "attention: 4 heads of width 3 over a width of 12; give every size at least 1"
+    );
+}
+
+#[test]
+fn names_are_taken_once() {
+    let p = &mut Parameters::new();
+    p.under("block.0", |p| p.declare("weight", [2, 3], Init::Zeros)).unwrap();
+    assert_eq!(
+        text(p.under("block", |p| p.declare("0.weight", [4], Init::Zeros))),
+        "parameter `block.0.weight` is declared twice: [2 3], then [4]; give one of them another name"
+    );
+    assert_eq!((p.count(), p.declared().count()), (6, 1));
+}
