@@ -39,18 +39,20 @@ pub fn run(options: &Options) -> Result<()> {
     let opened = regard_hub::open(&options.model)?;
     let sizes = sizes(options, &opened.model)?;
     let graph = record(&opened.model, sizes)?;
-    let outline = regard::describe::outline(&graph);
-    let costs = regard::cost::cost(&graph, &Default::default(), &Default::default(), None)?;
-    let taps: Vec<String> = graph.taps().map(|(name, _)| name.to_string()).collect();
-    let outputs: Vec<String> =
-        graph.outputs().map(|(name, var)| format!("{name} {}", graph.fact(var))).collect();
-    let by_part = regard::describe::parameters_by_prefix(&graph, 1);
     let mut store = Store::new(0);
     for declared in opened.model.parameters().declared() {
         // Zeros, for only sizes matter here, and a page of zeros takes no memory until it is touched.
         store.declare(&declared.name, &declared.shape, Init::Zeros)?;
     }
-    let memory = Program::new(graph, &[], &mut store, &cpu)?.memory();
+    // The plan comes first: it refuses sizes at which even counting would take forever.
+    let program = Program::new(graph, &[], &mut store, &cpu)?;
+    let (graph, memory) = (program.graph(), program.memory());
+    let outline = regard::describe::outline(graph);
+    let costs = regard::cost::cost(graph, &Default::default(), &Default::default(), None)?;
+    let taps: Vec<String> = graph.taps().map(|(name, _)| name.to_string()).collect();
+    let outputs: Vec<String> =
+        graph.outputs().map(|(name, var)| format!("{name} {}", graph.fact(var))).collect();
+    let by_part = regard::describe::parameters_by_prefix(graph, 1);
 
     let mut out = std::io::stdout().lock();
     if options.json {
