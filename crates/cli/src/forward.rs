@@ -57,7 +57,7 @@ pub fn run(options: &Options) -> Result<()> {
     opened.load_into(&mut store)?;
     let taps: Vec<&str> = options.tap.iter().map(String::as_str).collect();
     let answers = forward(&opened.model, &mut store, &cpu, &batch, &taps)?;
-    let masks: Vec<Vec<u8>> = answers.iter().map(|answer| truths(answer)).collect();
+    let masks: Vec<Vec<u8>> = answers.iter().map(truths).collect();
     let saves: Vec<Save> = answers
         .iter()
         .zip(&masks)
