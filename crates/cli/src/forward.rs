@@ -1,12 +1,12 @@
 //! `regard forward`: one pass through a model; its named outputs and the taps asked for go to a safetensors file.
 
+use crate::loaded;
 use crate::machine::Machine;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use regard::Store;
 use regard_data::{Checkpoint, DType, Data, Save, SaveOptions, save_file};
 use regard_hub::forward::Answer;
-use regard_hub::{Batch, Images, Rows, forward};
+use regard_hub::{Batch, Images, Opened, Rows, forward};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,9 @@ pub struct Options {
     /// A folder with config.json and weights, organisation/name from a local Hugging Face cache, or a `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
+    /// One text, for a model with a tokenizer beside it; give it once for each text
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["ids", "pixels"])]
+    text: Vec<String>,
     /// The ids of one text, with spaces or commas between them; give it once for each text
     #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
     ids: Vec<String>,
@@ -52,9 +55,8 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let cpu = options.machine.cpu()?;
     let opened = regard_hub::open(&options.model)?;
-    let batch = batch(options)?;
-    let mut store = Store::new(0);
-    opened.load_into(&mut store)?;
+    let batch = batch(options, &opened)?;
+    let mut store = loaded::store(&opened)?;
     let taps: Vec<&str> = options.tap.iter().map(String::as_str).collect();
     let answers = forward(&opened.model, &mut store, &cpu, &batch, &taps)?;
     let masks: Vec<Vec<u8>> = answers.iter().map(truths).collect();
@@ -84,21 +86,34 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn batch(options: &Options) -> Result<Batch> {
+fn batch(options: &Options, opened: &Opened) -> Result<Batch> {
     if let Some(path) = &options.pixels {
         return images(path);
     }
     let rows = |option: &str, texts: &[String]| -> Result<Vec<Vec<i32>>> {
         texts.iter().map(|text| integers(option, text)).collect()
     };
-    if options.ids.is_empty() {
-        bail!("nothing to run: give --ids \"1 2 3\" to a model of text, --pixels FILE to a model of images");
+    if options.ids.is_empty() && options.text.is_empty() {
+        bail!(
+            "nothing to run: give --text or --ids \"1 2 3\" to a model of text, --pixels FILE to a model of images"
+        );
     }
+    let ids =
+        if options.text.is_empty() { rows("--ids", &options.ids)? } else { encoded(&options.text, opened)? };
     Ok(Batch::Text(Rows {
-        ids: rows("--ids", &options.ids)?,
+        ids,
         types: rows("--types", &options.types)?,
         targets: rows("--targets", &options.targets)?,
     }))
+}
+
+/// Texts as ids, by the tokenizer beside the model.
+fn encoded(texts: &[String], opened: &Opened) -> Result<Vec<Vec<i32>>> {
+    let Some(vocabulary) = opened.model.vocabulary() else {
+        bail!("this is {}, and texts were given; give it pixels", loaded::kind(&opened.model));
+    };
+    let tokenizer = loaded::tokenizer(opened, vocabulary)?;
+    texts.iter().map(|text| loaded::encode(&tokenizer, text, vocabulary)).collect()
 }
 
 /// Whole numbers with spaces or commas between them.

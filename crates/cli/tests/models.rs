@@ -290,7 +290,10 @@ fn a_pass_of_nonsense_is_refused() {
             &["--ids", "1", "--targets", "0"],
             "targets were given; only an encoder-decoder has them; leave them out",
         ),
-        (&[], "nothing to run: give --ids \"1 2 3\" to a model of text, --pixels FILE to a model of images"),
+        (
+            &[],
+            "nothing to run: give --text or --ids \"1 2 3\" to a model of text, --pixels FILE to a model of images",
+        ),
     ] {
         let said = refused(&[&["forward", &gpt, "--out", &out], more].concat());
         assert_eq!(said, format!("regard: {expected}\n"));

@@ -427,3 +427,25 @@ fn ctrl_c_ends_the_text_with_a_whole_word_and_a_line() {
     assert_eq!(words.replace("silent", ""), "");
     assert!(words.len() < 29_000 * "silent".len(), "it was not interrupted");
 }
+
+#[test]
+fn texts_go_through_a_model_as_their_ids_do() {
+    let model = Scratch::model("llama", letters());
+    let (by_text, by_ids) = (model.0.join("text.safetensors"), model.0.join("ids.safetensors"));
+    let (text_out, ids_out) = (by_text.to_str().unwrap(), by_ids.to_str().unwrap());
+    said(&["forward", model.path(), "--text", "abc b", "--text", "zz", "--out", text_out]);
+    said(&["forward", model.path(), "--ids", "0 1 2 26 1", "--ids", "25 25", "--out", ids_out]);
+    let (text, ids) = (numbers(&by_text, "logits"), numbers(&by_ids, "logits"));
+    assert!(text.len() == 2 * 5 * 53 && text == ids);
+
+    let said = refused(&["forward", model.path(), "--text", "a", "--ids", "1", "--out", text_out]);
+    assert!(said.contains("cannot be used with"), "{said}");
+    let vit = goldens("vit").join("model");
+    assert_eq!(
+        refused(&["forward", vit.to_str().unwrap(), "--text", "a", "--out", text_out]),
+        "regard: this is a model of images, and texts were given; give it pixels\n"
+    );
+    let bare = goldens("gpt2").join("model");
+    let said = refused(&["forward", bare.to_str().unwrap(), "--text", "a", "--out", text_out]);
+    assert!(said.contains("no tokenizer here: looked for tokenizer.json"), "{said}");
+}

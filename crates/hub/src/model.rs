@@ -54,6 +54,17 @@ pub enum GptForm {
 }
 
 impl AnyModel {
+    /// How many tokens its texts are made of; none for a model of images.
+    pub fn vocabulary(&self) -> Option<usize> {
+        match self {
+            AnyModel::Gpt(gpt, _) => Some(gpt.config().vocabulary),
+            AnyModel::Bert(bert) => Some(bert.config().vocabulary),
+            AnyModel::Vit(_) => None,
+            AnyModel::T5(t5) => Some(t5.config().vocabulary),
+            AnyModel::Transformer(transformer) => Some(transformer.config().source_vocabulary),
+        }
+    }
+
     /// The model that a `config.json` speaks of, with the dropout that it was trained with. Where a config leaves open
     /// what the weights decide (a head of its own, a pooler), the checkpoint does.
     pub fn from_config(config: &Value, checkpoint: &Checkpoint) -> Result<AnyModel> {
