@@ -1,4 +1,4 @@
-//! The outer rings of the tests: random programs of all ops, the same bits everywhere, memory as planned, and
+//! The outer rings of the tests: random programs of most ops, the same bits everywhere, memory as planned, and
 //! the errors that PyTorch itself makes as bounds.
 
 #![forbid(unsafe_code)]

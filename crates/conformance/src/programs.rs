@@ -1,4 +1,5 @@
-//! Random programs: 5 to 40 ops of every kind on small sequences `[B T C]`, from nothing but a seed. Integers and
+//! Random programs: 5 to 40 ops on small sequences `[B T C]`, from nothing but a seed. Left out are patches, maxima,
+//! optimizers, caches and the hard kinds of attention, which have tests of their own only. Integers and
 //! masks are constants, so every reader knows them.
 
 use crate::choices::Choices;

@@ -83,6 +83,10 @@ fn check_nodes(recipe: Recipe, bounds: &Bounds, cpu: &Cpu) {
 /// Results below this share of their terms are what is left of sums that cancel, and so is their error.
 const CANCELLED: f64 = 0.1;
 
+/// How much this allows: measured against the largest number of each result instead, 171 of 50,587 results in f32
+/// (122 of them of `attention_backward`, 32 of `sum_to`) and 5 of 51,625 in bf16 would be over their bound. PyTorch's error
+/// was not measured on such operands; its table leaves shapes that always cancel out.
+///
 /// The size of the terms that a node adds up. The results of a backward op are one gradient: where all weight is on
 /// one key, say, what reaches the scores is nothing but cancelled terms of the size of the rest.
 fn terms(graph: &Graph, node: &Node, inputs: &[Array]) -> f64 {
