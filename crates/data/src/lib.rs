@@ -20,6 +20,7 @@
 
 mod error;
 
+pub mod batch;
 pub mod checkpoint;
 pub mod folder;
 pub mod llama2c;
@@ -27,6 +28,7 @@ pub mod names;
 pub mod tokenizer;
 pub mod whole;
 
+pub use batch::{Batch, Field, Source, Values};
 pub use checkpoint::{
     Checkpoint, DType, Data, Digest, Save, SaveOptions, Saved, Tensor, save_file, save_folder,
 };
