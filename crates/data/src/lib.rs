@@ -22,6 +22,7 @@ mod error;
 
 pub mod batch;
 pub mod checkpoint;
+pub mod dataset;
 pub mod folder;
 pub mod llama2c;
 pub mod names;
