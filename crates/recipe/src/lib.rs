@@ -3,6 +3,8 @@
 
 mod error;
 pub mod language;
+pub mod task;
 
 pub use error::{Error, Result};
 pub use language::Recipe;
+pub use task::{Bounds, ModelTask};

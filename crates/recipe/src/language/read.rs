@@ -14,11 +14,12 @@ impl Recipe {
     /// the same checks. A recipe without a name is called as its file.
     pub fn open(path: impl AsRef<Path>, overrides: &[String]) -> Result<Recipe> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| regard_data::Error::io("read", path, error))?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| regard_data::Error::io("read", path, error))?;
         let mut recipe = Recipe::parse(&text, &path.display().to_string(), overrides)?;
         if recipe.name.is_empty() {
-            recipe.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            recipe.name =
+                path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         }
         Ok(recipe)
     }
@@ -127,7 +128,8 @@ fn parse_override(given: &str) -> Result<Table> {
         return Err(Error::at(given, "this override has no `=`", "write it as key=value: train.lr=1e-3"));
     };
     let (key, value) = (key.trim(), value.trim());
-    let plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+    let plain =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     if !key.split('.').all(plain) {
         return Err(Error::at(given, format!("`{key}` is no key"), "write keys as in train.lr"));
     }
@@ -207,15 +209,16 @@ fn told(error: &toml::de::Error, text: &str, place: &str) -> Error {
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let (what, all) = match kind {
             "field" => (
-                format!("there is no key `{name}`{}", table.map(|table| format!(" in {table}")).unwrap_or_default()),
+                format!(
+                    "there is no key `{name}`{}",
+                    table.map(|table| format!(" in {table}")).unwrap_or_default()
+                ),
                 "keys here are",
             ),
             _ => (format!("`{name}` is not known here"), "known are"),
         };
         let advice = match regard_graph::Error::unknown("key", &name, known.iter().copied()).to_string() {
-            text if text.contains("did you mean") => {
-                text.rsplit("; ").next().unwrap_or_default().to_string()
-            }
+            text if text.contains("did you mean") => text.rsplit("; ").next().unwrap_or_default().to_string(),
             _ => format!("{all} {}", known.join(", ")),
         };
         return Error::at(&place, what, advice);
@@ -225,7 +228,11 @@ fn told(error: &toml::de::Error, text: &str, place: &str) -> Error {
         (Some(rest), Some(key)) => {
             let (got, expected) = rest.split_once(", expected ").unwrap_or((rest, "another type"));
             let table = table.map(|table| format!(" in {table}")).unwrap_or_default();
-            Error::at(&place, format!("`{key}`{table} is {}", plain(got)), format!("it should be {}", plain(expected)))
+            Error::at(
+                &place,
+                format!("`{key}`{table} is {}", plain(got)),
+                format!("it should be {}", plain(expected)),
+            )
         }
         _ => Error::at(&place, message.trim().replace('\n', ", "), "see the TOML format, https://toml.io"),
     }

@@ -71,8 +71,14 @@ fn overrides_go_through_the_same_checks() {
     assert_eq!(read("", &["data.train=../a b.txt"]).data.train, [PathBuf::from("../a b.txt")]);
     assert_eq!(read("", &["train.betas=[0.9, 0.98]"]).train.betas, [0.9, 0.98]);
     assert_eq!(text("", &["train.lrr=1"]), "train.lrr=1: there is no key `lrr`; did you mean `lr`?");
-    assert_eq!(text("", &["train.lr=fast"]), "train.lr=fast: `train.lr` is the text \"fast\"; it should be a number");
-    assert_eq!(text("", &["train.lr"]), "train.lr: this override has no `=`; write it as key=value: train.lr=1e-3");
+    assert_eq!(
+        text("", &["train.lr=fast"]),
+        "train.lr=fast: `train.lr` is the text \"fast\"; it should be a number"
+    );
+    assert_eq!(
+        text("", &["train.lr"]),
+        "train.lr: this override has no `=`; write it as key=value: train.lr=1e-3"
+    );
     assert_eq!(text("", &["train lr=1"]), "train lr=1: `train lr` is no key; write keys as in train.lr");
 }
 
@@ -80,7 +86,10 @@ fn overrides_go_through_the_same_checks() {
 fn nonsense_is_refused() {
     let cases = [
         ("train.batch=0", "a batch of 0 examples; give train.batch at least 1"),
-        ("train.micro_batch=5", "a batch of 32 in micro-batches of 5; choose a micro_batch that divides the batch"),
+        (
+            "train.micro_batch=5",
+            "a batch of 32 in micro-batches of 5; choose a micro_batch that divides the batch",
+        ),
         ("train.lr=-1.0", "train.lr is -1; give a number that is not negative"),
         ("train.dropout=1.0", "train.dropout is 1; give a number from 0 up to, not including, 1"),
         ("data.hold_out=1.5", "data.hold_out is 1.5; give a number from 0 up to, not including, 1"),
