@@ -25,6 +25,7 @@ pub mod batching;
 pub mod biographies;
 pub mod checkpoint;
 pub mod corruption;
+pub mod dataset;
 mod draws;
 pub mod folder;
 pub mod llama2c;
