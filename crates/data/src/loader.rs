@@ -213,7 +213,7 @@ mod tests {
 
         fn batch(&self, epoch: u64, index: usize) -> Result<Batch> {
             let count = self.asked.fetch_add(1, Ordering::SeqCst);
-            if self.slow && count % 2 == 0 {
+            if self.slow && count.is_multiple_of(2) {
                 thread::sleep(Duration::from_millis(2));
             }
             let place = Some(Place { epoch, index });

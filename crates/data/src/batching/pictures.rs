@@ -1,6 +1,6 @@
 //! Pictures with a class each, from bytes to normalised floats, shifted and mirrored by chance if asked.
 
-use super::Plan;
+use super::{Make, Plan};
 use crate::corruption::IGNORE;
 use crate::draws::Draws;
 use crate::{Batch, Error, Field, Result, Source};
@@ -9,10 +9,9 @@ use std::sync::Arc;
 /// Pictures with a class each: `image` \[B Ch Hh Ww\], `targets` \[B\].
 pub struct Pictures {
     plan: Plan,
-    pixels: Arc<[u8]>,
-    classes: Arc<[i32]>,
     dims: [usize; 3],
-    /// What a byte is multiplied with and what is added then, for each channel.
+    make: Make<(Vec<u8>, i32)>,
+    /// Mean and standard deviation of each channel.
     scale: Vec<[f32; 2]>,
     augmentation: Option<Augmentation>,
 }
@@ -38,7 +37,7 @@ impl Pictures {
         dims: [usize; 3],
     ) -> Result<Pictures> {
         let (pixels, classes) = (pixels.into(), classes.into());
-        let size = dims.iter().try_fold(1usize, |size, &dim| size.checked_mul(dim)).filter(|&size| size > 0);
+        let size = size_of_picture(dims);
         let fits = size.and_then(|size| size.checked_mul(classes.len())) == Some(pixels.len());
         if !fits || plan.examples() != classes.len() {
             return Err(Error::invalid(
@@ -51,8 +50,26 @@ impl Pictures {
                 "give as many classes as there are pictures, and their channels, height and width",
             ));
         }
-        let scale = vec![[1.0 / 255.0, 0.0]; dims[0]];
-        Ok(Pictures { plan, pixels, classes, dims, scale, augmentation: None })
+        let size = size.unwrap_or(0);
+        let picture = move |example: usize| pixels[example * size..(example + 1) * size].to_vec();
+        Pictures::from_fn(plan, dims, move |_, example| Ok((picture(example), classes[example])))
+    }
+
+    /// A source of the pictures and classes that `make` makes of (epoch, example), a pure function; for those that do not
+    /// lie one after the other, or are only some of them. A class of -100 is ignored.
+    pub fn from_fn(
+        plan: Plan,
+        dims: [usize; 3],
+        make: impl Fn(u64, usize) -> Result<(Vec<u8>, i32)> + Send + Sync + 'static,
+    ) -> Result<Pictures> {
+        if size_of_picture(dims).is_none() {
+            return Err(Error::invalid(
+                format!("pictures of {dims:?} cannot be"),
+                "give channels, height and width, each at least 1",
+            ));
+        }
+        let scale = vec![[0.0, 1.0]; dims[0]];
+        Ok(Pictures { plan, dims, make: Box::new(make), scale, augmentation: None })
     }
 
     /// Less `mean` and divided by `std`, both of numbers from 0 to 1 and one for each channel.
@@ -64,7 +81,7 @@ impl Pictures {
                 "give a mean and a positive standard deviation for each channel",
             ));
         }
-        self.scale = mean.iter().zip(std).map(|(mean, std)| [1.0 / (255.0 * std), -mean / std]).collect();
+        self.scale = mean.iter().zip(std).map(|(&mean, &std)| [mean, std]).collect();
         Ok(self)
     }
 
@@ -74,10 +91,8 @@ impl Pictures {
     }
 
     /// One picture as floats.
-    fn draw(&self, epoch: u64, example: usize, out: &mut [f32]) {
+    fn draw(&self, epoch: u64, example: usize, picture: &[u8], out: &mut [f32]) {
         let [_, height, width] = self.dims;
-        let size = out.len();
-        let picture = &self.pixels[example * size..(example + 1) * size];
         let (mut down, mut right, mut flip) = (0, 0, false);
         if let Some(Augmentation { seed, shift, flip: may_flip }) = self.augmentation {
             let mut draws = Draws::new(seed, epoch, "pictures", example as u64);
@@ -90,7 +105,7 @@ impl Pictures {
             flip = may_flip && draws.below(2) == 1;
         }
         for (channel, plane) in out.chunks_exact_mut(height * width).enumerate() {
-            let [factor, offset] = self.scale[channel];
+            let [mean, std] = self.scale[channel];
             for (i, out) in plane.iter_mut().enumerate() {
                 let column = if flip { width - 1 - i % width } else { i % width };
                 let from = ((i / width).checked_add_signed(down), column.checked_add_signed(right));
@@ -100,10 +115,15 @@ impl Pictures {
                     }
                     _ => 0,
                 };
-                *out = byte as f32 * factor + offset;
+                *out = (byte as f32 / 255.0 - mean) / std;
             }
         }
     }
+}
+
+/// How many bytes a picture has, if there can be one.
+fn size_of_picture(dims: [usize; 3]) -> Option<usize> {
+    dims.iter().try_fold(1usize, |size, &dim| size.checked_mul(dim)).filter(|&size| size > 0)
 }
 
 impl Source for Pictures {
@@ -115,11 +135,18 @@ impl Source for Pictures {
         let members = self.plan.members(epoch, index)?;
         let [channels, height, width] = self.dims;
         let size = channels * height * width;
-        let mut image = vec![0.0; members.len() * size];
+        let (mut image, mut classes) = (vec![0.0; members.len() * size], Vec::with_capacity(members.len()));
         for (&example, out) in members.iter().zip(image.chunks_exact_mut(size)) {
-            self.draw(epoch, example, out);
+            let (picture, class) = (self.make)(epoch, example)?;
+            if picture.len() != size {
+                return Err(Error::invalid(
+                    format!("picture {example} has {} bytes, not those of {:?}", picture.len(), self.dims),
+                    "give all pictures the same channels, height and width",
+                ));
+            }
+            self.draw(epoch, example, &picture, out);
+            classes.push(class);
         }
-        let classes: Vec<i32> = members.iter().map(|&example| self.classes[example]).collect();
         let targets = classes.iter().filter(|&&class| class != IGNORE).count() as u64;
         let fields = vec![
             Field::f32("image", &[members.len(), channels, height, width], image),
@@ -157,9 +184,16 @@ mod tests {
         assert_eq!(floats(batch), [0.0, 0.2, 0.4, 1.0, 1.0, 0.0, 0.0, 0.0]);
         assert_eq!((ints(batch, "targets"), batch.targets, batch.tokens), (vec![4, IGNORE], 1, 2));
         let normalised = plain.normalised(&[0.5, 0.0], &[0.5, 2.0]).unwrap();
-        let expected = [-1.0, -0.6, 0.2, 0.5, 1.0, -1.0, 0.0, 0.0];
-        let got = floats(&normalised.batch(0, 0).unwrap());
-        assert!(got.iter().zip(expected).all(|(got, expected)| (got - expected).abs() < 1e-6), "{got:?}");
+        assert_eq!(floats(&normalised.batch(0, 0).unwrap()), [-1.0, -0.6, 0.2, 0.5, 1.0, -1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn some_of_all_pictures() {
+        let chosen = [3, 1, 4];
+        let make = move |_, example: usize| Ok((vec![chosen[example]; 2], chosen[example] as i32));
+        let source = Pictures::from_fn(plan(3, 2), [1, 1, 2], make).unwrap();
+        let classes: Vec<i32> = check(&source).iter().flat_map(|batch| ints(batch, "targets")).collect();
+        assert_eq!(classes, [3, 1, 4]);
     }
 
     #[test]
@@ -198,6 +232,11 @@ mod tests {
         let text = Pictures::new(plan(2, 2), vec![0; 7], vec![1, 2], [1, 2, 2]).err().unwrap().to_string();
         assert!(text.contains("7 bytes are not 2 pictures of [1, 2, 2] with 2 classes"), "{text}");
         assert!(Pictures::new(plan(2, 2), vec![], vec![1, 2], [0, 2, 2]).is_err());
+        let odd = |dims| Pictures::from_fn(plan(1, 1), dims, |_, _| Ok((vec![0; 3], 0)));
+        let text = odd([1, 2, 2]).unwrap().batch(0, 0).unwrap_err().to_string();
+        assert!(text.contains("picture 0 has 3 bytes, not those of [1, 2, 2]"), "{text}");
+        let text = odd([1, usize::MAX, 2]).err().unwrap().to_string();
+        assert!(text.contains("pictures of [1, 18446744073709551615, 2] cannot be"), "{text}");
         let one = Pictures::new(plan(1, 1), vec![0; 4], vec![1], [1, 2, 2]).unwrap();
         let text = one.normalised(&[0.0], &[0.0]).err().unwrap().to_string();
         assert!(text.contains("1 channels cannot be normalised by [0.0] and [0.0]"), "{text}");

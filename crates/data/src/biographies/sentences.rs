@@ -60,7 +60,7 @@ pub(super) struct Facts {
 impl Facts {
     /// What is drawn for a person beside name and place of birth. `elsewhere` is another place.
     pub fn new(draws: &mut Draws, [first, last]: [&str; 2], born_in: &str, elsewhere: &str) -> Facts {
-        let year = 1750 + draws.below(230);
+        let year = 1750 + draws.below(200);
         // Now and then nobody is sure. So the sign of the question is in the text, and in a vocabulary made from it.
         let sure = draws.below(8) > 0;
         Facts {

@@ -1,5 +1,6 @@
 //! The span corruption of T5 (Raffel et al. 2020), for encoder-decoders: several short spans are taken out of the text, a
-//! sentinel stands for each, and the decoder says each sentinel and what it stands for.
+//! sentinel stands for each, and the decoder says each sentinel and what it stands for. T5's own code always takes the
+//! last token out and never the first; here both ends of a text are alike.
 
 use crate::draws::Draws;
 use crate::{Error, Result};
@@ -54,7 +55,8 @@ impl Sentinels {
         let mut draws = Draws::new(self.seed, epoch, "corruption.sentinels", example);
         let most = ids.len().saturating_sub(1);
         let noise = ((ids.len() as f64 * self.density).round() as usize).clamp(most.min(1), most);
-        let spans = ((noise as f64 / self.mean).round() as usize).max(1).min(noise).min(ids.len() - noise);
+        let spans =
+            ((noise as f64 / self.mean).round() as usize).max(1).min(noise).min(ids.len() - noise + 1);
         if spans as u64 >= self.count as u64 {
             return Err(Error::invalid(
                 format!("a text of {} tokens has {spans} spans for {} sentinels", ids.len(), self.count),
@@ -62,7 +64,9 @@ impl Sentinels {
             ));
         }
         let missing = segments(&mut draws, noise, spans);
-        let staying = segments(&mut draws, ids.len() - noise, spans);
+        // One more part stays than goes. The first and the last may be empty: each is cut with a token too many.
+        let mut staying = segments(&mut draws, ids.len() - noise + 2, spans + 1);
+        staying[0] -= 1;
         let (mut source, mut target) = (Vec::with_capacity(ids.len()), Vec::with_capacity(noise + spans + 1));
         let mut rest = ids;
         for (i, (staying, missing)) in staying.into_iter().zip(missing).enumerate() {
@@ -163,10 +167,14 @@ mod tests {
             target.iter().filter(|&&id| id < 100).for_each(|&id| gone[id as usize] += 1);
         }
         assert_eq!(gone.iter().sum::<u32>() as u64, 15 * N);
-        // The first token always stays, as T5 has it; away from the ends the rate is close to the mean.
-        assert_eq!(gone[0], 0);
+        // The first part of six is empty, of all ways to cut 85 tokens and two more, in 5 of 86; so is the last. Five
+        // standard deviations.
+        let expected = N as f64 * 5.0 / 86.0;
+        assert!((gone[0] as f64 - expected).abs() < 165.0, "{}", gone[0]);
+        assert!((gone[99] as f64 - expected).abs() < 165.0, "{}", gone[99]);
+        // What the ends lack, the middle has.
         let middle = gone[20..80].iter().sum::<u32>() as f64 / (60 * N) as f64;
-        assert!((0.13..0.17).contains(&middle), "{middle}");
+        assert!((0.15..0.16).contains(&middle), "{middle}");
     }
 
     #[test]
