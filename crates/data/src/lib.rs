@@ -1,5 +1,5 @@
 //! The only disk: checkpoints, model folders, and the names under which others keep their weights. This crate
-//! knows files, not models: it depends on no other room, and hands out plain slices.
+//! knows files, not models: of the other rooms it uses only `device`, for random numbers, and hands out plain slices.
 //!
 //! What comes from a file is hostile until it is checked: no size that a file claims is believed, multiplied or
 //! allocated before it was compared with the file itself. What goes to a file goes there whole or not at all.

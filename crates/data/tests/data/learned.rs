@@ -112,6 +112,9 @@ fn texts_stand_bare_or_in_pairs() {
     let (the, cat) = (word_piece.id("the").unwrap(), word_piece.id("cat").unwrap());
     assert_eq!(word_piece.encode("the cat").unwrap(), [2, the, cat, 3]);
     assert_eq!(word_piece.encode_bare("the cat").unwrap(), [the, cat]);
+    // What was never seen is unknown.
+    assert_eq!(word_piece.encode("the \u{16a0}").unwrap(), [2, the, 1, 3]);
+    assert!(unigram.encode("\u{16a0}").unwrap().ends_with(&[2, 1]));
     let pair = word_piece.encode_pair("the", "cat").unwrap();
     assert_eq!((pair.ids, pair.segments), (vec![2, the, 3, cat, 3], vec![0, 0, 0, 1, 1]));
     let pair = unigram.encode_pair("the", "cat").unwrap();
@@ -157,7 +160,10 @@ fn training_says_what_it_cannot_do() {
     // As small as it may be, and from next to nothing.
     assert_eq!(Tokenizer::train(&Training::bpe(260), ["a"]).unwrap().vocabulary(), 260);
     assert_eq!(Tokenizer::train(&Training::word_piece(8), ["ab"]).unwrap().encode("ab").unwrap().len(), 4);
-    assert!(Tokenizer::train(&Training::unigram(5), ["a"]).unwrap().encode("a").is_ok());
+    let least = Tokenizer::train(&Training::unigram(5), ["a a a ab"; 9]);
+    assert!(said(least).starts_with("a vocabulary of 5 cannot hold 3 special tokens and 3 characters"));
+    let least = Tokenizer::train(&Training::unigram(6), ["a a a ab"; 9]).unwrap();
+    assert_eq!((least.vocabulary(), least.encode("ab").unwrap().len()), (6, 4));
 }
 
 #[test]
