@@ -1,6 +1,7 @@
 //! The disk, tested from outside: what a person, another program or an enemy can put there, and what must be there
 //! after we wrote.
 
+mod biographies;
 mod disk;
 mod folders;
 mod foreign;
