@@ -4,6 +4,7 @@ use crate::many::sentences;
 use crate::scratch::Scratch;
 use crate::{shared, text};
 use regard_data::Tokenizer;
+use regard_data::dataset::Lines;
 use regard_data::tokenizer::{Method, Reserved, Special, Training};
 
 fn trainings() -> [Training; 3] {
@@ -277,4 +278,25 @@ fn the_study_has_its_256_characters() {
     let tokenizer = Tokenizer::characters([&wiki], Reserved::study()).unwrap();
     assert_eq!(tokenizer.vocabulary(), 256);
     assert_eq!(tokenizer.decode(&tokenizer.encode(&wiki).unwrap()).unwrap(), wiki);
+}
+
+/// On real sentences each kind reaches the size asked for, knows every word of its texts, and saves letters.
+#[test]
+fn real_sentences_are_learned() {
+    let Some(path) = shared("multi30k/train.de") else { return };
+    let lines = Lines::open(path).unwrap();
+    let texts: Vec<&str> = lines.iter().take(5000).map(|line| line.unwrap()).collect();
+    let letters: usize = texts.iter().map(|text| text.chars().count()).sum();
+    for training in [Training::bpe(3000), Training::word_piece(3000), Training::unigram(3000)] {
+        let tokenizer = Tokenizer::train(&training, &texts).unwrap();
+        assert_eq!(tokenizer.vocabulary(), 3000, "{training:?}");
+        let unknown = tokenizer.special(Special::Unknown);
+        let mut tokens = 0;
+        for text in &texts {
+            let ids = tokenizer.encode_bare(text).unwrap();
+            assert!(!ids.iter().any(|&id| Some(id) == unknown), "{training:?} {text}");
+            tokens += ids.len();
+        }
+        assert!(tokens * 3 < letters, "{training:?}: {tokens} tokens of {letters} letters");
+    }
 }
