@@ -17,7 +17,7 @@ pub fn store(opened: &Opened) -> Result<Store> {
 /// What a model is called in a sentence.
 pub fn kind(model: &AnyModel) -> &'static str {
     match model {
-        AnyModel::Gpt(..) => "a decoder",
+        AnyModel::Gpt(..) | AnyModel::Perceiver(_) => "a decoder",
         AnyModel::Bert(_) => "an encoder of text",
         AnyModel::Vit(_) => "a model of images",
         AnyModel::T5(_) | AnyModel::Transformer(_) => "an encoder-decoder",

@@ -209,14 +209,20 @@ impl T5 {
         })
     }
 
-    /// The sum of the losses of all `labels` (B T, −100 is ignored) times `scale`, a single number. `target` is what
-    /// the decoder is given: the labels shifted by one behind the start token.
-    pub fn loss(
+    /// The sum of the losses of all `labels` (B T, −100 is ignored) times `scale`, a single number; `tokens` are source,
+    /// target and labels. The target is what the decoder is given: the labels shifted by one behind the start token.
+    pub fn loss(&self, g: &mut Graph, tokens: [Var; 3], mask: Option<Var>, scale: Var) -> Result<Var> {
+        self.loss_with(g, tokens, mask, scale, CrossEntropyOptions::default())
+    }
+
+    /// The same with settings of its own, such as smoothed targets.
+    pub fn loss_with(
         &self,
         g: &mut Graph,
         [source, target, labels]: [Var; 3],
         mask: Option<Var>,
         scale: Var,
+        options: CrossEntropyOptions,
     ) -> Result<Var> {
         let memory = self.encode(g, source, mask)?;
         let x = self.hidden(g, memory, mask, target)?;
@@ -226,7 +232,6 @@ impl T5 {
                 Some(head) => head.weight(g)?,
                 None => self.embedding.weight(g)?,
             };
-            let options = CrossEntropyOptions::default();
             Ok(g.linear_cross_entropy(x, weight, None, labels, scale, options)?.loss)
         })
     }
