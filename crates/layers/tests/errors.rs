@@ -92,19 +92,22 @@ fn parameters_that_a_graph_has_otherwise() {
     let own = p.declare("own", [2], Init::Zeros).unwrap();
     let buckets = RelativeConfig::Buckets { buckets: 8, max_distance: 16, bidirectional: true };
     let buckets = p.under("buckets", |p| RelativePositions::new(buckets, 2, p)).unwrap();
-    let names = ["linear.weight", "linear.bias", "table.weight", "norm.weight", "own", "buckets.weight"];
+    let names = ["linear.weight", "linear.bias", "table.weight", "norm.weight", "own", "buckets.table"];
     let g = &mut taken(&names);
     let x = g.input("x", DType::F32, [1, 4, 2]).unwrap();
-    let said = [
-        text(linear.weight(g)),
-        text(linear.bias(g)),
-        text(table.weight(g)),
-        text(table.head(g, x)),
-        text(norm.forward_f32(g, x)),
-        text(own.var(g)),
-        text(buckets.bias(g)),
-    ];
-    assert_eq!(said, ["?"; 7]);
+    for (said, name, shape) in [
+        (text(linear.weight(g)), "linear.weight", "[3 2]"),
+        (text(linear.bias(g)), "linear.bias", "[3]"),
+        (text(table.weight(g)), "table.weight", "[5 2]"),
+        (text(table.head(g, x)), "table.weight", "[5 2]"),
+        (text(norm.forward_f32(g, x)), "norm.weight", "[2]"),
+        (text(own.var(g)), "own", "[2]"),
+        (text(buckets.bias(g)), "buckets.table", "[8 2]"),
+    ] {
+        let twice =
+            format!("parameter `{name}` is declared twice: parameter f32 [7 7], then parameter f32 {shape}");
+        assert_eq!(said, format!("{twice}; give one of them another name"));
+    }
 }
 
 #[test]
@@ -124,12 +127,11 @@ fn streams_that_do_not_fit() {
     let g = &mut Graph::new();
     let x = g.input("x", DType::F32, [1, 4, 2]).unwrap();
     let narrow = g.input("narrow", DType::F32, [1, 4, 1]).unwrap();
-    let said = [
-        text(linear.onto(g, narrow, x)),
-        text(linear.activated(g, narrow, Activation::Relu)),
-        text(linear.forward_with(g, narrow, LinearOptions::default())),
-        text(feed_forward.onto(g, narrow, x)),
-        text(attention.onto(g, narrow, x, Source::Own, &Context::default())),
-    ];
-    assert_eq!(said, ["?"; 5]);
+    let residual = "linear: residual is [1 4 1], expected [1 4 N=2]; ... comes from x; N comes from weight";
+    let weight = "linear: weight is [2 2], expected [N K=1]; K comes from x";
+    assert_eq!(text(linear.onto(g, narrow, x)), residual);
+    assert_eq!(text(linear.activated(g, narrow, Activation::Relu)), weight);
+    assert_eq!(text(linear.forward_with(g, narrow, LinearOptions::default())), weight);
+    assert_eq!(text(feed_forward.onto(g, narrow, x)), residual);
+    assert_eq!(text(attention.onto(g, narrow, x, Source::Own, &Context::default())), residual);
 }
