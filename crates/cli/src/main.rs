@@ -1,6 +1,7 @@
 //! The `regard` command: parse, build the parts, run. One file for each command.
 
 mod bench;
+mod claims;
 mod demo;
 mod describe;
 mod embed;
@@ -41,6 +42,8 @@ enum Command {
     Export(export::Options),
     /// Time one workload at sizes of your choice.
     Bench(bench::Options),
+    /// Put what course notes say about attention to the test: numbers, verdicts, pages.
+    Claims(claims::Options),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Import(options) => import::run(&options),
         Command::Export(options) => export::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Claims(options) => claims::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

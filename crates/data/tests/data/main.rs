@@ -7,9 +7,14 @@ mod folders;
 mod foreign;
 mod formats;
 mod hostile;
+mod learned;
 mod llama;
+mod many;
 mod noise;
+mod pictures;
 mod scratch;
+mod tables;
+mod texts;
 mod tokens;
 
 /// The text of an error, with the scratch folder cut out.
