@@ -4,7 +4,7 @@
 use crate::checkpoint::{self, Opened};
 use crate::evaluate::{Evaluator, Examiner};
 use crate::listener::{EvaluationRecord, Listener, StepRecord};
-use crate::metrics::{History, Metrics};
+use crate::metrics::{History, Metrics, in_order};
 use crate::predict::{available_memory, check_fits, planned, resident_memory, taken, work_ratio};
 use crate::step::{Draw, LOSS, Recorded, Steps, feed, scale_of};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     report,
 };
 use regard_data::{Batch, Source};
-use regard_engine::{Cpu, Store};
+use regard_engine::{Cpu, Program, Store};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,6 +123,11 @@ impl<'t> Trainer<'t> {
         &self.settings
     }
 
+    /// The program of a step, or of the forward and backward pass of a micro-batch.
+    pub fn program(&self) -> &Program {
+        &self.steps.first
+    }
+
     /// Where it is.
     pub fn state(&self) -> &State {
         &self.state
@@ -196,20 +201,21 @@ impl<'t> Trainer<'t> {
             }
             let step = self.state.step;
             let over = self.is_over();
-            let mut better = false;
+            let mut better = None;
             let examines = run.evaluation.is_some() || run.examiner.is_some();
             if examines && step > self.state.evaluated && (over || self.is_due(self.settings.evaluate)) {
                 let Some(record) = self.evaluate(&mut run, store)? else { break End::Interrupted };
-                better = record.best;
+                better = Some(record.best);
                 run.tell(|listener| listener.evaluated(&record));
                 match &mut metrics {
                     Some(metrics) => metrics.evaluation(record)?,
                     None => history.evaluations.push(record),
                 }
             }
-            let evaluated = step > 0 && self.state.evaluated == step;
-            if saved != Some(step) && step > 0 && (over || evaluated || self.is_due(self.settings.save)) {
-                self.keep(&mut run, metrics.as_mut(), better, saved, store)?;
+            // A run that was interrupted before an evaluation was saved without it, and is saved again with it.
+            let due = step > 0 && saved != Some(step) && (over || self.is_due(self.settings.save));
+            if due || better.is_some() {
+                self.keep(&mut run, metrics.as_mut(), better == Some(true), saved, store)?;
                 saved = Some(step);
             }
             if self.settings.goal.patience.is_some_and(|patience| self.state.waited >= patience) {
@@ -336,6 +342,7 @@ impl<'t> Trainer<'t> {
         if let Some(examiner) = run.examiner.as_deref_mut() {
             metrics.extend(examiner.examine(step, store).map_err(|source| Error::Examiner { step, source })?);
         }
+        let metrics = in_order(metrics);
         let goal = &self.settings.goal;
         let Some(&(_, value)) = metrics.iter().find(|(name, _)| *name == goal.metric) else {
             let names: Vec<&str> = metrics.iter().map(|(name, _)| name.as_str()).collect();
