@@ -5,6 +5,7 @@ mod claims;
 mod demo;
 mod describe;
 mod embed;
+mod ends;
 mod export;
 mod forward;
 mod generate;
@@ -12,6 +13,8 @@ mod import;
 mod loaded;
 mod machine;
 mod model_folder;
+mod printer;
+mod translate;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -34,8 +37,10 @@ enum Command {
     Forward(forward::Options),
     /// Turn texts into vectors, or compare them, with a model of the BERT family.
     Embed(embed::Options),
-    /// Continue a text with a decoder: GPT-2, minGPT, Llama or a llama2.c file.
+    /// Continue a text with a decoder (GPT-2, minGPT, Llama, a llama2.c file), or answer one with T5 or a Transformer.
     Generate(generate::Options),
+    /// Turn texts into others, line by line, with an encoder-decoder: T5 or a Transformer.
+    Translate(translate::Options),
     /// Bring a model from elsewhere into a folder as Hugging Face's tools keep it.
     Import(import::Options),
     /// Write a model for others: in another dtype, in files of another size.
@@ -54,6 +59,7 @@ fn main() -> ExitCode {
         Command::Forward(options) => forward::run(&options),
         Command::Embed(options) => embed::run(&options),
         Command::Generate(options) => generate::run(&options),
+        Command::Translate(options) => translate::run(&options),
         Command::Import(options) => import::run(&options),
         Command::Export(options) => export::run(&options),
         Command::Bench(options) => bench::run(&options),
