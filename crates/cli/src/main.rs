@@ -6,6 +6,7 @@ mod data;
 mod demo;
 mod describe;
 mod embed;
+mod ends;
 mod export;
 mod forward;
 mod generate;
@@ -14,6 +15,8 @@ mod loaded;
 mod machine;
 mod model_folder;
 mod runs;
+mod printer;
+mod translate;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -36,8 +39,10 @@ enum Command {
     Forward(forward::Options),
     /// Turn texts into vectors, or compare them, with a model of the BERT family.
     Embed(embed::Options),
-    /// Continue a text with a decoder: GPT-2, minGPT, Llama or a llama2.c file.
+    /// Continue a text with a decoder (GPT-2, minGPT, Llama, a llama2.c file), or answer one with T5 or a Transformer.
     Generate(generate::Options),
+    /// Turn texts into others, line by line, with an encoder-decoder: T5 or a Transformer.
+    Translate(translate::Options),
     /// Bring a model from elsewhere into a folder as Hugging Face's tools keep it.
     Import(import::Options),
     /// Write a model for others: in another dtype, in files of another size.
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
         Command::Forward(options) => forward::run(&options),
         Command::Embed(options) => embed::run(&options),
         Command::Generate(options) => generate::run(&options),
+        Command::Translate(options) => translate::run(&options),
         Command::Import(options) => import::run(&options),
         Command::Export(options) => export::run(&options),
         Command::Data(options) => data::run(&options),

@@ -22,6 +22,9 @@ pub enum Error {
     #[error(transparent)]
     Model(#[from] regard_graph::Error),
 
+    #[error(transparent)]
+    Train(#[from] regard_train::Error),
+
     #[error("{place}: {what}; {advice}")]
     Recipe { place: String, what: String, advice: String },
 

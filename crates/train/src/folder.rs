@@ -39,6 +39,9 @@ impl RunFolder {
         }
         fs::create_dir_all(path.join("checkpoints")).map_err(|e| Error::io("make", path, e))?;
         let lock = lock(path)?;
+        // Nobody else writes here while we hold the lock: what is half written was left by a killed run.
+        sweep(path);
+        sweep(&path.join("checkpoints"));
         let recipe =
             fs::read_to_string(path.join(RECIPE)).map_err(|e| Error::io("read", &path.join(RECIPE), e))?;
         Ok(RunFolder { path: path.into(), recipe, _lock: lock })
@@ -93,5 +96,16 @@ fn lock(path: &Path) -> Result<File> {
             "wait until it ends, stop it, or name another folder",
         )),
         Err(TryLockError::Error(e)) => Err(Error::io("lock", &name, e)),
+    }
+}
+
+/// Removes what writers that were killed left behind; failing to costs room only.
+fn sweep(folder: &Path) {
+    for item in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = item.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with('.') && name.ends_with(".partial") {
+            let _ = fs::remove_file(item.path());
+        }
     }
 }

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batches;
 mod checkpoint;
 mod diagnose;
 mod error;

@@ -31,7 +31,7 @@ pub struct EvaluationRecord {
     pub step: u64,
     /// How many epochs had begun.
     pub epoch: u64,
-    /// The metrics by name; `loss` first, where there is an evaluation source.
+    /// The metrics by name; `loss` first, where there is an evaluation source, then in the order of names.
     pub metrics: Vec<(String, f64)>,
     /// Whether it is the best so far.
     pub best: bool,

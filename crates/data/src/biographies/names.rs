@@ -19,14 +19,14 @@ const LAST_ENDINGS: [&str; 24] = [
     "abun", "adre", "akko", "amish", "ander", "arosh", "avik", "eddin", "egar", "elmo", "emsa", "endril",
     "eshko", "idun", "iffle", "imbar", "ivo", "oddy", "olim", "onka", "orrin", "umbel", "uska", "uvar",
 ];
-const PLACE_BEGINNINGS: [&str; 16] = [
-    "Ard", "Bram", "Corv", "Dun", "Esk", "Fross", "Grel", "Hesk", "Kast", "Lorv", "Morv", "Nesk", "Ost",
-    "Pryd", "Tarv", "Velm",
+// The first letters of a place tell it from most others, so that a model has one thing to recall, not two.
+const PLACE_BEGINNINGS: [&str; 48] = [
+    "Ard", "Bram", "Brok", "Corv", "Crin", "Culv", "Dask", "Drem", "Dun", "Emb", "Esk", "Etr", "Fald",
+    "Fross", "Fyl", "Gant", "Grel", "Gyrd", "Harv", "Hesk", "Hulm", "Isk", "Jarn", "Jemb", "Kast", "Klev",
+    "Kolb", "Lask", "Lorv", "Lunt", "Morv", "Mund", "Nesk", "Norb", "Ost", "Pald", "Pryd", "Quern", "Rask",
+    "Rund", "Skel", "Strom", "Tarv", "Tweld", "Ulv", "Velm", "Wosk", "Zarn",
 ];
-const PLACE_ENDINGS: [&str; 16] = [
-    "abey", "ador", "agate", "amere", "anza", "aroy", "edge", "elund", "enport", "estra", "ifell", "igrad",
-    "imond", "opolis", "osund", "owick",
-];
+const PLACE_ENDINGS: [&str; 8] = ["abey", "ador", "amere", "anza", "elund", "ifell", "imond", "owick"];
 
 /// How many people can be told apart.
 pub(super) const PEOPLE: usize =
@@ -47,11 +47,15 @@ pub(super) fn person(seed: u64, number: usize) -> (String, String) {
     (first, [digit(&LAST_BEGINNINGS), digit(&LAST_ENDINGS)].concat())
 }
 
-/// The place of this number.
+/// The place of this number. All beginnings come once before any comes again.
 pub(super) fn place(seed: u64, number: usize) -> String {
-    let number = Order::Shuffled { seed }.named("biographies.places", 0, PLACES).at(number);
-    [PLACE_BEGINNINGS[number % PLACE_BEGINNINGS.len()], PLACE_ENDINGS[number / PLACE_BEGINNINGS.len()]]
-        .concat()
+    let (round, number) = (number / PLACE_BEGINNINGS.len(), number % PLACE_BEGINNINGS.len());
+    let beginning =
+        Order::Shuffled { seed }.named("biographies.places", 0, PLACE_BEGINNINGS.len()).at(number);
+    let ending = Order::Shuffled { seed }
+        .named("biographies.endings", beginning as u64, PLACE_ENDINGS.len())
+        .at(round);
+    [PLACE_BEGINNINGS[beginning], PLACE_ENDINGS[ending]].concat()
 }
 
 #[cfg(test)]

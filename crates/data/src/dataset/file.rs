@@ -96,10 +96,15 @@ impl<'a> Reading<'a> {
         Ok(out)
     }
 
-    /// All that is left, which must be whole records of this size.
-    pub fn records(&mut self, size: usize, what: &str) -> Result<Vec<u8>> {
+    /// All that is left, which must be whole records of this size, and no more than `most` bytes: a packed file of a
+    /// few bytes can become any number.
+    pub fn records(&mut self, size: usize, most: u64, what: &str) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        (&mut self.from).take(self.most).read_to_end(&mut out).map_err(|e| self.failed(e))?;
+        (&mut self.from).take(most.saturating_add(1)).read_to_end(&mut out).map_err(|e| self.failed(e))?;
+        if out.len() as u64 > most {
+            let got = format!("holds more than {most} bytes, the most that is read");
+            return Err(Error::file(self.path, got, "divide it into several files"));
+        }
         if out.is_empty() || out.len() % size != 0 {
             let got = format!("holds {} bytes, expected a multiple of {size}: {what}", out.len());
             return Err(Error::file(self.path, got, "it is cut off or another format: copy it again"));
@@ -134,5 +139,25 @@ impl<'a> Reading<'a> {
             }
             false => Error::io("read", self.path, error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_packed_file_cannot_swell_without_end() {
+        let path = std::env::temp_dir().join(format!("regard-swell-{}.gz", std::process::id()));
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        packer.write_all(&[0; 1 << 20]).unwrap();
+        fs::write(&path, packer.finish().unwrap()).unwrap();
+        let read = |most| Reading::open(&path).unwrap().records(1 << 10, most, "zeros");
+        assert_eq!(read(1 << 20).unwrap().len(), 1 << 20);
+        let said = read((1 << 20) - 1).unwrap_err().to_string();
+        fs::remove_file(&path).unwrap();
+        let expected = "holds more than 1048575 bytes, the most that is read; divide it into several files";
+        assert!(said.ends_with(expected), "{said}");
     }
 }

@@ -19,6 +19,8 @@ pub enum Cifar100 {
 
 const CIFAR_SIDE: usize = 32;
 const CIFAR_PIXELS: usize = 3 * CIFAR_SIDE * CIFAR_SIDE;
+/// Twenty times the largest official file.
+const CIFAR_MOST: u64 = 1_000_000 * (CIFAR_PIXELS as u64 + 2);
 const CIFAR_10: [&str; 10] =
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
@@ -72,7 +74,7 @@ fn cifar<P: AsRef<Path>>(paths: &[P], labels: Labels, front: usize, place: usize
     for path in paths {
         let path = path.as_ref();
         let what = format!("{front} for the class and {CIFAR_PIXELS} for the pixels of each image");
-        let records = Reading::open(path)?.records(front + CIFAR_PIXELS, &what)?;
+        let records = Reading::open(path)?.records(front + CIFAR_PIXELS, CIFAR_MOST, &what)?;
         for (i, record) in records.chunks_exact(front + CIFAR_PIXELS).enumerate() {
             let class = usize::from(record[place]);
             if class >= all.labels.len() {

@@ -255,7 +255,10 @@ fn unigram(training: &Training, words: Words) -> Result<tokenizers::Tokenizer> {
         .install(|| guarded(|| trainer.do_train(words.into_iter().collect(), &mut model)))
         .map_err(failed)?;
     let mut pieces: Vec<(String, f64)> = model.iter().cloned().collect();
-    order(&mut pieces[training.specials.len()..]);
+    let mut learned = pieces.split_off(training.specials.len());
+    order(&mut learned);
+    fit(&mut learned, training.vocabulary - training.specials.len());
+    pieces.extend(learned);
     let unknown = training.specials.iter().position(|name| name == "<unk>");
     let model = guarded(|| Unigram::from(pieces, unknown, false)).map_err(failed)?;
     let mut inner = tokenizers::Tokenizer::new(ModelWrapper::Unigram(model));
@@ -293,4 +296,18 @@ fn order(pieces: &mut [(String, f64)]) {
     back.sort_by(|&a, &b| pieces[a].0.cmp(&pieces[b].0));
     back.into_iter().zip(scores).for_each(|(i, score)| pieces[i].1 = score);
     pieces.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+}
+
+/// Where characters alone fill the vocabulary, the trainer adds longer pieces all the same; the lowest of these go.
+fn fit(pieces: &mut Vec<(String, f64)>, most: usize) {
+    let mut excess = pieces.len().saturating_sub(most);
+    let mut kept: Vec<bool> = vec![true; pieces.len()];
+    for (piece, kept) in pieces.iter().zip(&mut kept).rev() {
+        if excess > 0 && piece.0.chars().nth(1).is_some() {
+            *kept = false;
+            excess -= 1;
+        }
+    }
+    let mut kept = kept.into_iter();
+    pieces.retain(|_| kept.next().unwrap_or(true));
 }

@@ -4,6 +4,7 @@ use crate::many::sentences;
 use crate::scratch::Scratch;
 use crate::{shared, text};
 use regard_data::Tokenizer;
+use regard_data::dataset::Lines;
 use regard_data::tokenizer::{Method, Reserved, Special, Training};
 
 fn trainings() -> [Training; 3] {
@@ -112,6 +113,9 @@ fn texts_stand_bare_or_in_pairs() {
     let (the, cat) = (word_piece.id("the").unwrap(), word_piece.id("cat").unwrap());
     assert_eq!(word_piece.encode("the cat").unwrap(), [2, the, cat, 3]);
     assert_eq!(word_piece.encode_bare("the cat").unwrap(), [the, cat]);
+    // What was never seen is unknown.
+    assert_eq!(word_piece.encode("the \u{16a0}").unwrap(), [2, the, 1, 3]);
+    assert!(unigram.encode("\u{16a0}").unwrap().ends_with(&[2, 1]));
     let pair = word_piece.encode_pair("the", "cat").unwrap();
     assert_eq!((pair.ids, pair.segments), (vec![2, the, 3, cat, 3], vec![0, 0, 0, 1, 1]));
     let pair = unigram.encode_pair("the", "cat").unwrap();
@@ -157,7 +161,10 @@ fn training_says_what_it_cannot_do() {
     // As small as it may be, and from next to nothing.
     assert_eq!(Tokenizer::train(&Training::bpe(260), ["a"]).unwrap().vocabulary(), 260);
     assert_eq!(Tokenizer::train(&Training::word_piece(8), ["ab"]).unwrap().encode("ab").unwrap().len(), 4);
-    assert!(Tokenizer::train(&Training::unigram(5), ["a"]).unwrap().encode("a").is_ok());
+    let least = Tokenizer::train(&Training::unigram(5), ["a a a ab"; 9]);
+    assert!(said(least).starts_with("a vocabulary of 5 cannot hold 3 special tokens and 3 characters"));
+    let least = Tokenizer::train(&Training::unigram(6), ["a a a ab"; 9]).unwrap();
+    assert_eq!((least.vocabulary(), least.encode("ab").unwrap().len()), (6, 4));
 }
 
 #[test]
@@ -271,4 +278,25 @@ fn the_study_has_its_256_characters() {
     let tokenizer = Tokenizer::characters([&wiki], Reserved::study()).unwrap();
     assert_eq!(tokenizer.vocabulary(), 256);
     assert_eq!(tokenizer.decode(&tokenizer.encode(&wiki).unwrap()).unwrap(), wiki);
+}
+
+/// On real sentences each kind reaches the size asked for, knows every word of its texts, and saves letters.
+#[test]
+fn real_sentences_are_learned() {
+    let Some(path) = shared("multi30k/train.de") else { return };
+    let lines = Lines::open(path).unwrap();
+    let texts: Vec<&str> = lines.iter().take(5000).map(|line| line.unwrap()).collect();
+    let letters: usize = texts.iter().map(|text| text.chars().count()).sum();
+    for training in [Training::bpe(3000), Training::word_piece(3000), Training::unigram(3000)] {
+        let tokenizer = Tokenizer::train(&training, &texts).unwrap();
+        assert_eq!(tokenizer.vocabulary(), 3000, "{training:?}");
+        let unknown = tokenizer.special(Special::Unknown);
+        let mut tokens = 0;
+        for text in &texts {
+            let ids = tokenizer.encode_bare(text).unwrap();
+            assert!(!ids.iter().any(|&id| Some(id) == unknown), "{training:?} {text}");
+            tokens += ids.len();
+        }
+        assert!(tokens * 3 < letters, "{training:?}: {tokens} tokens of {letters} letters");
+    }
 }

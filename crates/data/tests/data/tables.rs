@@ -1,5 +1,6 @@
 //! Tables in three formats, their columns and labels, and what is said of those that are broken.
 
+use crate::noise::Noise;
 use crate::scratch::Scratch;
 use crate::{shared, text};
 use regard_data::dataset::{Format, Labels, Table};
@@ -104,6 +105,49 @@ fn broken_tables_are_refused_with_their_line() {
         text(Format::of("a.xls"), &scratch),
         "a.xls: does not end in .tsv, .csv or .jsonl; say which format it has"
     );
+}
+
+/// The line in an error is right whatever lines end with, and however many a cell has.
+#[test]
+fn lines_are_counted_through_quotes_and_blank_ones() {
+    let scratch = Scratch::new();
+    let file = "a,b\n\n\"1\n\n2\",\"x\ny\"\n\n\n3\n";
+    for file in [file.to_owned(), file.replace('\n', "\r\n"), format!("\u{feff}{file}")] {
+        let said = text(Table::open(scratch.put("r.csv", file), Format::Csv, true), &scratch);
+        assert!(said.starts_with("r.csv:9: has 1 columns, expected 2 as in line 1"), "{said}");
+    }
+}
+
+/// Cut anywhere, or with any bit turned over, a table is an error or another table, never a panic.
+#[test]
+fn broken_tables_never_panic() {
+    let scratch = Scratch::new();
+    let mut noise = Noise(5);
+    for (name, whole) in [
+        ("a.tsv", "\u{feff}a\tb\r\n1\té\r\n\r\n2\t\r\n"),
+        ("a.csv", "\u{feff}a,b\r\n\"1\n\"\"\",é\r\n\r\n2,\"\"\r\n"),
+        ("a.jsonl", "\u{feff}{\"a\": \"é\", \"b\": 1}\r\n\r\n{\"a\": true, \"b\": 0.5}\r\n"),
+    ] {
+        let mut opened = 0;
+        for _ in 0..1000 {
+            let mut broken = whole.as_bytes()[..1 + noise.below(whole.len())].to_vec();
+            for _ in 0..noise.below(3) {
+                let at = noise.below(broken.len());
+                broken[at] ^= 1 << noise.below(8);
+            }
+            let path = scratch.put(name, &broken);
+            let Ok(table) = Table::open(&path, Format::of(&path).unwrap(), noise.below(2) == 0) else {
+                continue;
+            };
+            opened += 1;
+            for name in table.names() {
+                if let Ok(column) = table.column(name) {
+                    assert!(column.iter().all(|cell| cell.is_ok()), "{broken:?}");
+                }
+            }
+        }
+        assert!(opened > 20, "{name}: {opened}");
+    }
 }
 
 #[test]
