@@ -14,8 +14,8 @@ mod import;
 mod loaded;
 mod machine;
 mod model_folder;
-mod runs;
 mod printer;
+mod runs;
 mod translate;
 
 use clap::{Parser, Subcommand};
