@@ -107,6 +107,8 @@ pub struct StudySettings {
     pub after: Stage,
     /// Steps of the warm-up.
     pub warm_up: u64,
+    /// Decay of all but biases.
+    pub weight_decay: f64,
     /// How products are computed.
     pub precision: Precision,
     /// From this number weights, order, spans and dropout are drawn.
@@ -131,6 +133,7 @@ impl StudySettings {
             alone: stage(75, 256, 6e-4, 200),
             after: stage(10, 256, 6e-4, 200),
             warm_up: 1,
+            weight_decay: 0.1,
             precision: Precision::F32,
             seed: 0,
             arms: Arm::ALL.to_vec(),
@@ -375,7 +378,7 @@ fn trainer_settings(settings: &StudySettings, stage: Stage, batches: u64) -> reg
         optimizer: Optimizer::AdamW(AdamW {
             beta1: 0.9,
             beta2: 0.95,
-            weight_decay: 0.1,
+            weight_decay: settings.weight_decay,
             ..Default::default()
         }),
         decay: Decay::NotBiases,
