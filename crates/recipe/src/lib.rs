@@ -5,10 +5,12 @@ pub mod ask;
 pub mod build;
 mod error;
 pub mod language;
+pub mod run;
 pub mod study;
 pub mod task;
 
 pub use build::{Baseline, Job, Loaded};
 pub use error::{Error, Result};
 pub use language::Recipe;
+pub use run::{StageListener, Trained, resume, train};
 pub use task::{Bounds, ModelTask};

@@ -76,7 +76,7 @@ impl Frame<'_> {
             [] => Err(Error::invalid(
                 format!("data.{key} names no file"),
                 format!(
-                    "give it in the recipe or as {key}: data.{key}=path; paths are relative to where the command runs"
+                    "give it in the recipe or as an override: data.{key}=path; paths are relative to where the command runs"
                 ),
             )),
             files => Ok(files),

@@ -180,7 +180,9 @@ impl Examination {
         };
         let width = self.beams.max(1);
         let settings = regard_generate::Settings {
-            rows: ROWS * width,
+            rows: ROWS,
+            beams: width,
+            source: Some(self.bounds.source),
             capacity: Some(self.most.min(self.bounds.length)),
             precision: self.precision,
             ..Default::default()
