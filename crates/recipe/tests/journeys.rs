@@ -218,3 +218,21 @@ fn what_does_not_fit_together_is_said() {
         "of the files of the biographies only some are given; give data.text, data.train and data.evaluate, or none of them"
     );
 }
+
+#[test]
+fn every_recipe_that_comes_along_can_be_read() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
+    let mut names = Vec::new();
+    for item in fs::read_dir(folder).unwrap() {
+        let path = item.unwrap().path();
+        let recipe = Recipe::open(&path, &[]).unwrap();
+        let written = recipe.to_toml().unwrap();
+        assert_eq!(Recipe::parse(&written, "written", &[]).unwrap(), recipe, "{}", path.display());
+        names.push(recipe.name);
+    }
+    names.sort();
+    assert_eq!(
+        names,
+        ["birth_places", "cifar", "mnist", "sentiment", "sentiment_minilm", "shakespeare", "translate"]
+    );
+}
