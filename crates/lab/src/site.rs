@@ -129,22 +129,23 @@ fn errata(outcomes: &[Outcome]) -> String {
         let _ = write!(body, "<section class=\"erratum\" id=\"{}\">", erratum.id);
         body.push_str(&page::erratum_text(erratum));
         let owners = outcomes.iter().filter(|outcome| outcome.claim.errata.contains(&erratum.id));
-        body.push_str("<p class=\"quiet\">");
+        body.push_str("<div class=\"quiet\">");
         let mut any = false;
         for outcome in owners {
             any = true;
             let id = outcome.claim.id;
-            let _ = write!(body, "<a href=\"{}\">{id}</a> {} ", file_of(id), badge(outcome));
+            let _ = write!(body, "<div><a href=\"{}\">{id}</a> {} ", file_of(id), badge(outcome));
             if let Some(Ok(finding)) = &outcome.found {
                 for number in finding.numbers.iter().filter(|number| number.erratum == Some(erratum.id)) {
                     let _ = write!(body, "<br>{} ", marked(&crate::json::in_words(number)));
                 }
             }
+            body.push_str("</div>");
         }
         if !any {
             body.push_str("Its claims were not part of this run.");
         }
-        body.push_str("</p></section>");
+        body.push_str("</div></section>");
     }
     body.push_str("</main>");
     whole("Errata of the notes", &body)
