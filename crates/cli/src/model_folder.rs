@@ -62,7 +62,7 @@ impl Target {
         }
         let mut store = Store::new(0);
         let report = opened.load_into(&mut store)?;
-        let options = SaveOptions { dtype, shard_bytes, like: Some(opened) };
+        let options = SaveOptions { dtype, shard_bytes, like: Some(opened), ..Default::default() };
         let saved = save(&opened.model, &store, &self.folder, &options)?;
         let mut out = std::io::stdout().lock();
         if self.json {

@@ -23,7 +23,8 @@ fn help_names_every_command_and_where_to_start() {
     let output = regard(&["--help"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
-    let commands = ["demo", "describe", "forward", "embed", "generate", "import", "export", "bench"];
+    let commands =
+        ["demo", "describe", "forward", "embed", "generate", "translate", "import", "export", "bench"];
     for part in commands.into_iter().chain(["Start with:  regard demo"]) {
         assert!(said.contains(part), "no {part} in {said}");
     }
@@ -102,6 +103,49 @@ fn a_bench_can_be_read_by_a_program() {
     let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&line["workload"], &line["multiply_adds"]), (&"matmul 3x5x7".into(), &105.into()));
     assert!(line["median_ms"].as_f64().unwrap() >= line["best_ms"].as_f64().unwrap());
+}
+
+#[test]
+fn every_workload_runs_at_any_size() {
+    let gpt = [
+        "--layers",
+        "1",
+        "--heads",
+        "2",
+        "--width",
+        "8",
+        "--vocab",
+        "11",
+        "--repeat",
+        "2",
+        "--json",
+        "--profile",
+    ];
+    let workloads: [(&[&str], u64); 7] = [
+        (&["train", "--model", "gpt", "--block", "5", "--batch", "3", "--dropout", "0.1", "--clip", "1"], 15),
+        (&["train", "--block", "4", "--batch", "2", "--precision", "bf16"], 8),
+        (&["decode", "--batch", "2", "--past", "3"], 2),
+        (&["prefill", "--batch", "2", "--length", "6"], 12),
+        (&["forward", "--model", "gpt", "--batch", "2", "--length", "6"], 12),
+        (&["forward", "--model", "bert", "--batch", "1", "--length", "6", "--padded"], 5),
+        (&["forward", "--model", "vit", "--batch", "2", "--image", "8", "--patch", "4"], 2),
+    ];
+    for (workload, tokens) in workloads {
+        let output = regard(&[&["bench"], workload, &gpt].concat());
+        assert!(output.status.success(), "{workload:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let number = |name: &str| line[name].as_f64().unwrap_or_else(|| panic!("{workload:?} has no {name}"));
+        let counted = number("tokens_per_second") * number("median_ms") / 1e3;
+        assert!((counted - tokens as f64).abs() < 1e-6, "{workload:?}: {counted}");
+        assert!(number("planned_bytes") > 0.0 && number("multiply_adds") > 0.0);
+        let ops = line["profile"]["ops"].as_array().unwrap();
+        assert!(ops.iter().any(|op| op["op"] == "attention"), "{workload:?}: {ops:?}");
+        assert!(line["profile"]["ceilings"]["gflops"].as_f64().unwrap() > 0.0);
+    }
+    let said = refused(&["bench", "train", "--width", "10", "--heads", "4"]);
+    assert!(said.contains("width of 10") && said.contains("heads"), "{said}");
+    assert!(refused(&["bench", "attention", "--window", "0"]).contains("choose at least 1"));
+    assert!(refused(&["bench", "prefill", "--length", "0"]).contains("at least 1 position"));
 }
 
 #[test]

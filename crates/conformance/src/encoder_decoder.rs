@@ -3,7 +3,7 @@
 use regard::graph;
 use regard::prelude::*;
 use regard::{Cpu, Result};
-use regard_models::{Cached, Decoding, T5, Transformer};
+use regard_models::{Cached, Decoding, EncoderDecoder, T5, Transformer};
 
 /// Either of them.
 #[derive(Clone)]
@@ -30,6 +30,14 @@ pub fn inputs(g: &mut Graph) -> graph::Result<[Var; 3]> {
 }
 
 impl Model {
+    /// What both have in common.
+    pub fn face(&self) -> &dyn EncoderDecoder {
+        match self {
+            Model::T5(model) => model,
+            Model::Transformer(model) => model,
+        }
+    }
+
     /// Records the memory and the scores.
     pub fn forward(&self, g: &mut Graph, [source, mask, target]: [Var; 3]) -> graph::Result<[Var; 2]> {
         let mask = Some(mask);
@@ -92,16 +100,8 @@ impl Decoder {
         let source = g.input("source", DType::I32, shape![rows, s])?;
         let mask = Some(g.input("mask", DType::Bool, shape![rows, s])?);
         let slot = g.input("slot", DType::I32, shape![rows, s])?;
-        match model {
-            Model::T5(model) => {
-                let memory = model.encode(&mut g, source, mask)?;
-                model.keep(&mut g, memory, slot, CAPACITY[1])?;
-            }
-            Model::Transformer(model) => {
-                let memory = model.encode(&mut g, source, mask)?;
-                model.keep(&mut g, memory, slot, CAPACITY[1])?;
-            }
-        }
+        let memory = model.face().encode(&mut g, source, mask)?;
+        model.face().keep(&mut g, memory, slot, CAPACITY[1])?;
         let keep = Program::new(g, &[], &mut store, cpu)?;
 
         let mut g = Graph::inference();
@@ -112,11 +112,8 @@ impl Decoder {
         let memory_mask = g.input("mask", DType::Bool, [rows, CAPACITY[1]])?;
         let lengths = g.input("lengths", DType::I32, [rows])?;
         let own = Cached::growing(position, lengths, CAPACITY[0]);
-        let decoding = Decoding { own, memory_capacity: CAPACITY[1], memory_mask };
-        let logits = match model {
-            Model::T5(model) => model.decode(&mut g, target, &decoding)?,
-            Model::Transformer(model) => model.decode(&mut g, target, &decoding)?,
-        };
+        let decoding = Decoding { own, memory_capacity: CAPACITY[1], memory_mask, memory_row: None };
+        let logits = model.face().decode(&mut g, target, &decoding)?;
         g.output("logits", logits)?;
         let step = Program::new(g, &[], &mut store, cpu)?;
         Ok(Decoder { store, keep, step, rows })

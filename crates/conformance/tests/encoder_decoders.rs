@@ -5,7 +5,7 @@ use regard::graph::{Integers, Sizes};
 use regard::prelude::*;
 use regard::reach::{Grain, Query, reach};
 use regard_conformance::encoder_decoder::{Decoder, Model};
-use regard_models::{T5, T5Config, Transformer, TransformerConfig};
+use regard_models::{EncoderDecoder, T5, T5Config, Transformer, TransformerConfig};
 
 const T5_SIZES: T5Config = T5Config {
     vocabulary: 40,

@@ -1,5 +1,5 @@
 //! The only disk: checkpoints, model folders, and the names under which others keep their weights. This crate
-//! knows files, not models: it depends on no other room, and hands out plain slices.
+//! knows files, not models: of the other rooms it knows only the random numbers of `device`, and hands out plain slices.
 //!
 //! What comes from a file is hostile until it is checked: no size that a file claims is believed, multiplied or
 //! allocated before it was compared with the file itself. What goes to a file goes there whole or not at all.
@@ -21,9 +21,15 @@
 mod error;
 
 pub mod batch;
+pub mod batching;
+pub mod biographies;
 pub mod checkpoint;
+pub mod corruption;
+pub mod dataset;
+mod draws;
 pub mod folder;
 pub mod llama2c;
+pub mod loader;
 pub mod names;
 pub mod tokenizer;
 pub mod whole;
@@ -34,5 +40,6 @@ pub use checkpoint::{
 };
 pub use error::{Error, Result};
 pub use folder::Folder;
+pub use loader::Loader;
 pub use names::{Import, Map, Problems, Report};
 pub use tokenizer::Tokenizer;

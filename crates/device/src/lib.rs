@@ -13,6 +13,7 @@ pub mod error;
 pub mod random;
 
 pub use buffer::{Buffer, Element};
+pub use cpu::ceiling::Ceilings;
 pub use cpu::gemm::{
     Activation, Data, DataMut, Epilogue, Gemm, Matrix, MatrixMut, PANEL, PackedB, Storage, block, gemm,
     pack_b, pack_panel_columns, pack_panel_rows, packed_b_bytes, panel_floats,

@@ -8,6 +8,7 @@ use regard_device::{Buffer, Level, Pool};
 use regard_graph::plan::Place;
 use regard_ops::{CpuCall, Packed, Slot};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// How many leading operands of an op may have packed copies.
 pub(crate) const MOST_PACKED: usize = 4;
@@ -87,7 +88,8 @@ impl Cpu {
         let thread_bytes = arena.threads.len() / threads;
         let (arena_at, threads_at) = (arena.values.as_mut_ptr(), arena.threads.as_mut_ptr());
         let (io_at, constants_at) = (program.io.as_mut_ptr(), program.constants.as_mut_ptr());
-        for step in &mut program.steps {
+        for (index, step) in program.steps.iter_mut().enumerate() {
+            let began = (!program.spent.is_empty()).then(Instant::now);
             for &(_, pack) in &step.packs {
                 store.refresh_pack(pack, self.pool(), self.level());
             }
@@ -141,6 +143,9 @@ impl Cpu {
             };
             let result = step.kernels.cpu(&call);
             result.map_err(|fault| Error::Fault { node: node.name.clone(), fault })?;
+            if let Some(began) = began {
+                program.spent[index] += began.elapsed().as_nanos() as u64;
+            }
         }
         Ok(())
     }

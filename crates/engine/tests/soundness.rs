@@ -142,3 +142,22 @@ fn the_reference_refuses_what_does_not_fit() {
     let error = text(run(&g, &Feed::new(), Mode::Exact));
     assert!(error.starts_with("out of memory: "), "{error}");
 }
+
+#[test]
+fn nodes_are_timed_when_asked_and_only_then() {
+    let (mut store, cpu) = (Store::new(0), cpu(1));
+    let mut program = square(100_000, &mut store, &cpu).unwrap();
+    program.set_f32("x", &[1], &[1.0]).unwrap();
+    program.run(&mut store).unwrap();
+    assert_eq!(program.spent().count(), 0);
+    program.measure();
+    program.run(&mut store).unwrap();
+    let once: u64 = program.spent().map(|(_, spent)| spent).sum();
+    program.run(&mut store).unwrap();
+    let twice: u64 = program.spent().map(|(_, spent)| spent).sum();
+    assert!(0 < once && once < twice, "{once} {twice}");
+    let names: Vec<&str> = program.spent().map(|(node, _)| program.graph().nodes()[node].op.name()).collect();
+    assert_eq!(names.len(), program.graph().nodes().len());
+    program.measure();
+    assert_eq!(program.spent().map(|(_, spent)| spent).sum::<u64>(), 0);
+}

@@ -10,8 +10,11 @@ pub enum Error {
     #[error("sampling: {what}; {advice}")]
     Sampling { what: String, advice: String },
 
-    #[error("prompt {row}: {what}; {advice}")]
-    Prompt { row: usize, what: String, advice: String },
+    #[error("{what} {row}: {said}; {advice}")]
+    Ids { what: &'static str, row: usize, said: String, advice: String },
+
+    #[error("beams: {what}; {advice}")]
+    Beams { what: String, advice: String },
 
     #[error("generate: {what}; {advice}")]
     Request { what: String, advice: String },

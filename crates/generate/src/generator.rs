@@ -1,10 +1,9 @@
 //! The loop: prompts in chunks, then a token at a time for all rows together, through one planned program.
 
-use crate::places::Places;
-use crate::{Decoder, Error, Result, Sampling};
+use crate::steps::{Model, Steps};
+use crate::{Decoder, EncoderDecoder, Error, Result, Sampling};
 use regard_engine::{Cpu, Program, Store};
-use regard_graph::{DType, Graph, Precision, shape};
-use regard_models::{Cached, Keys};
+use regard_graph::Precision;
 use std::ops::ControlFlow;
 
 /// What is planned for.
@@ -12,17 +11,21 @@ use std::ops::ControlFlow;
 pub struct Settings {
     /// The most prompts at a time.
     pub rows: usize,
+    /// The most beams for each of them, in a search; 1 if there will be none.
+    pub beams: usize,
     /// The most ids of a prompt in one run: more is faster, and takes more memory.
     pub chunk: usize,
     /// How many keys are remembered; as many as the model can see if not given.
     pub capacity: Option<usize>,
+    /// The most positions of a source, for an encoder-decoder; as many as the model can see if not given.
+    pub source: Option<usize>,
     /// How products are computed.
     pub precision: Precision,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { rows: 1, chunk: 64, capacity: None, precision: Precision::F32 }
+        Settings { rows: 1, beams: 1, chunk: 64, capacity: None, source: None, precision: Precision::F32 }
     }
 }
 
@@ -83,13 +86,8 @@ pub struct Generated {
 
 /// A model that is ready to continue sequences. Its caches live in the store, one size of them at a time.
 pub struct Generator {
-    program: Program,
-    settings: Settings,
-    vocabulary: usize,
-    capacity: usize,
-    ring: bool,
-    /// The most positions of a row.
-    limit: Option<usize>,
+    pub(crate) steps: Steps,
+    pub(crate) settings: Settings,
 }
 
 /// A row in progress.
@@ -102,61 +100,38 @@ struct Row {
 impl Generator {
     /// Plans the program of a model whose parameters are, or will be, in the store.
     pub fn new(model: &dyn Decoder, settings: Settings, store: &mut Store, cpu: &Cpu) -> Result<Self> {
-        let Settings { rows, mut chunk, precision, .. } = settings;
-        let refuse =
-            |what: &str, advice: &str| Err(Error::Request { what: what.into(), advice: advice.into() });
-        if rows == 0 || chunk == 0 || settings.capacity == Some(0) {
-            return refuse("rows, chunk or capacity is 0", "give each at least 1");
-        }
-        chunk = chunk.min(settings.capacity.or(model.context()).unwrap_or(chunk));
-        let seen = match (model.window(), model.context()) {
-            // What the first id of a chunk sees must outlive the chunk.
-            (Some(window), Some(context)) => (window + chunk - 1).min(context),
-            (Some(window), None) => window + chunk - 1,
-            (None, Some(context)) => context,
-            (None, None) => {
-                let Some(capacity) = settings.capacity else {
-                    return refuse("the model sees without end", "give a capacity");
-                };
-                capacity
-            }
-        };
-        let capacity = settings.capacity.unwrap_or(seen);
-        let ring = model.window().is_some() && model.context().is_none_or(|context| capacity < context);
-        let limit = match (ring, model.context()) {
-            (true, context) => context,
-            (false, context) => Some(context.map_or(capacity, |context| context.min(capacity))),
-        };
+        Ok(Generator { steps: Steps::new(Model::One(model), &settings, store, cpu)?, settings })
+    }
 
-        let mut g = Graph::inference();
-        g.set_precision(precision);
-        let t = g.open('T', chunk)?;
-        let ids = g.input("ids", DType::I32, shape![rows, t])?;
-        let position = g.input("position", DType::I32, shape![rows, t])?;
-        let slot = g.input("slot", DType::I32, shape![rows, t])?;
-        let keys = if ring {
-            Keys::Placed {
-                position: g.input("key_position", DType::I32, [rows, capacity])?,
-                mask: g.input("key_mask", DType::Bool, [rows, capacity])?,
-            }
-        } else {
-            Keys::Below(g.input("lengths", DType::I32, [rows])?)
-        };
-        let scores = model.next(&mut g, ids, Cached { position, slot, capacity, keys })?;
-        g.output("scores", scores)?;
-        let program = Program::new(g, &[], store, cpu)?;
-        let settings = Settings { chunk, ..settings };
-        Ok(Generator { program, settings, vocabulary: model.vocabulary(), capacity, ring, limit })
+    /// The same for a model that reads sources. What is continued is the target, from its start token on.
+    pub fn with_sources(
+        model: &dyn EncoderDecoder,
+        settings: Settings,
+        store: &mut Store,
+        cpu: &Cpu,
+    ) -> Result<Self> {
+        Ok(Generator { steps: Steps::new(Model::Pair(model), &settings, store, cpu)?, settings })
+    }
+
+    /// Reads sources, one for each prompt of the requests that follow; those read before are forgotten.
+    pub fn read(&mut self, sources: &[Vec<i32>], store: &mut Store) -> Result<()> {
+        match &mut self.steps.reader {
+            Some(reader) => reader.read(sources, store),
+            None => Err(Error::Request {
+                what: "this model has one stream, and sources were given".into(),
+                advice: "give them as prompts".into(),
+            }),
+        }
     }
 
     /// The program of one step.
     pub fn program(&self) -> &Program {
-        &self.program
+        &self.steps.program
     }
 
     /// How many keys are remembered.
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.steps.capacity
     }
 
     /// Continues the prompts to their ends.
@@ -172,7 +147,7 @@ impl Generator {
         listener: &mut dyn FnMut(Token) -> ControlFlow<()>,
     ) -> Result<Vec<Generated>> {
         request.sampling.check()?;
-        self.check_prompts(request.prompts)?;
+        self.steps.check_prompts(request.prompts, self.settings.rows)?;
         let mut rows: Vec<Row> = request
             .prompts
             .iter()
@@ -182,14 +157,14 @@ impl Generator {
                 ended: (request.most == 0).then_some(Ended::Most),
             })
             .collect();
-        let mut places = Places::new(self.settings.rows, self.capacity);
         if rows.iter().any(|row| row.ended.is_none()) {
-            self.read_prompts(request.prompts, &mut places, store)?;
+            let prompts: Vec<&[i32]> = request.prompts.iter().map(Vec::as_slice).collect();
+            self.steps.begin(&prompts, |row| row, store)?;
         }
         while rows.iter().any(|row| row.ended.is_none()) {
             let mut broken = false;
             for (index, row) in rows.iter_mut().enumerate().filter(|(_, row)| row.ended.is_none()) {
-                let scores = &self.program.f32("scores")?[index * self.vocabulary..][..self.vocabulary];
+                let scores = self.steps.scores(index)?;
                 let example = request.first_example + index as u64;
                 let Some(chosen) = request.sampling.choose(scores, &row.seen, example) else {
                     return Err(Error::Scores { row: index, length: row.seen.len() });
@@ -201,7 +176,7 @@ impl Generator {
                 row.seen.push(chosen.id);
                 if row.seen.len() - row.prompt == request.most {
                     row.ended = Some(Ended::Most);
-                } else if self.limit.is_some_and(|limit| places.known(index) >= limit) {
+                } else if self.steps.limit.is_some_and(|limit| self.steps.known(index) >= limit) {
                     row.ended = Some(Ended::Context);
                 }
                 let token = Token { row: index, id: chosen.id, probability: chosen.probability };
@@ -211,7 +186,8 @@ impl Generator {
                 row.ended = Some(Ended::Broken);
             }
             if rows.iter().any(|row| row.ended.is_none()) {
-                self.go_on(&rows, &mut places, store)?;
+                let going = |row: usize| rows.get(row).filter(|row| row.ended.is_none());
+                self.steps.go_on(|row| going(row).and_then(|row| row.seen.last().copied()), store)?;
             }
         }
         let generated = |row: Row| Generated {
@@ -219,86 +195,5 @@ impl Generator {
             ended: row.ended.unwrap_or(Ended::Broken),
         };
         Ok(rows.into_iter().map(generated).collect())
-    }
-
-    fn check_prompts(&self, prompts: &[Vec<i32>]) -> Result<()> {
-        if prompts.is_empty() || prompts.len() > self.settings.rows {
-            return Err(Error::Request {
-                what: format!("{} prompts for {} rows", prompts.len(), self.settings.rows),
-                advice: "give at least one, and at most as many as there are rows".into(),
-            });
-        }
-        for (row, prompt) in prompts.iter().enumerate() {
-            let wrong = |what: String, advice: &str| Err(Error::Prompt { row, what, advice: advice.into() });
-            if prompt.is_empty() {
-                return wrong("it is empty".into(), "begin with at least one token");
-            }
-            if let Some(id) = prompt.iter().find(|id| !(0..self.vocabulary as i64).contains(&i64::from(**id)))
-            {
-                let advice = "use the tokenizer of this model";
-                return wrong(
-                    format!("it has the token {id}, the vocabulary has {}", self.vocabulary),
-                    advice,
-                );
-            }
-            if let Some(limit) = self.limit.filter(|&limit| prompt.len() > limit) {
-                let what = format!("it has {} tokens, there is room for {limit}", prompt.len());
-                return wrong(what, "shorten it");
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs the prompts through, padded on the left to the longest, chunk by chunk.
-    fn read_prompts(&mut self, prompts: &[Vec<i32>], places: &mut Places, store: &mut Store) -> Result<()> {
-        let longest = prompts.iter().map(Vec::len).max().unwrap_or(0);
-        let mut start = 0;
-        while start < longest {
-            let width = self.settings.chunk.min(longest - start);
-            let (mut ids, mut own) = (Vec::new(), Vec::new());
-            for row in 0..self.settings.rows {
-                let prompt = prompts.get(row).map_or(&[][..], Vec::as_slice);
-                let padding = (longest - prompt.len()).saturating_sub(start).min(width);
-                ids.extend((0..padding).map(|_| 0));
-                let from = (start + padding + prompt.len()).saturating_sub(longest);
-                ids.extend_from_slice(&prompt[from..from + width - padding]);
-                own.push(width - padding);
-            }
-            self.run(&ids, &own, width, places, store)?;
-            start += width;
-        }
-        Ok(())
-    }
-
-    /// Feeds the newest token of each row that goes on.
-    fn go_on(&mut self, rows: &[Row], places: &mut Places, store: &mut Store) -> Result<()> {
-        let going = |row: usize| rows.get(row).filter(|row| row.ended.is_none());
-        let newest = |row| going(row).and_then(|row| row.seen.last().copied());
-        let ids: Vec<i32> = (0..self.settings.rows).map(|row| newest(row).unwrap_or(0)).collect();
-        let own: Vec<usize> = (0..self.settings.rows).map(|row| usize::from(going(row).is_some())).collect();
-        self.run(&ids, &own, 1, places, store)
-    }
-
-    fn run(
-        &mut self,
-        ids: &[i32],
-        own: &[usize],
-        width: usize,
-        places: &mut Places,
-        store: &mut Store,
-    ) -> Result<()> {
-        places.step(own, width);
-        let rows = self.settings.rows;
-        self.program.set_i32("ids", &[rows, width], ids)?;
-        self.program.set_i32("position", &[rows, width], &places.position)?;
-        self.program.set_i32("slot", &[rows, width], &places.slot)?;
-        if self.ring {
-            places.place_keys();
-            self.program.set_i32("key_position", &[rows, self.capacity], &places.key_position)?;
-            self.program.set_bools("key_mask", &[rows, self.capacity], &places.key_mask)?;
-        } else {
-            self.program.set_i32("lengths", &[rows], &places.lengths)?;
-        }
-        Ok(self.program.run(store)?)
     }
 }

@@ -62,6 +62,11 @@ impl Places {
         }
     }
 
+    /// From now on row r has as many positions as row `parents[r]` had.
+    pub fn follow(&mut self, parents: &[usize]) {
+        self.known = parents.iter().map(|&parent| self.known[parent]).collect();
+    }
+
     /// How many positions a row has.
     pub fn known(&self, row: usize) -> usize {
         self.known[row]

@@ -75,6 +75,12 @@ pub fn record(model: &AnyModel, sizes: Sizes) -> Result<Graph> {
             let logits = gpt.head(g, hidden)?;
             named(g, &[("logits", logits), ("hidden", hidden)])?;
         }
+        AnyModel::Perceiver(model) => {
+            let ids = g.input("ids", DType::I32, [batch, tokens])?;
+            let hidden = model.hidden(g, ids)?;
+            let logits = model.scores(g, hidden)?;
+            named(g, &[("logits", logits), ("hidden", hidden)])?;
+        }
         AnyModel::Bert(bert) => {
             let ids = g.input("ids", DType::I32, [batch, tokens])?;
             let key_mask = Some(g.input("mask", DType::Bool, [batch, tokens])?);
@@ -220,6 +226,7 @@ impl<'a> Fed<'a> {
     fn text(model: &AnyModel, rows: &Rows) -> Result<Fed<'a>> {
         let (source, target) = match model {
             AnyModel::Gpt(gpt, _) => (gpt.config().vocabulary, None),
+            AnyModel::Perceiver(model) => (model.config().vocabulary, None),
             AnyModel::Bert(bert) => (bert.config().vocabulary, None),
             AnyModel::T5(t5) => (t5.config().vocabulary, Some(t5.config().vocabulary)),
             AnyModel::Transformer(model) => {

@@ -3,14 +3,15 @@
 use regard_data::Checkpoint;
 use regard_graph::{Error, Result};
 use regard_layers::Parameters;
-use regard_models::import::{self, Import, Map};
+use regard_models::import::{self, Import, Map, native};
 use regard_models::{
-    Bert, BertConfig, BertHead, Gpt, GptConfig, T5, T5Config, Transformer, TransformerConfig, Vit, VitConfig,
+    Bert, BertConfig, BertHead, EncoderDecoder, Gpt, GptConfig, Perceiver, PerceiverConfig, T5, T5Config,
+    Transformer, TransformerConfig, Vit, VitConfig,
 };
 use serde_json::Value;
 
 /// The families that can be opened: `model_type`, and the `architectures` that belong to it.
-pub const FAMILIES: [(&str, &[&str]); 8] = [
+pub const FAMILIES: [(&str, &[&str]); 11] = [
     (
         "bert",
         &["BertModel", "BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification"],
@@ -19,6 +20,9 @@ pub const FAMILIES: [(&str, &[&str]); 8] = [
     ("llama", &["LlamaForCausalLM"]),
     ("mingpt", &["GPT"]),
     ("mt5", &["MT5ForConditionalGeneration"]),
+    (native::BERT, &[]),
+    (native::GPT, &[]),
+    (native::PERCEIVER, &[]),
     ("t5", &["T5ForConditionalGeneration", "T5WithLMHeadModel"]),
     ("transformer", &["Transformer"]),
     ("vit", &["ViTModel", "ViTForImageClassification"]),
@@ -32,6 +36,8 @@ const SINUSOIDS: usize = 1024;
 pub enum AnyModel {
     /// A decoder: GPT-2, minGPT or Llama.
     Gpt(Gpt, GptForm),
+    /// A decoder with latents.
+    Perceiver(Perceiver),
     /// An encoder of text.
     Bert(Bert),
     /// An encoder of images.
@@ -51,6 +57,8 @@ pub enum GptForm {
     MinGpt,
     /// transformers' Llama.
     Llama,
+    /// Our own.
+    Native,
 }
 
 impl AnyModel {
@@ -58,6 +66,7 @@ impl AnyModel {
     pub fn vocabulary(&self) -> Option<usize> {
         match self {
             AnyModel::Gpt(gpt, _) => Some(gpt.config().vocabulary),
+            AnyModel::Perceiver(model) => Some(model.config().vocabulary),
             AnyModel::Bert(bert) => Some(bert.config().vocabulary),
             AnyModel::Vit(_) => None,
             AnyModel::T5(t5) => Some(t5.config().vocabulary),
@@ -73,6 +82,11 @@ impl AnyModel {
         match family(config)? {
             "gpt2" => gpt(import::gpt2::config_from_json(config)?, GptForm::Gpt2),
             "mingpt" => gpt(import::mingpt::config_from_json(config)?, GptForm::MinGpt),
+            native::GPT => gpt(native::gpt_from_json(config)?, GptForm::Native),
+            native::PERCEIVER => {
+                Ok(AnyModel::Perceiver(Perceiver::new(native::perceiver_from_json(config)?)?))
+            }
+            native::BERT => Ok(AnyModel::Bert(Bert::new(native::bert_from_json(config)?)?)),
             "llama" => gpt(import::llama::config_from_json(config)?, GptForm::Llama),
             "bert" => {
                 let mut config = import::bert::config_from_json(config)?;
@@ -100,12 +114,25 @@ impl AnyModel {
         }
     }
 
+    /// What it offers to those that write with it, if it is one that reads a source.
+    pub fn encoder_decoder(&self) -> Option<&dyn EncoderDecoder> {
+        match self {
+            AnyModel::T5(model) => Some(model),
+            AnyModel::Transformer(model) => Some(model),
+            AnyModel::Gpt(..) | AnyModel::Perceiver(_) | AnyModel::Bert(_) | AnyModel::Vit(_) => None,
+        }
+    }
+
     /// The same model without dropout: for everything but training.
     pub fn without_dropout(&self) -> Result<AnyModel> {
         Ok(match self {
             AnyModel::Gpt(gpt, form) => {
                 let config = GptConfig { dropout: 0.0, attention_dropout: None, ..*gpt.config() };
                 AnyModel::Gpt(Gpt::new(config)?, *form)
+            }
+            AnyModel::Perceiver(model) => {
+                let config = PerceiverConfig { dropout: 0.0, ..*model.config() };
+                AnyModel::Perceiver(Perceiver::new(config)?)
             }
             AnyModel::Bert(bert) => {
                 let config = BertConfig { dropout: 0.0, attention_dropout: 0.0, ..*bert.config() };
@@ -129,6 +156,9 @@ impl AnyModel {
             AnyModel::Gpt(_, GptForm::Gpt2) => "gpt2",
             AnyModel::Gpt(_, GptForm::MinGpt) => "mingpt",
             AnyModel::Gpt(_, GptForm::Llama) => "llama",
+            AnyModel::Gpt(_, GptForm::Native) => native::GPT,
+            AnyModel::Perceiver(_) => native::PERCEIVER,
+            AnyModel::Bert(bert) if is_native(bert) => native::BERT,
             AnyModel::Bert(_) => "bert",
             AnyModel::Vit(_) => "vit",
             AnyModel::T5(_) => "t5",
@@ -140,6 +170,7 @@ impl AnyModel {
     pub fn parameters(&self) -> &Parameters {
         match self {
             AnyModel::Gpt(gpt, _) => gpt.parameters(),
+            AnyModel::Perceiver(model) => model.parameters(),
             AnyModel::Bert(bert) => bert.parameters(),
             AnyModel::Vit(vit) => vit.parameters(),
             AnyModel::T5(t5) => t5.parameters(),
@@ -151,6 +182,7 @@ impl AnyModel {
     pub fn context(&self) -> Option<usize> {
         match self {
             AnyModel::Gpt(gpt, _) => Some(gpt.config().context),
+            AnyModel::Perceiver(model) => Some(model.config().context),
             AnyModel::Bert(bert) => Some(bert.config().context),
             AnyModel::Transformer(model) => Some(model.config().context),
             AnyModel::Vit(_) | AnyModel::T5(_) => None,
@@ -163,7 +195,12 @@ impl AnyModel {
             AnyModel::Gpt(gpt, GptForm::Gpt2) => import::gpt2::config_to_json(gpt.config()),
             AnyModel::Gpt(gpt, GptForm::MinGpt) => mingpt_config(gpt.config()),
             AnyModel::Gpt(gpt, GptForm::Llama) => import::llama::config_to_json(gpt.config()),
-            AnyModel::Bert(bert) => import::bert::config_to_json(bert.config()),
+            AnyModel::Gpt(gpt, GptForm::Native) => Ok(native::gpt_to_json(gpt.config())),
+            AnyModel::Perceiver(model) => Ok(native::perceiver_to_json(model.config())),
+            AnyModel::Bert(bert) => match bert.config().head {
+                BertHead::MeanClasses(classes) => Ok(native::bert_to_json(bert.config(), classes)),
+                _ => import::bert::config_to_json(bert.config()),
+            },
             AnyModel::Vit(vit) => import::vit::config_to_json(vit.config()),
             AnyModel::T5(t5) => Ok(import::t5::config_to_json(t5.config())),
             AnyModel::Transformer(model) => {
@@ -184,6 +221,8 @@ impl AnyModel {
             }
             AnyModel::Gpt(gpt, GptForm::MinGpt) => import::mingpt::imports(gpt.config()),
             AnyModel::Gpt(gpt, GptForm::Llama) => import::llama::imports(gpt.config()),
+            AnyModel::Gpt(_, GptForm::Native) | AnyModel::Perceiver(_) => native::imports(self.parameters()),
+            AnyModel::Bert(bert) if is_native(bert) => native::imports(bert.parameters()),
             AnyModel::Bert(bert) => import::bert::imports(bert.config()),
             AnyModel::Vit(vit) => import::vit::imports(vit.config()),
             AnyModel::T5(t5) => import::t5::imports(t5),
@@ -194,6 +233,7 @@ impl AnyModel {
     /// What files of the family may hold besides parameters: masks, counters and a part that we have no use for.
     pub(crate) fn ignored(&self) -> &'static [&'static str] {
         match self {
+            AnyModel::Gpt(_, GptForm::Native) | AnyModel::Perceiver(_) => &[],
             AnyModel::Gpt(_, GptForm::Llama) => &["model.layers.*.self_attn.rotary_emb.inv_freq"],
             AnyModel::Gpt(..) => &[
                 "transformer.h.*.attn.bias",
@@ -211,6 +251,7 @@ impl AnyModel {
     /// Tied matrices that some files hold twice: the other name, and the one that counts.
     pub(crate) fn copies(&self) -> &'static [(&'static str, &'static str)] {
         match self {
+            AnyModel::Gpt(_, GptForm::Native) | AnyModel::Perceiver(_) => &[],
             AnyModel::Gpt(gpt, _) if !gpt.config().tied => &[],
             AnyModel::Gpt(_, GptForm::Llama) => &[("lm_head.weight", "model.embed_tokens.weight")],
             AnyModel::Gpt(..) => {
@@ -242,6 +283,11 @@ impl AnyModel {
             _ => ours.to_vec(),
         }
     }
+}
+
+/// Whether transformers has no form for it.
+fn is_native(bert: &Bert) -> bool {
+    matches!(bert.config().head, BertHead::MeanClasses(_))
 }
 
 /// The family of a config: its `model_type`, or that of its architecture.
@@ -319,7 +365,7 @@ mod tests {
         assert_eq!(family(&json!({"model_type": "t5"})).unwrap(), "t5");
         assert_eq!(family(&json!({"architectures": ["ViTModel"]})).unwrap(), "vit");
         let text = |config: Value| family(&config).unwrap_err().to_string();
-        let known = "known are bert, gpt2, llama, mingpt, mt5, t5, transformer, vit";
+        let known = "known are bert, gpt2, llama, mingpt, mt5, regard-bert, regard-gpt, regard-perceiver, t5, transformer, vit";
         assert_eq!(
             text(json!({"model_type": "mamba"})),
             format!("hub: models of model_type `mamba` are not known; {known}")

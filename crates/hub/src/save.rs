@@ -20,12 +20,14 @@ pub struct SaveOptions<'a> {
     /// Where the model came from: its tokenizer and the settings that no computation here depends on (labels, special
     /// tokens, dropout) come along.
     pub like: Option<&'a Opened>,
+    /// Settings besides, such as the names of classes; they go before what `like` says.
+    pub settings: &'a [(&'a str, serde_json::Value)],
 }
 
 impl Default for SaveOptions<'_> {
     /// f32, large files, nothing else.
     fn default() -> Self {
-        SaveOptions { dtype: DType::F32, shard_bytes: None, like: None }
+        SaveOptions { dtype: DType::F32, shard_bytes: None, like: None, settings: &[] }
     }
 }
 
@@ -89,6 +91,9 @@ pub fn save(
                 config[name] = value.clone();
             }
         }
+    }
+    for (name, value) in options.settings {
+        config[*name] = value.clone();
     }
     config["dtype"] = match options.dtype {
         DType::BF16 => "bfloat16",

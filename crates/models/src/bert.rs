@@ -53,6 +53,8 @@ pub enum BertHead {
     Masked,
     /// Scores of this many classes for the whole text, from the pooler.
     Classes(usize),
+    /// The same from the mean of all positions, without a pooler.
+    MeanClasses(usize),
     /// Scores of this many labels for each position.
     Labels(usize),
 }
@@ -131,7 +133,7 @@ impl BertConfig {
                 );
             }
         }
-        if let BertHead::Classes(0) | BertHead::Labels(0) = self.head {
+        if let BertHead::Classes(0) | BertHead::MeanClasses(0) | BertHead::Labels(0) = self.head {
             return nonsense(format!("the head is {:?}", self.head), "give at least 1 class or label");
         }
         Ok(())
@@ -156,6 +158,7 @@ enum Head {
     Pooler(Linear),
     Masked { transform: Linear, norm: Norm, bias: Parameter },
     Classes { pooler: Linear, classes: Linear },
+    MeanClasses(Linear),
     Labels(Linear),
 }
 
@@ -224,6 +227,7 @@ impl Bert {
             BertHead::Classes(classes) => {
                 Head::Classes { pooler: linear("pooler", width)?, classes: linear("head", classes)? }
             }
+            BertHead::MeanClasses(classes) => Head::MeanClasses(linear("head", classes)?),
             BertHead::Labels(labels) => Head::Labels(linear("head", labels)?),
         };
         Ok(Bert { config, parameters, tokens, token_types, positions, embedding_norm, stack, head })
@@ -293,7 +297,7 @@ impl Bert {
     /// The scores of the head: B T -> B T V for masked tokens, B L for classes, B T L for labels.
     pub fn logits(&self, g: &mut Graph, text: &BertText) -> Result<Var> {
         let x = self.hidden(g, text)?;
-        let (x, weight, bias) = self.before_scores(g, x)?;
+        let (x, weight, bias) = self.before_scores(g, text, x)?;
         let options = LinearOptions { bias, output: Some(DType::F32), ..Default::default() };
         g.scope("head", |g| g.linear(x, weight, options))
     }
@@ -301,15 +305,26 @@ impl Bert {
     /// The sum of the losses of all targets times `scale`, a single number. Targets are i32, `[B T]` or, for classes,
     /// `[B]`; those of −100 are ignored.
     pub fn loss(&self, g: &mut Graph, text: &BertText, targets: Var, scale: Var) -> Result<Var> {
+        self.loss_with(g, text, targets, scale, CrossEntropyOptions::default())
+    }
+
+    /// The same with settings of its own, such as smoothed targets.
+    pub fn loss_with(
+        &self,
+        g: &mut Graph,
+        text: &BertText,
+        targets: Var,
+        scale: Var,
+        options: CrossEntropyOptions,
+    ) -> Result<Var> {
         let x = self.hidden(g, text)?;
-        let (x, weight, bias) = self.before_scores(g, x)?;
-        let options = CrossEntropyOptions::default();
+        let (x, weight, bias) = self.before_scores(g, text, x)?;
         let losses = g.scope("head", |g| g.linear_cross_entropy(x, weight, bias, targets, scale, options))?;
         Ok(losses.loss)
     }
 
     /// What the last product of the head takes: its input, its weight and its bias.
-    fn before_scores(&self, g: &mut Graph, x: Var) -> Result<(Var, Var, Option<Var>)> {
+    fn before_scores(&self, g: &mut Graph, text: &BertText, x: Var) -> Result<(Var, Var, Option<Var>)> {
         let dropped = |g: &mut Graph, x: Var| g.scope("head", |g| g.dropout(x, self.config.dropout));
         match &self.head {
             Head::Masked { transform, norm, bias } => {
@@ -328,14 +343,24 @@ impl Bert {
                 let x = g.scope("pooler", |g| self.pool(g, pooler, x))?;
                 Ok((dropped(g, x)?, classes.weight(g)?, classes.bias(g)?))
             }
+            Head::MeanClasses(classes) => {
+                let x = self.mean_of(g, text, x)?;
+                Ok((dropped(g, x)?, classes.weight(g)?, classes.bias(g)?))
+            }
             Head::Labels(labels) => Ok((dropped(g, x)?, labels.weight(g)?, labels.bias(g)?)),
-            Head::None | Head::Pooler(_) => Err(self.lacks("scores", "Masked, Classes or Labels")),
+            Head::None | Head::Pooler(_) => {
+                Err(self.lacks("scores", "Masked, Classes, MeanClasses or Labels"))
+            }
         }
     }
 
     /// The mean of the hidden states of all tokens that are not padding: B T -> B C; 0 for a text without any.
     pub fn mean(&self, g: &mut Graph, text: &BertText) -> Result<Var> {
         let x = self.hidden(g, text)?;
+        self.mean_of(g, text, x)
+    }
+
+    fn mean_of(&self, g: &mut Graph, text: &BertText, x: Var) -> Result<Var> {
         g.scope("mean", |g| {
             let [b, t, c] = g.dims(x, "B T C")?;
             let Some(mask) = text.key_mask else { return g.mean(x, &[1]) };

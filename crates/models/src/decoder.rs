@@ -1,7 +1,9 @@
 //! What a model offers to those that continue sequences: the scores of the next token, with keys and values kept
 //! from run to run. Letters: B rows, T new positions, S slots of the caches, V vocabulary.
 
-use regard_graph::{Graph, Result, Var};
+use regard_graph::{Error, Graph, Result, Shape, Var};
+use regard_layers::Context;
+use regard_ops::prelude::*;
 
 /// A model that continues a sequence, whatever it is made of.
 pub trait Decoder {
@@ -31,6 +33,8 @@ pub struct Cached {
     pub capacity: usize,
     /// Which keys count.
     pub keys: Keys,
+    /// For beam search: from which row of the caches each key comes, i32 `[B S]`; from the example's own if not given.
+    pub key_row: Option<Var>,
 }
 
 /// Which slots of the caches hold keys that count, once those of this run are in.
@@ -50,6 +54,39 @@ pub enum Keys {
 impl Cached {
     /// Caches that grow: position p has slot p, and `lengths` `[B]` positions are known, those of this run among them.
     pub fn growing(position: Var, lengths: Var, capacity: usize) -> Self {
-        Cached { position, slot: position, capacity, keys: Keys::Below(lengths) }
+        Cached { position, slot: position, capacity, keys: Keys::Below(lengths), key_row: None }
     }
+
+    /// Tells attention about the caches, which have this many rows.
+    pub(crate) fn tell(&self, context: &mut Context, rows: usize) {
+        let Cached { position, slot, capacity, keys, key_row } = *self;
+        context.query_position = Some(position);
+        context.key_row = key_row;
+        match keys {
+            Keys::Below(lengths) => context.mask.key_lengths = Some(lengths),
+            Keys::Placed { position, mask } => {
+                context.key_position = Some(position);
+                context.mask.key_mask = Some(mask);
+            }
+        }
+        context.cached = Some(regard_layers::Cached { slot, rows, capacity });
+    }
+}
+
+/// The last position of each row: B T C -> B C.
+pub(crate) fn last(g: &mut Graph, x: Var) -> Result<Var> {
+    let x = g.slice_last(x, 1, 1)?; // B T C -> B 1 C
+    let [rows, _, width] = g.dims(x, "B T C")?;
+    g.reshape(x, Shape::new(vec![rows, width]))
+}
+
+/// How many rows there are, which caches must know before the run.
+pub(crate) fn fixed_rows(g: &Graph, var: Var) -> Result<usize> {
+    g.shape(var).first().and_then(|batch| batch.fixed()).ok_or_else(|| {
+        Error::invalid(
+            "decoding",
+            "the batch of a run with caches is open",
+            "give ids of a fixed batch: each example has a row of its own in the caches",
+        )
+    })
 }

@@ -1,12 +1,67 @@
-//! Where the decoder of an encoder-decoder stands that writes one piece after another: what it keeps of its own
-//! positions, and what is kept of the memory that it reads.
+//! Encoder-decoders as those see them that write one token after another: the source is read once, what the decoder
+//! needs of it is kept, and so is what it knows of its own positions. [`EncoderDecoder`] is to them what
+//! [`crate::Decoder`] is to models of one stream.
 
-use crate::decoder::{Cached, Keys};
-use regard_graph::{Error, Graph, Result, Var};
+use crate::decoder::{Cached, fixed_rows, last};
+use regard_graph::{Graph, Result, Var};
 use regard_layers::{Context, Source, Stack};
 use regard_ops::AttentionMask;
 
-/// A run of a decoder with caches. The batch is fixed: each example has a row of its own in all caches.
+/// A model that reads a source and writes a target. Letters: B rows, S source positions, T target positions, C width,
+/// V vocabulary of the target.
+pub trait EncoderDecoder {
+    /// V, how many tokens of the target there are.
+    fn vocabulary(&self) -> usize;
+
+    /// How many tokens of the source there are.
+    fn source_vocabulary(&self) -> usize;
+
+    /// The most positions of source and of target; none if they may go on for ever.
+    fn context(&self) -> Option<usize>;
+
+    /// The memory: B S -> B S C. `mask` is bool [B S], true where there is a token.
+    fn encode(&self, g: &mut Graph, source: Var, mask: Option<Var>) -> Result<Var>;
+
+    /// The decoder's stream at its end: B T -> B T C, with what it sees of itself and of the memory.
+    fn stream(&self, g: &mut Graph, target: Var, own: &Context, memory: (Source, &Context)) -> Result<Var>;
+
+    /// The scores that a stream amounts to: … C -> … V, f32.
+    fn scores(&self, g: &mut Graph, x: Var) -> Result<Var>;
+
+    /// The decoder's blocks.
+    fn decoder(&self) -> &Stack;
+
+    /// Keeps every block's keys and values of a memory B S C for later runs, in caches of `capacity` slots: `slot` is
+    /// i32 [B S], 0 1 2 …
+    fn keep(&self, g: &mut Graph, memory: Var, slot: Var, capacity: usize) -> Result<()> {
+        let rows = fixed_rows(g, memory)?;
+        g.scope("decoder", |g| {
+            self.decoder().keep(g, memory, &regard_layers::Cached { slot, rows, capacity })
+        })
+    }
+
+    /// The scores at positions that follow those of earlier runs, after [`EncoderDecoder::keep`]: B T -> B T V. The
+    /// bits are those of the whole target at once.
+    fn decode(&self, g: &mut Graph, target: Var, decoding: &Decoding) -> Result<Var> {
+        let x = self.resume(g, target, decoding)?;
+        self.scores(g, x)
+    }
+
+    /// The scores of what follows the last of these tokens: B T -> B V.
+    fn next(&self, g: &mut Graph, target: Var, decoding: &Decoding) -> Result<Var> {
+        let x = self.resume(g, target, decoding)?;
+        let x = last(g, x)?;
+        self.scores(g, x)
+    }
+
+    /// The stream at positions that follow those of earlier runs: B T -> B T C.
+    fn resume(&self, g: &mut Graph, target: Var, decoding: &Decoding) -> Result<Var> {
+        let (own, source, memory) = decoding.contexts(g, target)?;
+        self.stream(g, target, &own, (source, &memory))
+    }
+}
+
+/// A run of a decoder with caches. The batch is fixed: each example has a row of its own in its caches.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoding {
     /// Where the new tokens stand, and what is known of those before.
@@ -15,44 +70,25 @@ pub struct Decoding {
     pub memory_capacity: usize,
     /// Which slots of the memory count, bool [B S]. Those that were never written must not.
     pub memory_mask: Var,
+    /// For several rows that read one source: how many sources are kept, and from which each key comes, i32 [B S].
+    /// Row b reads source b if not given.
+    pub memory_row: Option<(usize, Var)>,
 }
 
 impl Decoding {
     /// What the tokens see of each other, out of the caches; what was kept of the memory, and who sees that.
-    pub(crate) fn contexts(&self, g: &Graph, target: Var) -> Result<(Context, Source, Context)> {
-        let Cached { position, slot, capacity, keys } = self.own;
+    fn contexts(&self, g: &Graph, target: Var) -> Result<(Context, Source, Context)> {
         let rows = fixed_rows(g, target)?;
-        let cached = Some(regard_layers::Cached { slot, rows, capacity });
-        let mut own = Context { query_position: Some(position), cached, ..Context::causal() };
-        match keys {
-            Keys::Below(lengths) => own.mask.key_lengths = Some(lengths),
-            Keys::Placed { position, mask } => {
-                own.key_position = Some(position);
-                own.mask.key_mask = Some(mask);
-            }
-        }
-        let source = Source::Kept { rows, capacity: self.memory_capacity };
-        Ok((own, source, padded(Some(self.memory_mask))))
+        let mut own = Context::causal();
+        self.own.tell(&mut own, rows);
+        let mut memory = padded(Some(self.memory_mask));
+        memory.key_row = self.memory_row.map(|(_, row)| row);
+        let rows = self.memory_row.map_or(rows, |(sources, _)| sources);
+        Ok((own, Source::Kept { rows, capacity: self.memory_capacity }, memory))
     }
 }
 
 /// All positions but the padding: `mask` is true where there is a token.
 pub(crate) fn padded(mask: Option<Var>) -> Context {
     Context { mask: AttentionMask { key_mask: mask, ..Default::default() }, ..Default::default() }
-}
-
-/// Keeps what a decoder needs of a memory B S C in caches of `capacity` slots; `slot` is i32 [B S].
-pub(crate) fn keep(g: &mut Graph, decoder: &Stack, memory: Var, slot: Var, capacity: usize) -> Result<()> {
-    let rows = fixed_rows(g, memory)?;
-    g.scope("decoder", |g| decoder.keep(g, memory, &regard_layers::Cached { slot, rows, capacity }))
-}
-
-fn fixed_rows(g: &Graph, var: Var) -> Result<usize> {
-    g.shape(var).first().and_then(|batch| batch.fixed()).ok_or_else(|| {
-        Error::invalid(
-            "decoding",
-            "the batch of a run with caches is open",
-            "give ids of a fixed batch: each example has a row of its own in the caches",
-        )
-    })
 }

@@ -2,7 +2,7 @@
 //! Embedding, pre-norm blocks of causal attention and a feed-forward part, a final norm, a head.
 //! Letters: B batch, T positions, C width, H heads, G key/value heads, D head width, F hidden width, V vocabulary.
 
-use crate::decoder::{Cached, Decoder, Keys};
+use crate::decoder::{Cached, Decoder, last};
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
     AbsoluteConfig, AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, Embedding,
@@ -10,7 +10,7 @@ use regard_layers::{
     NormKind, NormPlace, Parameters, RelativeConfig, SourceConfig, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
-use regard_ops::{AttentionKind, AttentionMask, CrossEntropyOptions, LinearOptions, RotarySpec, Window};
+use regard_ops::{AttentionKind, CrossEntropyOptions, LinearOptions, RotarySpec, Window};
 
 /// The settings of a GPT. A variant is one of the presets with some fields of its own:
 /// `GptConfig { layers: 2, width: 64, ..GptConfig::SMALL }`.
@@ -303,17 +303,9 @@ impl Gpt {
                 context.query_position = Some(position);
                 context.mask.key_mask = Some(mask);
             }
-            View::Cached(Cached { position, slot, capacity, keys }) => {
-                context.query_position = Some(position);
-                match keys {
-                    Keys::Below(lengths) => context.mask.key_lengths = Some(lengths),
-                    Keys::Placed { position, mask } => {
-                        context.key_position = Some(position);
-                        context.mask = AttentionMask { key_mask: Some(mask), ..context.mask };
-                    }
-                }
-                let rows = self.check_caches(g, ids, capacity)?;
-                context.cached = Some(regard_layers::Cached { slot, rows, capacity });
+            View::Cached(cached) => {
+                let rows = self.check_caches(g, ids, cached.capacity)?;
+                cached.tell(&mut context, rows);
             }
         }
         Ok(context)
@@ -365,9 +357,7 @@ impl Decoder for Gpt {
 
     fn next(&self, g: &mut Graph, ids: Var, cached: Cached) -> Result<Var> {
         let x = self.hidden(g, ids, View::Cached(cached))?;
-        let x = g.slice_last(x, 1, 1)?; // B T C -> B 1 C
-        let [rows, _, width] = g.dims(x, "B T C")?;
-        let x = g.reshape(x, regard_graph::Shape::new(vec![rows, width]))?;
+        let x = last(g, x)?;
         self.head(g, x)
     }
 }

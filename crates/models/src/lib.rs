@@ -16,7 +16,7 @@ pub mod vit;
 
 pub use bert::{Bert, BertConfig, BertHead, BertText};
 pub use decoder::{Cached, Decoder, Keys};
-pub use decoding::Decoding;
+pub use decoding::{Decoding, EncoderDecoder};
 pub use gpt::{Gpt, GptConfig, Positions, View};
 pub use perceiver::{Perceiver, PerceiverConfig, PerceiverMasking};
 pub use t5::{T5, T5Config};

@@ -209,6 +209,11 @@ impl Perceiver {
     /// The scores of the next token at every position: B T -> B T V.
     pub fn logits(&self, g: &mut Graph, ids: Var) -> Result<Var> {
         let x = self.hidden(g, ids)?;
+        self.scores(g, x)
+    }
+
+    /// What the head makes of a stream: B T C -> B T V, f32.
+    pub fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
         let options = LinearOptions { output: Some(DType::F32), ..Default::default() };
         g.scope("head", |g| self.head.forward_with(g, x, options))
     }

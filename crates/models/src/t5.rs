@@ -4,7 +4,7 @@
 //! the embedding and its input is scaled by 1/√C. v1.1: gated GELU, a head of its own.
 //! Letters: B batch, S source positions, T target positions, C width, H heads, D head width, F hidden, V vocabulary.
 
-use crate::decoding::{Decoding, keep, padded};
+use crate::decoding::{EncoderDecoder, padded};
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
     AttentionConfig, Biases, BlockConfig, Context, Embedding, EmbeddingConfig, FeedForwardConfig,
@@ -186,7 +186,7 @@ impl T5 {
 
     /// The decoder's stream after its last norm: B T and a memory B S C -> B T C.
     pub fn hidden(&self, g: &mut Graph, memory: Var, mask: Option<Var>, target: Var) -> Result<Var> {
-        self.decoded(g, target, &Context::causal(), (Source::Memory(memory), &padded(mask)))
+        self.stream(g, target, &Context::causal(), (Source::Memory(memory), &padded(mask)))
     }
 
     /// The scores of the next target token at every position: B S, bool B S, B T -> B T V.
@@ -209,14 +209,20 @@ impl T5 {
         })
     }
 
-    /// The sum of the losses of all `labels` (B T, −100 is ignored) times `scale`, a single number. `target` is what
-    /// the decoder is given: the labels shifted by one behind the start token.
-    pub fn loss(
+    /// The sum of the losses of all `labels` (B T, −100 is ignored) times `scale`, a single number; `tokens` are source,
+    /// target and labels. The target is what the decoder is given: the labels shifted by one behind the start token.
+    pub fn loss(&self, g: &mut Graph, tokens: [Var; 3], mask: Option<Var>, scale: Var) -> Result<Var> {
+        self.loss_with(g, tokens, mask, scale, CrossEntropyOptions::default())
+    }
+
+    /// The same with settings of its own, such as smoothed targets.
+    pub fn loss_with(
         &self,
         g: &mut Graph,
         [source, target, labels]: [Var; 3],
         mask: Option<Var>,
         scale: Var,
+        options: CrossEntropyOptions,
     ) -> Result<Var> {
         let memory = self.encode(g, source, mask)?;
         let x = self.hidden(g, memory, mask, target)?;
@@ -226,23 +232,8 @@ impl T5 {
                 Some(head) => head.weight(g)?,
                 None => self.embedding.weight(g)?,
             };
-            let options = CrossEntropyOptions::default();
             Ok(g.linear_cross_entropy(x, weight, None, labels, scale, options)?.loss)
         })
-    }
-
-    /// Keeps every block's keys and values of a memory for [`T5::decode`], in caches of `capacity` slots: `slot` is i32
-    /// [B S], 0 1 2 …
-    pub fn keep(&self, g: &mut Graph, memory: Var, slot: Var, capacity: usize) -> Result<()> {
-        keep(g, &self.decoder, memory, slot, capacity)
-    }
-
-    /// The scores for positions that follow those of earlier runs, after [`T5::keep`]: B T -> B T V. The bits are those
-    /// of [`T5::logits`] for the whole target.
-    pub fn decode(&self, g: &mut Graph, target: Var, decoding: &Decoding) -> Result<Var> {
-        let (own, source, memory) = decoding.contexts(g, target)?;
-        let x = self.decoded(g, target, &own, (source, &memory))?;
-        self.scores(g, x)
     }
 
     fn embed(&self, g: &mut Graph, ids: Var) -> Result<Var> {
@@ -250,7 +241,30 @@ impl T5 {
         g.dropout(x, self.config.dropout)
     }
 
-    fn decoded(&self, g: &mut Graph, target: Var, own: &Context, memory: (Source, &Context)) -> Result<Var> {
+    /// x / √C, because the embedding that is the head has vectors of length √C.
+    fn scaled(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        if self.config.scaled { g.scale(x, (self.config.width as f32).powf(-0.5)) } else { Ok(x) }
+    }
+}
+
+impl EncoderDecoder for T5 {
+    fn vocabulary(&self) -> usize {
+        self.config.vocabulary
+    }
+
+    fn source_vocabulary(&self) -> usize {
+        self.config.vocabulary
+    }
+
+    fn context(&self) -> Option<usize> {
+        None
+    }
+
+    fn encode(&self, g: &mut Graph, source: Var, mask: Option<Var>) -> Result<Var> {
+        T5::encode(self, g, source, mask)
+    }
+
+    fn stream(&self, g: &mut Graph, target: Var, own: &Context, memory: (Source, &Context)) -> Result<Var> {
         g.scope("decoder", |g| {
             let x = self.embed(g, target)?;
             let x = self.decoder.forward(g, x, own, Some(memory))?;
@@ -258,8 +272,11 @@ impl T5 {
         })
     }
 
-    /// x / √C, because the embedding that is the head has vectors of length √C.
-    fn scaled(&self, g: &mut Graph, x: Var) -> Result<Var> {
-        if self.config.scaled { g.scale(x, (self.config.width as f32).powf(-0.5)) } else { Ok(x) }
+    fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        T5::scores(self, g, x)
+    }
+
+    fn decoder(&self) -> &Stack {
+        &self.decoder
     }
 }

@@ -3,7 +3,7 @@
 //! head, and no norm follows the stacks; `torch.nn.Transformer` by itself adds one after each.
 //! Letters: B batch, S source positions, T target positions, C width, H heads, F hidden, V vocabulary.
 
-use crate::decoding::{Decoding, keep, padded};
+use crate::decoding::{EncoderDecoder, padded};
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
     AbsoluteConfig, AbsolutePositions, AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig,
@@ -170,7 +170,7 @@ impl Transformer {
 
     /// The decoder's stream at the end: B T and a memory B S C -> B T C.
     pub fn hidden(&self, g: &mut Graph, memory: Var, mask: Option<Var>, target: Var) -> Result<Var> {
-        self.decoded(g, target, &Context::causal(), (Source::Memory(memory), &padded(mask)))
+        self.stream(g, target, &Context::causal(), (Source::Memory(memory), &padded(mask)))
     }
 
     /// The scores of the next target token at every position: B S, bool B S, B T -> B T V.
@@ -210,20 +210,6 @@ impl Transformer {
         })
     }
 
-    /// Keeps every block's keys and values of a memory for [`Transformer::decode`], in caches of `capacity` slots: `slot` is i32
-    /// [B S], 0 1 2 …
-    pub fn keep(&self, g: &mut Graph, memory: Var, slot: Var, capacity: usize) -> Result<()> {
-        keep(g, &self.decoder, memory, slot, capacity)
-    }
-
-    /// The scores for positions that follow those of earlier runs, after [`Transformer::keep`]: B T -> B T V. The bits
-    /// are those of [`Transformer::logits`] for the whole target.
-    pub fn decode(&self, g: &mut Graph, target: Var, decoding: &Decoding) -> Result<Var> {
-        let (own, source, memory) = decoding.contexts(g, target)?;
-        let x = self.decoded(g, target, &own, (source, &memory))?;
-        self.scores(g, x)
-    }
-
     /// √C · table[id] + sinusoid[position]
     fn embed(&self, g: &mut Graph, table: &Embedding, ids: Var, position: Option<Var>) -> Result<Var> {
         let x = g.scope("embedding", |g| {
@@ -233,11 +219,37 @@ impl Transformer {
         })?;
         g.dropout(x, self.config.dropout)
     }
+}
 
-    fn decoded(&self, g: &mut Graph, target: Var, own: &Context, memory: (Source, &Context)) -> Result<Var> {
+impl EncoderDecoder for Transformer {
+    fn vocabulary(&self) -> usize {
+        self.config.vocabulary
+    }
+
+    fn source_vocabulary(&self) -> usize {
+        self.config.source_vocabulary
+    }
+
+    fn context(&self) -> Option<usize> {
+        Some(self.config.context)
+    }
+
+    fn encode(&self, g: &mut Graph, source: Var, mask: Option<Var>) -> Result<Var> {
+        Transformer::encode(self, g, source, mask)
+    }
+
+    fn stream(&self, g: &mut Graph, target: Var, own: &Context, memory: (Source, &Context)) -> Result<Var> {
         g.scope("decoder", |g| {
             let x = self.embed(g, &self.target_embedding, target, own.query_position)?;
             self.decoder.forward(g, x, own, Some(memory))
         })
+    }
+
+    fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        Transformer::scores(self, g, x)
+    }
+
+    fn decoder(&self) -> &Stack {
+        &self.decoder
     }
 }

@@ -313,9 +313,20 @@ impl Vit {
 
     /// The sum of the losses of all targets (i32 `[B]`) times `scale`, a single number. Targets of −100 are ignored.
     pub fn loss(&self, g: &mut Graph, image: Var, targets: Var, scale: Var) -> Result<Var> {
+        self.loss_with(g, image, targets, scale, CrossEntropyOptions::default())
+    }
+
+    /// The same with settings of its own, such as smoothed targets.
+    pub fn loss_with(
+        &self,
+        g: &mut Graph,
+        image: Var,
+        targets: Var,
+        scale: Var,
+        options: CrossEntropyOptions,
+    ) -> Result<Var> {
         let (x, head) = self.before_scores(g, image)?;
         let (weight, bias) = (head.weight(g)?, head.bias(g)?);
-        let options = CrossEntropyOptions::default();
         let losses = g.scope("head", |g| g.linear_cross_entropy(x, weight, bias, targets, scale, options))?;
         Ok(losses.loss)
     }

@@ -108,7 +108,7 @@ pub use sgd::{Sgd, SgdOps, SgdStep};
 pub use slice::{PadSlice, Slice, SliceOps, Start};
 pub use softmax::{Softmax, SoftmaxBackward, SoftmaxOps};
 pub use split::{Split, SplitOps};
-pub use steps::StepOps;
+pub use steps::{Optimizer, StepGroup, StepOps};
 pub use stop_gradient::{StopGradient, StopGradientOps};
 pub use sum_to::{ReduceOps, SumTo, SumToOps};
 pub use transpose::{Transpose, TransposeOps};

@@ -1,14 +1,23 @@
-//! Text to ids and back. Three kinds: Hugging Face's `tokenizer.json`, the tokenizers of llama2.c, and bytes, for models
-//! that have nothing else. [`Tokenizer::stream`] turns ids to text as they come, a whole character at a time.
+//! Text to ids and back. Four kinds: Hugging Face's `tokenizer.json`, the tokenizers of llama2.c, characters, and bytes.
+//! [`Tokenizer::train`] makes new ones from texts, [`Tokenizer::stream`] turns ids to text as they come, a whole
+//! character at a time.
 
+mod characters;
+mod ours;
 mod pieces;
+mod special;
 mod stream;
+mod train;
 
+pub use characters::Reserved;
+pub use special::Special;
 pub use stream::Stream;
+pub use train::{Method, Training};
 
 use crate::checkpoint::{JSON_LIMIT, read_small};
-use crate::error::shown_text;
+use crate::error::{shown, shown_text};
 use crate::{Error, Result, llama2c};
+use characters::Characters;
 use pieces::Pieces;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +33,17 @@ pub struct Tokenizer {
 enum Kind {
     HuggingFace(Box<tokenizers::Tokenizer>),
     Pieces(Pieces),
+    Characters(Characters),
     Bytes,
+}
+
+/// The ids of two texts in one row, as BERT reads them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The ids, special tokens included.
+    pub ids: Vec<u32>,
+    /// For each id, 0 if it belongs to the first text and 1 if to the second.
+    pub segments: Vec<u32>,
 }
 
 impl Tokenizer {
@@ -33,7 +52,23 @@ impl Tokenizer {
         Tokenizer { kind: Kind::Bytes }
     }
 
-    /// Reads a `tokenizer.json` of Hugging Face. What it says of cutting and padding is not followed: how long a text
+    /// The reserved characters, then the distinct characters of these texts, sorted.
+    ///
+    /// ```
+    /// use regard_data::tokenizer::{Reserved, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::characters(["hello"], Reserved::study())?;
+    /// assert_eq!(tokenizer.encode("hole⁇")?, [3, 5, 4, 2, 1]);
+    /// # Ok::<(), regard_data::Error>(())
+    /// ```
+    pub fn characters<S: AsRef<str>>(
+        texts: impl IntoIterator<Item = S>,
+        reserved: Reserved,
+    ) -> Result<Tokenizer> {
+        Ok(Tokenizer { kind: Kind::Characters(Characters::of(texts, reserved)?) })
+    }
+
+    /// Reads a `tokenizer.json`: of Hugging Face, or what [`Tokenizer::save`] wrote. What a foreign one says of cutting and padding is not followed: how long a text
     /// may be is a matter of the model, and a cut that nobody sees is an error.
     pub fn open(path: impl AsRef<Path>) -> Result<Tokenizer> {
         let path = path.as_ref();
@@ -49,6 +84,9 @@ impl Tokenizer {
         })?;
         serde_json::from_str::<serde::de::IgnoredAny>(text)
             .map_err(|error| Error::json(path, &error, "mend the JSON or copy it again"))?;
+        if let Some(ours) = ours::read(path, text)? {
+            return Ok(ours);
+        }
         let mut inner = guarded(|| tokenizers::Tokenizer::from_bytes(text)).map_err(|error| {
             let what = format!("is JSON, but no tokenizer: {error}");
             Error::file(path, what, "save it with the Python package `tokenizers` 0.23 or older")
@@ -113,6 +151,7 @@ impl Tokenizer {
         match &self.kind {
             Kind::HuggingFace(inner) => inner.get_vocab_size(true),
             Kind::Pieces(pieces) => pieces.len(),
+            Kind::Characters(characters) => characters.len(),
             Kind::Bytes => 256,
         }
     }
@@ -122,15 +161,39 @@ impl Tokenizer {
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         match &self.kind {
             Kind::HuggingFace(inner) => {
-                let encoding = guarded(|| inner.encode_fast(text, true)).map_err(|error| {
-                    let what = format!("the text has no ids: {error}");
-                    Error::invalid(what, "check that the tokenizer belongs to the model")
-                })?;
+                let encoding = guarded(|| inner.encode_fast(text, true)).map_err(no_ids)?;
                 Ok(encoding.get_ids().to_vec())
             }
             Kind::Pieces(pieces) => pieces.encode(text),
+            Kind::Characters(characters) => characters.encode(text),
             Kind::Bytes => Ok(text.bytes().map(u32::from).collect()),
         }
+    }
+
+    /// The ids of a text without the special tokens around it, for a task that puts its own.
+    pub fn encode_bare(&self, text: &str) -> Result<Vec<u32>> {
+        match &self.kind {
+            Kind::HuggingFace(inner) => {
+                let encoding = guarded(|| inner.encode_fast(text, false)).map_err(no_ids)?;
+                Ok(encoding.get_ids().to_vec())
+            }
+            // The one that begins a text comes first.
+            Kind::Pieces(pieces) => pieces.encode(text).map(|ids| ids[1..].to_vec()),
+            Kind::Characters(_) | Kind::Bytes => self.encode(text),
+        }
+    }
+
+    /// The ids of two texts in one row, with the special tokens that the model expects around and between them. Only
+    /// tokenizers of Hugging Face say which these are.
+    pub fn encode_pair(&self, first: &str, second: &str) -> Result<Pair> {
+        let Kind::HuggingFace(inner) = &self.kind else {
+            return Err(Error::invalid(
+                "this kind of tokenizer does not say how two texts stand in one row",
+                "put a token of the task between them, or train a WordPiece tokenizer",
+            ));
+        };
+        let encoding = guarded(|| inner.encode_fast((first, second), true)).map_err(no_ids)?;
+        Ok(Pair { ids: encoding.get_ids().to_vec(), segments: encoding.get_type_ids().to_vec() })
     }
 
     /// The ids of a text for a model that knows this many: none is too large for it.
@@ -155,7 +218,7 @@ impl Tokenizer {
                     Error::invalid(what, "check that the tokenizer belongs to the model")
                 })
             }
-            Kind::Pieces(_) | Kind::Bytes => {
+            Kind::Pieces(_) | Kind::Characters(_) | Kind::Bytes => {
                 let mut bytes = Vec::new();
                 let mut before = None;
                 for &id in ids {
@@ -177,10 +240,30 @@ impl Tokenizer {
         match &self.kind {
             Kind::HuggingFace(inner) => inner.token_to_id(token),
             Kind::Pieces(pieces) => pieces.id(token.as_bytes()),
+            Kind::Characters(characters) => characters.id(token),
             Kind::Bytes => match token.as_bytes() {
                 [byte] => Some(u32::from(*byte)),
                 _ => None,
             },
+        }
+    }
+
+    /// The id of a token by its exact text, for a task that cannot do without.
+    pub fn id_of(&self, token: &str) -> Result<u32> {
+        self.id(token).ok_or_else(|| Error::Unknown {
+            kind: "token",
+            name: shown(token),
+            advice: format!("the tokenizer knows {} others; use one that has it", self.vocabulary()),
+        })
+    }
+
+    /// The text of one token as the vocabulary has it: `##ing`, `Ġthe`, `[PAD]`. Bytes that are no character are `�`.
+    pub fn token_of(&self, id: u32) -> Option<String> {
+        match &self.kind {
+            Kind::HuggingFace(inner) => inner.id_to_token(id),
+            Kind::Pieces(pieces) => pieces.token(id).map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
+            Kind::Characters(characters) => characters.token(id).map(str::to_owned),
+            Kind::Bytes => u8::try_from(id).ok().map(|byte| String::from_utf8_lossy(&[byte]).into_owned()),
         }
     }
 
@@ -189,6 +272,7 @@ impl Tokenizer {
         match &self.kind {
             Kind::HuggingFace(inner) => inner.id_to_token(id).is_some(),
             Kind::Pieces(pieces) => (id as usize) < pieces.len(),
+            Kind::Characters(characters) => (id as usize) < characters.len(),
             Kind::Bytes => id < 256,
         }
     }
@@ -208,9 +292,14 @@ impl Tokenizer {
         self.known(id)?;
         Ok(match &self.kind {
             Kind::Pieces(pieces) => pieces.decode(before, id),
+            Kind::Characters(characters) => characters.printed(id).as_bytes(),
             _ => std::slice::from_ref(&BYTES[id as usize & 255]),
         })
     }
+}
+
+fn no_ids(error: String) -> Error {
+    Error::invalid(format!("the text has no ids: {error}"), "check that the tokenizer belongs to the model")
 }
 
 /// Runs a function of the package `tokenizers`, which returns errors for most mistakes in a file and panics at others.

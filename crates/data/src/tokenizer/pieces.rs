@@ -2,11 +2,14 @@
 //! its piece, or one piece for each of its bytes; then neighbours are merged, the best score first, the leftmost among
 //! equals. `run.c` looks through all pairs for each merge; a heap of candidates gives the same merges in less time.
 
+use super::Special;
 use crate::llama2c::Tokenizer;
 use crate::{Error, Result};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 
+/// Stands for what has no piece; with a piece for each byte, nothing needs it.
+const UNKNOWN: u32 = 0;
 /// Begins a text.
 const BEGIN: u32 = 1;
 /// Ends a text.
@@ -51,6 +54,22 @@ impl Pieces {
 
     pub(super) fn id(&self, bytes: &[u8]) -> Option<u32> {
         self.ids.get(bytes).copied()
+    }
+
+    /// A piece as the file has it.
+    pub(super) fn token(&self, id: u32) -> Option<&[u8]> {
+        self.pieces.get(id as usize).map(|piece| piece.bytes.as_slice())
+    }
+
+    /// The three that every file has in front.
+    pub(super) fn special(&self, special: Special) -> Option<u32> {
+        let id = match special {
+            Special::Unknown => UNKNOWN,
+            Special::Begin => BEGIN,
+            Special::End => END,
+            Special::Pad | Special::Mask | Special::Class | Special::Separator => return None,
+        };
+        ((id as usize) < self.len()).then_some(id)
     }
 
     /// The text of a piece; the first one of a text loses the space that was put in front.

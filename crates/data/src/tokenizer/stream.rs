@@ -35,7 +35,7 @@ impl<'a> Stream<'a> {
                 self.ids.push(id);
                 self.take(false)
             }
-            Kind::Pieces(_) | Kind::Bytes => {
+            Kind::Pieces(_) | Kind::Characters(_) | Kind::Bytes => {
                 let bytes = self.tokenizer.raw(self.ids.last().copied(), id)?;
                 self.bytes.extend_from_slice(bytes);
                 self.ids = vec![id];
@@ -48,7 +48,7 @@ impl<'a> Stream<'a> {
     pub fn finish(&mut self) -> Result<String> {
         match &self.tokenizer.kind {
             Kind::HuggingFace(_) => self.take(true),
-            Kind::Pieces(_) | Kind::Bytes => {
+            Kind::Pieces(_) | Kind::Characters(_) | Kind::Bytes => {
                 Ok(String::from_utf8_lossy(&std::mem::take(&mut self.bytes)).into_owned())
             }
         }

@@ -1,14 +1,20 @@
 //! The disk, tested from outside: what a person, another program or an enemy can put there, and what must be there
 //! after we wrote.
 
+mod biographies;
 mod disk;
 mod folders;
 mod foreign;
 mod formats;
 mod hostile;
+mod learned;
 mod llama;
+mod many;
 mod noise;
+mod pictures;
 mod scratch;
+mod tables;
+mod texts;
 mod tokens;
 
 /// The text of an error, with the scratch folder cut out.

@@ -26,6 +26,8 @@ impl Scratch {
     pub fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        // Some file systems wait for the disk when a file is cut and written again, but not for a new one.
+        let _ = std::fs::remove_file(&path);
         std::fs::write(&path, bytes).unwrap();
         path
     }

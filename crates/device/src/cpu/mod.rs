@@ -1,6 +1,7 @@
 //! The CPU: SIMD levels and the macro that compiles one body for each of them, elementary functions,
 //! conversions, reductions, a pool of threads and packed matrix products.
 
+pub mod ceiling;
 pub mod convert;
 pub mod gemm;
 pub mod level;

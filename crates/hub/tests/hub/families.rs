@@ -71,7 +71,8 @@ fn halves_are_rounded_and_read_again() {
             let opened = model(case);
             let store = loaded(&opened);
             let own = Own::new(&format!("half-{case}-{dtype}"));
-            let shards = SaveOptions { dtype, shard_bytes: Some(2000), like: Some(&opened) };
+            let shards =
+                SaveOptions { dtype, shard_bytes: Some(2000), like: Some(&opened), ..Default::default() };
             let saved = save(&opened.model, &store, &own.0, &shards).unwrap();
             assert!(saved.files.len() > 3, "{:?}", saved.files);
             let again = open(own.text()).unwrap();

@@ -107,7 +107,7 @@ fn another_family_is_seen() {
     edited(&own, "gpt2", |_| {}, |config| config["model_type"] = json!("mamba"));
     assert_eq!(
         refused(&own.0),
-        "HERE: hub: models of model_type `mamba` are not known; known are bert, gpt2, llama, mingpt, mt5, t5, \
+        "HERE: hub: models of model_type `mamba` are not known; known are bert, gpt2, llama, mingpt, mt5, regard-bert, regard-gpt, regard-perceiver, t5, \
          transformer, vit"
     );
     edited(&own, "gpt2", |_| {}, |config| config["model_type"] = json!("llama"));

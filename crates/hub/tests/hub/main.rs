@@ -3,3 +3,4 @@
 mod families;
 mod golden;
 mod hostile;
+mod native;

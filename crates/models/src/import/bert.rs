@@ -5,7 +5,7 @@ use super::encoder::{activation, activation_name, architecture, classes, labels,
 use super::json::Fields;
 use super::{Import, Map};
 use crate::bert::{BertConfig, BertHead};
-use regard_graph::Result;
+use regard_graph::{Error, Result};
 use serde_json::{Value, json};
 
 /// The settings that a `config.json` speaks of; the head is that of its architecture.
@@ -59,6 +59,13 @@ pub fn config_to_json(config: &BertConfig) -> Result<Value> {
         BertHead::Masked => "BertForMaskedLM",
         BertHead::Classes(_) => "BertForSequenceClassification",
         BertHead::Labels(_) => "BertForTokenClassification",
+        BertHead::MeanClasses(_) => {
+            return Err(Error::invalid(
+                "bert",
+                "transformers has no BERT that classifies by the mean",
+                "save it in our own form",
+            ));
+        }
     };
     let mut json = json!({
         "architectures": [architecture],
@@ -132,7 +139,7 @@ pub fn imports_under(config: &BertConfig, prefix: &str) -> Vec<Import> {
             both("pooler", &format!("{prefix}pooler.dense"));
             both("head", "classifier");
         }
-        BertHead::Labels(_) => both("head", "classifier"),
+        BertHead::MeanClasses(_) | BertHead::Labels(_) => both("head", "classifier"),
     }
     table
 }

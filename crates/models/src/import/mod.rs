@@ -7,6 +7,7 @@ pub mod gpt2;
 pub mod json;
 pub mod llama;
 pub mod mingpt;
+pub mod native;
 pub mod t5;
 pub mod transformer;
 pub mod vit;

@@ -22,8 +22,12 @@ struct Numbers {
 pub fn run(op: &AdamWStep, call: &CpuCall<'_>, step: i32) {
     let settings = op.settings;
     let constants = settings.constants(call.f32(4)[0].into(), step);
+    let scale = if op.scaled { call.f32(6)[0] } else { 1.0 };
+    if !scale.is_finite() {
+        return; // no step: the results are the states, where they are
+    }
     let numbers = Numbers {
-        scale: if op.scaled { call.f32(6)[0] } else { 1.0 },
+        scale,
         new1: (1.0 - settings.beta1) as f32,
         beta2: settings.beta2 as f32,
         new2: (1.0 - settings.beta2) as f32,

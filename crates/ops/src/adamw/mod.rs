@@ -75,6 +75,7 @@ pub struct AdamWStep {
     /// The settings.
     pub settings: AdamW,
     /// Whether the gradient is multiplied by a last operand (f32, a single number), as clipping asks for.
+    /// A factor that is not finite means no step: parameter and moments stay as they are.
     pub scaled: bool,
 }
 
@@ -159,6 +160,12 @@ fn check_step(step: i64) -> std::result::Result<i32, Fault> {
 impl Kernels for AdamWStep {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let [param, gradient, m, v, lr, step] = std::array::from_fn(|i| call.inputs[i].data());
+        if self.scaled && !call.inputs[6].data()[0].is_finite() {
+            for (output, input) in [(0, 0), (1, 2), (2, 3)] {
+                call.outputs[output].data_mut().copy_from_slice(call.inputs[input].data());
+            }
+            return Ok(());
+        }
         let AdamW { beta1, beta2, epsilon, .. } = self.settings;
         let Constants { keep, rate, root_correction } =
             self.settings.constants(lr[0], check_step(step[0] as i64)?);

@@ -21,7 +21,8 @@ const EPSILON: f64 = 1e-6;
 
 /// Records clipping.
 pub trait ClipNormOps {
-    /// The global norm of gradients and the factor to clip them by, both single f32 numbers.
+    /// The global norm of gradients and the factor to clip them by, both single f32 numbers. The factor is not a
+    /// number where the norm is not finite: the optimizers then leave everything as it was.
     fn clip_norm(&mut self, gradients: &[Var], most: f64) -> Result<(Var, Var)>;
 }
 
@@ -33,8 +34,12 @@ impl ClipNormOps for Graph {
 }
 
 impl ClipNorm {
-    /// The factor for a norm. A norm that is not a number gives a factor that is none, either.
+    /// The factor for a norm. A norm that is not finite gives a factor that is not a number, which optimizers take as
+    /// "no step": an infinite gradient times the 0 that the formula gives would be no number in every parameter.
     fn factor(&self, norm: f64) -> f64 {
+        if !norm.is_finite() {
+            return f64::NAN;
+        }
         let factor = self.most / (norm + EPSILON);
         if factor > 1.0 { 1.0 } else { factor }
     }

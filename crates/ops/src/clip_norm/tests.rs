@@ -44,6 +44,16 @@ fn what_is_not_a_number_shows() {
     assert!(values(&case).iter().all(|x| x.is_nan()));
     let got = case.run_on(&regard_engine::Cpu::new().unwrap()).unwrap();
     assert!(got.iter().all(|x| x.data()[0].is_nan()));
+    for most in [1.0, f64::INFINITY] {
+        let case = self::case(most).given("a", &[2], &[f64::INFINITY, 1.0]).given("b", &[2, 2], &[1.0; 4]);
+        let [norm, factor] = values(&case);
+        assert!(
+            norm == f64::INFINITY && factor.is_nan(),
+            "an infinite norm asks for no step, not for a factor of 0"
+        );
+        let got = case.run_on(&regard_engine::Cpu::new().unwrap()).unwrap();
+        assert!(got[0].data()[0] == f64::INFINITY && got[1].data()[0].is_nan());
+    }
 }
 
 #[test]

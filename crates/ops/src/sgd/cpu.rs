@@ -17,8 +17,12 @@ struct Numbers {
 
 pub fn run(op: &SgdStep, call: &CpuCall<'_>) {
     let settings = op.settings;
+    let scale = if op.scaled { call.f32(op.lr() + 1)[0] } else { 1.0 };
+    if !scale.is_finite() {
+        return; // no step: the results are the states, where they are
+    }
     let numbers = Numbers {
-        scale: if op.scaled { call.f32(op.lr() + 1)[0] } else { 1.0 },
+        scale,
         weight_decay: settings.weight_decay as f32,
         momentum: settings.momentum as f32,
         nesterov: settings.nesterov,

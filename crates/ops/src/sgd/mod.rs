@@ -44,6 +44,7 @@ pub struct SgdStep {
     /// The settings.
     pub settings: Sgd,
     /// Whether the gradient is multiplied by a last operand (f32, a single number), as clipping asks for.
+    /// A factor that is not finite means no step: parameter and momentum stay as they are.
     pub scaled: bool,
 }
 
@@ -139,6 +140,13 @@ impl Kernels for SgdStep {
         let Sgd { momentum, nesterov, weight_decay } = self.settings;
         let [param, gradient] = [call.inputs[0].data(), call.inputs[1].data()];
         let lr = call.inputs[self.lr()].data()[0];
+        if self.scaled && !call.inputs[self.lr() + 1].data()[0].is_finite() {
+            for alias in self.aliases() {
+                let Alias::Update { output, input } = alias else { continue };
+                call.outputs[output].data_mut().copy_from_slice(call.inputs[input].data());
+            }
+            return Ok(());
+        }
         for i in 0..param.len() {
             let mut g = gradient[i];
             if self.scaled {

@@ -1,0 +1,188 @@
+//! Feeds a workload, warms up, runs it so often, prints the times.
+
+use super::How;
+use super::profile;
+use anyhow::{Context, Result, bail};
+use regard::prelude::*;
+use serde_json::json;
+use std::io::Write;
+use std::time::Instant;
+
+/// What is timed.
+pub struct Bench<'a> {
+    /// What the output calls it.
+    pub name: String,
+    /// The graph, with all sizes fixed.
+    pub graph: Graph,
+    /// What its inputs are fed with.
+    pub feeds: Feeds,
+    /// How many tokens (or images) a run works through; 0 if there are none.
+    pub tokens: u64,
+    /// Feeds what changes from run to run.
+    pub next: Option<&'a Next>,
+}
+
+/// Feeds a program for its run of this number.
+pub type Next = dyn Fn(&mut Program, usize) -> regard::Result<()>;
+
+/// Numbers for the inputs of a graph.
+pub struct Feeds(Vec<(String, Vec<usize>, Numbers)>);
+
+enum Numbers {
+    Normal,
+    Below(usize),
+    Given(Vec<i32>),
+    Number(f32),
+    Truths(Vec<bool>),
+}
+
+impl Feeds {
+    /// Nothing yet.
+    pub fn new() -> Feeds {
+        Feeds(Vec::new())
+    }
+
+    /// Normal numbers for a float input.
+    pub fn normal(self, name: &str, dims: &[usize]) -> Feeds {
+        self.with(name, dims, Numbers::Normal)
+    }
+
+    /// Uniform integers below a bound for an integer input.
+    pub fn below(self, name: &str, dims: &[usize], bound: usize) -> Feeds {
+        self.with(name, dims, Numbers::Below(bound))
+    }
+
+    /// These integers.
+    pub fn integers(self, name: &str, dims: &[usize], numbers: Vec<i32>) -> Feeds {
+        self.with(name, dims, Numbers::Given(numbers))
+    }
+
+    /// A single float.
+    pub fn number(self, name: &str, number: f32) -> Feeds {
+        self.with(name, &[], Numbers::Number(number))
+    }
+
+    /// These truths.
+    pub fn truths(self, name: &str, dims: &[usize], truths: Vec<bool>) -> Feeds {
+        self.with(name, dims, Numbers::Truths(truths))
+    }
+
+    fn with(mut self, name: &str, dims: &[usize], numbers: Numbers) -> Feeds {
+        self.0.push((name.into(), dims.to_vec(), numbers));
+        self
+    }
+
+    fn feed(&self, program: &mut Program) -> Result<()> {
+        for (name, dims, numbers) in &self.0 {
+            let stream = regard::device::Stream::new(1, 0, name);
+            let count: usize = dims.iter().product();
+            match numbers {
+                Numbers::Normal => {
+                    let numbers: Vec<f32> =
+                        (0..count).map(|i| stream.normal(0, 0, i as u32) as f32).collect();
+                    program.set_f32(name, dims, &numbers)?;
+                }
+                Numbers::Below(bound) => {
+                    let draw =
+                        |i: usize| ((stream.block(0, 0, i as u32)[0] as u64 * *bound as u64) >> 32) as i32;
+                    program.set_i32(name, dims, &(0..count).map(draw).collect::<Vec<_>>())?;
+                }
+                Numbers::Given(numbers) => program.set_i32(name, dims, numbers)?,
+                Numbers::Truths(truths) => program.set_bools(name, dims, truths)?,
+                Numbers::Number(number) => program.set_f32(name, dims, &[*number])?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Times a workload and prints what came out.
+pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
+    how.check()?;
+    let name = bench.name;
+    if let Some((_, dims, _)) = bench.feeds.0.iter().find(|(_, dims, _)| dims.contains(&0)) {
+        bail!("{name}: an operand of {dims:?} is empty, nothing would be timed; give every size at least 1");
+    }
+    let cpu = how.machine.cpu()?;
+    let mut store = Store::new(0);
+    // The plan comes first: it refuses sizes at which even counting would take forever.
+    let mut program = Program::new(bench.graph, &[], &mut store, &cpu)?;
+    let outputs: Vec<Var> = program.graph().outputs().map(|(_, var)| var).collect();
+    let costs =
+        regard::cost::cost(program.graph(), &Default::default(), &Default::default(), Some(&outputs))?;
+    let macs = costs.total().math.macs;
+    bench.feeds.feed(&mut program).with_context(|| name.clone())?;
+    let mut run = |program: &mut Program, index: usize| -> Result<f64> {
+        if let Some(next) = bench.next {
+            next(program, index)?;
+        }
+        let began = Instant::now();
+        program.run(&mut store)?;
+        Ok(began.elapsed().as_secs_f64() * 1e3)
+    };
+    let warm = 2.min(how.repeat);
+    for index in 0..warm {
+        run(&mut program, index)?;
+    }
+    if how.profile {
+        program.measure();
+    }
+    let mut times = Vec::with_capacity(how.repeat);
+    for index in 0..how.repeat {
+        times.push(run(&mut program, warm + index)?);
+    }
+    times.sort_by(f64::total_cmp);
+    let (best, worst, median) = (times[0], times[times.len() - 1], times[times.len() / 2]);
+    let gflops = 2.0 * macs as f64 / (median * 1e6);
+    let rate = (bench.tokens > 0).then(|| bench.tokens as f64 * 1e3 / median);
+    let memory = program.memory().total();
+    let (threads, level) = (cpu.pool().threads(), cpu.level());
+    // Before the ceilings, whose measurement takes memory of its own.
+    let peak = peak_bytes();
+    let profile = how.profile.then(|| profile::of(&program, &costs, how.repeat, &cpu)).transpose()?;
+    let mut out = std::io::stdout().lock();
+    if how.json {
+        let mut line = json!({
+            "workload": name, "precision": format!("{:?}", how.precision).to_lowercase(), "threads": threads,
+            "simd": level.to_string(), "repeat": how.repeat, "median_ms": median, "best_ms": best,
+            "worst_ms": worst, "gflops": gflops, "multiply_adds": macs, "planned_bytes": memory,
+        });
+        if let Some(rate) = rate {
+            line["tokens_per_second"] = rate.into();
+        }
+        if let Some(peak) = peak {
+            line["peak_bytes"] = peak.into();
+        }
+        if let Some(profile) = &profile {
+            line["profile"] = profile.to_json();
+        }
+        writeln!(out, "{line}")?;
+        return Ok(());
+    }
+    writeln!(out, "{name}, {:?}, {threads} threads, {level}", how.precision)?;
+    writeln!(out, "  median {median:.3} ms  best {best:.3}  worst {worst:.3}  {gflops:.1} GFLOP/s")?;
+    if let Some(rate) = rate {
+        writeln!(out, "  {rate:.0} tokens/s")?;
+    }
+    let mib = |bytes: usize| bytes as f64 / (1 << 20) as f64;
+    match peak {
+        Some(peak) => writeln!(
+            out,
+            "  memory: {:.1} MiB planned, {:.1} MiB peak of the process",
+            mib(memory),
+            mib(peak)
+        )?,
+        None => writeln!(out, "  memory: {:.1} MiB planned", mib(memory))?,
+    }
+    if let Some(profile) = &profile {
+        write!(out, "{profile}")?;
+    }
+    Ok(())
+}
+
+/// The most memory that this process ever held, where the system tells.
+fn peak_bytes() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok().map(|kib| kib * 1024)
+}

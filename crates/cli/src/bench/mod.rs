@@ -1,0 +1,102 @@
+//! `regard bench`: the time of one workload at sizes of one's choice, as text or as one JSON line; with `--profile` where
+//! the time goes, against what this machine can do.
+
+mod clock;
+mod decode;
+mod forward;
+mod models;
+mod parts;
+mod profile;
+mod train;
+
+use crate::machine::Machine;
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use regard::graph::Precision;
+
+/// Options of `regard bench`.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:  regard bench matmul --m 1024 --k 1024 --n 1024 --precision bf16 --json\n           \
+                  regard bench train --layers 4 --heads 8 --width 256 --block 128 --vocab 256 --batch 32 --profile"
+)]
+pub struct Options {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+#[derive(Subcommand)]
+enum Workload {
+    /// A matrix product C[M N] = A[M K] · B[K N], both operands fresh at every call.
+    Matmul(parts::Matmul),
+    /// Attention over one sequence length, forward or forward and backward.
+    Attention(parts::Attention),
+    /// A training step of a GPT: forward, backward, AdamW.
+    Train(train::Train),
+    /// One new token of a GPT through its caches.
+    Decode(decode::Decode),
+    /// A prompt of a GPT into its caches, up to the scores of the first new token.
+    Prefill(decode::Prefill),
+    /// A forward pass of a GPT, BERT or ViT.
+    Forward(forward::Forward),
+}
+
+/// How to run, the same for all workloads.
+#[derive(Args, Clone)]
+struct How {
+    /// Precision of the products
+    #[arg(long, value_enum, default_value_t = Digits::F32)]
+    precision: Digits,
+    /// Timed runs after the warm-up
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    repeat: usize,
+    /// Show the time by op, beside what the machine could do
+    #[arg(long)]
+    profile: bool,
+    /// Print one JSON line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+/// More runs than this are surely a slip of the finger.
+const MOST_RUNS: usize = 1_000_000;
+
+impl How {
+    fn check(&self) -> Result<()> {
+        if self.repeat == 0 || self.repeat > MOST_RUNS {
+            bail!("--repeat {}: choose between 1 and {MOST_RUNS} timed runs", self.repeat);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Digits {
+    /// 32-bit floats
+    F32,
+    /// Operands rounded to bf16, sums in f32
+    Bf16,
+}
+
+impl Digits {
+    fn precision(self) -> Precision {
+        match self {
+            Digits::F32 => Precision::F32,
+            Digits::Bf16 => Precision::Bf16,
+        }
+    }
+}
+
+/// Times a workload.
+pub fn run(options: &Options) -> Result<()> {
+    match &options.workload {
+        Workload::Matmul(sizes) => parts::matmul(sizes),
+        Workload::Attention(sizes) => parts::attention(sizes),
+        Workload::Train(sizes) => train::run(sizes),
+        Workload::Decode(sizes) => decode::decode(sizes),
+        Workload::Prefill(sizes) => decode::prefill(sizes),
+        Workload::Forward(sizes) => forward::run(sizes),
+    }
+}

@@ -1,0 +1,111 @@
+//! Single parts: a matrix product, attention.
+
+use super::How;
+use super::clock::{Bench, Feeds, time};
+use anyhow::{Result, bail};
+use clap::Args;
+use regard::graph::Shape;
+use regard::ops::{Attention as Spec, MatmulOptions, Window};
+use regard::prelude::*;
+
+#[derive(Args)]
+pub struct Matmul {
+    /// Rows of A.
+    #[arg(long, default_value_t = 1024)]
+    m: usize,
+    /// Columns of A, rows of B.
+    #[arg(long, default_value_t = 1024)]
+    k: usize,
+    /// Columns of B.
+    #[arg(long, default_value_t = 1024)]
+    n: usize,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Args)]
+pub struct Attention {
+    /// Examples.
+    #[arg(long, default_value_t = 1)]
+    batch: usize,
+    /// Heads.
+    #[arg(long, default_value_t = 8)]
+    heads: usize,
+    /// Width of each head.
+    #[arg(long, default_value_t = 64)]
+    width: usize,
+    /// Positions.
+    #[arg(long, default_value_t = 512)]
+    length: usize,
+    /// Each position sees only itself and what came before.
+    #[arg(long)]
+    causal: bool,
+    /// Each position sees only so many, its own among them and none that follows; implies --causal.
+    #[arg(long, value_name = "N")]
+    window: Option<usize>,
+    /// Also compute the gradients of queries, keys and values.
+    #[arg(long)]
+    backward: bool,
+    #[command(flatten)]
+    how: How,
+}
+
+/// C = A · B
+pub fn matmul(sizes: &Matmul) -> Result<()> {
+    let Matmul { m, k, n, how } = sizes;
+    let (a_dims, b_dims) = ([*m, *k], [*k, *n]);
+    let mut g = Graph::inference();
+    g.set_precision(how.precision.precision());
+    let dtype = how.precision.precision().activation();
+    let a = g.input("a", dtype, a_dims)?;
+    let b = g.input("b", dtype, b_dims)?;
+    let c = g.matmul(a, b, MatmulOptions::default())?;
+    g.output("c", c)?;
+    let feeds = Feeds::new().normal("a", &a_dims).normal("b", &b_dims);
+    time(Bench { name: format!("matmul {m}x{k}x{n}"), graph: g, feeds, tokens: 0, next: None }, how)
+}
+
+/// Attention, perhaps with its gradients.
+pub fn attention(sizes: &Attention) -> Result<()> {
+    let Attention { batch, heads, width, length, causal, window, backward, how } = sizes;
+    if *window == Some(0) {
+        bail!("--window 0: a position sees at least itself; choose at least 1");
+    }
+    let mut g = Graph::new();
+    g.set_precision(how.precision.precision());
+    let shape = [*batch, *length, *heads, *width];
+    let dtype = how.precision.precision().activation();
+    let mut feeds = Feeds::new();
+    let mut operands = Vec::new();
+    for name in ["query", "key", "value"] {
+        // The gradient begins at f32 inputs; a bf16 program casts them, as a model's products would.
+        operands.push(if *backward {
+            let x = g.input_with_gradient(name, shape)?;
+            g.cast(x, dtype)?
+        } else {
+            g.input(name, dtype, shape)?
+        });
+        feeds = feeds.normal(name, &shape);
+    }
+    let causal = *causal || window.is_some();
+    let mut spec = if causal { Spec::causal() } else { Spec::default() };
+    spec.mask.window = window.map(|window| Window { before: window - 1, after: 0 });
+    let y = g.attention(operands[0], operands[1], operands[2], &spec)?.y;
+    if *backward {
+        let cotangent = g.input("cotangent", dtype, Shape::from(shape))?;
+        feeds = feeds.normal("cotangent", &shape);
+        let product = g.mul(y, cotangent)?;
+        let loss = g.sum_all(product)?;
+        for (name, grad) in ["dq", "dk", "dv"].iter().zip(g.gradient(loss, &operands)?) {
+            g.output(name, grad)?;
+        }
+    }
+    g.output("y", y)?;
+    let kind = match window {
+        Some(window) => format!("window {window}"),
+        None => if causal { "causal" } else { "full" }.into(),
+    };
+    let part = if *backward { "forward+backward" } else { "forward" };
+    let name = format!("attention {part} {batch}x{length}x{heads}x{width} {kind}");
+    time(Bench { name, graph: g, feeds, tokens: (batch * length) as u64, next: None }, how)
+}

@@ -1,0 +1,207 @@
+//! Images of one size with a class each, as bytes in the order (channel, y, x): from folders of PNG and JPEG files, one
+//! folder for each class, or from the packed files of MNIST and CIFAR.
+
+use super::{Labels, file};
+use crate::error::{listed, shown_path, shown_text};
+use crate::{Error, Result};
+use image::imageops::{FilterType, resize};
+use image::{DynamicImage, ImageReader};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Images of one size, and the class of each.
+#[derive(Clone, Debug)]
+pub struct Images {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) channels: usize,
+    pub(super) pixels: Vec<u8>,
+    pub(super) classes: Vec<usize>,
+    pub(super) labels: Labels,
+}
+
+/// How a folder of images is read.
+#[derive(Clone, Debug, Default)]
+pub struct FolderOptions {
+    /// Reads brightness alone, one channel, instead of red, green and blue.
+    pub grey: bool,
+    /// Width and height to which all images are brought. Without it, all must have the same.
+    pub size: Option<(usize, usize)>,
+    /// The labels of the training set. Without them, the names of the folders are the labels.
+    pub labels: Option<Labels>,
+}
+
+/// No side of an image may be longer: a header of a few bytes can claim any size.
+const LONGEST_SIDE: u32 = 1 << 14;
+
+impl Images {
+    /// Reads a folder that has a folder of PNG and JPEG files for each class.
+    pub fn folder(path: impl AsRef<Path>, options: &FolderOptions) -> Result<Images> {
+        let path = path.as_ref();
+        let found = classes(path)?;
+        let labels = match &options.labels {
+            Some(labels) => labels.clone(),
+            None => Labels::of(found.iter().map(|(name, _)| name))
+                .map_err(|error| Error::file(path, error.to_string(), "make one folder for each class"))?,
+        };
+        if options.size.is_some_and(|(w, h)| w.min(h) == 0 || w.max(h) > LONGEST_SIDE as usize) {
+            let what = format!("images cannot be brought to {:?}", options.size.unwrap_or_default());
+            return Err(Error::invalid(what, format!("give sides from 1 to {LONGEST_SIDE}")));
+        }
+        let channels = if options.grey { 1 } else { 3 };
+        let mut all =
+            Images { width: 0, height: 0, channels, pixels: Vec::new(), classes: Vec::new(), labels };
+        let mut first: Option<&PathBuf> = None;
+        for (name, files) in &found {
+            let class = all.labels.class(name).map_err(|error| {
+                Error::file(
+                    &path.join(name),
+                    format!("is no class of the training set: {error}"),
+                    "rename it",
+                )
+            })?;
+            for file in files {
+                let (width, height) = all.append(file, options)?;
+                let first = *first.get_or_insert(file);
+                if (all.width, all.height) != (width, height) {
+                    let what = format!(
+                        "is {width}x{height}, expected {}x{} as {}",
+                        all.width,
+                        all.height,
+                        shown_path(first)
+                    );
+                    return Err(Error::file(file, what, "give a size to which all images are brought"));
+                }
+                all.classes.push(class);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Appends the pixels of a file. The first one sets the size.
+    fn append(&mut self, path: &Path, options: &FolderOptions) -> Result<(usize, usize)> {
+        let image = decode(path)?;
+        let (width, height) = options.size.unwrap_or((image.width() as usize, image.height() as usize));
+        if self.classes.is_empty() {
+            (self.width, self.height) = (width, height);
+        }
+        let (w, h) = (width as u32, height as u32);
+        let other = (image.width(), image.height()) != (w, h);
+        let bytes = match (options.grey, other) {
+            (true, false) => image.to_luma8().into_raw(),
+            (true, true) => resize(&image.to_luma8(), w, h, FilterType::Triangle).into_raw(),
+            (false, false) => image.to_rgb8().into_raw(),
+            (false, true) => resize(&image.to_rgb8(), w, h, FilterType::Triangle).into_raw(),
+        };
+        for channel in 0..self.channels {
+            self.pixels.extend(bytes.iter().skip(channel).step_by(self.channels));
+        }
+        Ok((width, height))
+    }
+
+    /// How many images there are.
+    pub fn len(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// False: no images are an error when they are read.
+    pub fn is_empty(&self) -> bool {
+        self.classes.is_empty()
+    }
+
+    /// The width of each, in pixels.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The height of each, in pixels.
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// 1 for brightness, 3 for red, green and blue.
+    pub fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// The bytes of an image in the order (channel, y, x). Panics where there is none, as a slice does.
+    pub fn pixels(&self, index: usize) -> &[u8] {
+        let size = self.channels * self.height * self.width;
+        &self.pixels[index * size..(index + 1) * size]
+    }
+
+    /// The class of an image. Panics where there is none, as a slice does.
+    pub fn label(&self, index: usize) -> usize {
+        self.classes[index]
+    }
+
+    /// The names of the classes.
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+}
+
+/// The folders of a folder, each with its images; both sorted by name.
+fn classes(path: &Path) -> Result<Vec<(String, Vec<PathBuf>)>> {
+    let known = fs::metadata(path).map_err(|error| file::missing(path, error))?;
+    if !known.is_dir() {
+        return Err(Error::file(path, "is a file, expected a folder", "name the folder of the classes"));
+    }
+    let mut found = Vec::new();
+    for folder in sorted(path)? {
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if !folder.is_dir() || name.starts_with('.') {
+            continue;
+        }
+        let files: Vec<PathBuf> = sorted(&folder)?.into_iter().filter(|file| is_image(file)).collect();
+        if files.is_empty() {
+            let what = "has no .png, .jpg or .jpeg file";
+            return Err(Error::file(&folder, what, "each class needs images: add some or remove the folder"));
+        }
+        found.push((name, files));
+    }
+    match found.is_empty() {
+        false => Ok(found),
+        true => Err(Error::file(path, "has no folders", "make one folder for each class")),
+    }
+}
+
+fn sorted(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths = fs::read_dir(folder)
+        .and_then(|items| items.map(|item| item.map(|item| item.path())).collect::<Result<Vec<_>, _>>())
+        .map_err(|e| Error::io("list", folder, e))?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn is_image(path: &Path) -> bool {
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+    let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    !hidden && path.is_file() && matches!(ending.as_deref(), Some("png" | "jpg" | "jpeg"))
+}
+
+/// Decodes a file; what it is is told by its first bytes, not by its name.
+fn decode(path: &Path) -> Result<DynamicImage> {
+    file::known(path)?;
+    let mut reader = ImageReader::open(path)
+        .and_then(|reader| reader.with_guessed_format())
+        .map_err(|e| Error::io("read", path, e))?;
+    let mut limits = image::Limits::default();
+    (limits.max_image_width, limits.max_image_height) = (Some(LONGEST_SIDE), Some(LONGEST_SIDE));
+    reader.limits(limits);
+    reader.decode().map_err(|error| {
+        let what = format!("cannot be decoded: {}", shown_text(&error.to_string()));
+        Error::file(path, what, "replace it by a PNG or JPEG file, or remove it")
+    })
+}
+
+/// Labels that are the numbers up to the largest class.
+pub(super) fn numbered(path: &Path, classes: &[usize]) -> Result<Labels> {
+    let most = classes.iter().max().map_or(0, |&class| class + 1);
+    let names: Vec<String> = (0..most).map(|class| class.to_string()).collect();
+    let shown = listed(&names);
+    Labels::in_order(names).map_err(|_| {
+        let what = format!("has no classes but {shown}");
+        Error::file(path, what, "a classifier needs at least two: take another file")
+    })
+}

@@ -1,0 +1,139 @@
+//! Group D: copying a value, averaging two, subspaces, and what noisy keys do to it.
+
+mod average;
+mod copy;
+mod heads;
+mod noisy;
+mod subspaces;
+
+use crate::{Claim, Run};
+
+/// The claims of this group.
+pub const CLAIMS: &[Claim] = &[
+    Claim {
+        id: "D1",
+        title: "A margin makes a copy",
+        note: "S1 §a-ii, S4 §a-ii",
+        statement: "If one key’s score is far above all others, its weight is nearly 1.",
+        formula: "αⱼ ≥ 1/(1 + (n−1)e^(−margin))",
+        errata: &[],
+        run: Run::Exact(copy::margin),
+    },
+    Claim {
+        id: "D2",
+        title: "Then the value is copied",
+        note: "S1 §a-iii,iv, S4 §a-iii,iv",
+        statement: "Then c ≈ vⱼ.",
+        formula: "‖c − vⱼ‖ ≤ (1−αⱼ)·diam(V)",
+        errata: &["E35"],
+        run: Run::Exact(copy::value),
+    },
+    Claim {
+        id: "D3",
+        title: "Weights are usually diffuse",
+        note: "S4 §a-ii",
+        statement: "Without such a margin the weights are diffuse.",
+        formula: "entropy of softmax(Kq/√d) for random q and k",
+        errata: &[],
+        run: Run::Sampled(copy::diffuse),
+    },
+    Claim {
+        id: "D4",
+        title: "A projection separates a sum",
+        note: "S1 §b-i, S4 §b-i",
+        statement: "For orthonormal bases A ⊥ B the matrix M = AAᵀ gives M(vₐ + v_b) = vₐ.",
+        formula: "M = AAᵀ: MA = A, MB = 0, M² = M = Mᵀ",
+        errata: &["E34"],
+        run: Run::Exact(subspaces::projection_separates),
+    },
+    Claim {
+        id: "D5",
+        title: "Both survive the average",
+        note: "S4 §b-i",
+        statement: "An average of vₐ and v_b keeps the information of both.",
+        formula: "vₐ = 2Mc, v_b = 2M′c if A ⊥ B; error ≤ cos θ otherwise",
+        errata: &[],
+        run: Run::Exact(subspaces::decoding),
+    },
+    Claim {
+        id: "D6",
+        title: "A query for two keys",
+        note: "S1 §b-ii, S4 §b-ii",
+        statement: "For orthonormal keys q = β(kₐ + k_b) gives each half of the weight.",
+        formula: "αₐ = α_b = e^β/(2e^β + n − 2)",
+        errata: &[],
+        run: Run::Exact(average::two),
+    },
+    Claim {
+        id: "D7",
+        title: "A query for any subset",
+        note: "S4 §c",
+        statement: "The same works for any subset of keys.",
+        formula: "q = βΣ_{i∈S} kᵢ: αᵢ = e^β/(|S|e^β + n − |S|)",
+        errata: &[],
+        run: Run::Exact(average::subset),
+    },
+    Claim {
+        id: "D8",
+        title: "Noisy keys, small noise",
+        note: "S1 §c-i, S4 §c-i",
+        statement: "With keys of small noise αI the query t(μₐ + μ_b), t ≫ 0, still averages.",
+        formula: "ln n ≪ t ≪ 1/√(2α)",
+        errata: &["E33"],
+        run: Run::Sampled(noisy::best_length),
+    },
+    Claim {
+        id: "D9",
+        title: "Noise in a key’s length",
+        note: "S1 §c-ii, S4 §c-ii",
+        statement: "If the length of kₐ is uncertain, c swings between vₐ and v_b.",
+        formula: "weight on vₐ = σ(tε), ε ~ N(0, ½)",
+        errata: &[],
+        run: Run::Sampled(noisy::swings),
+    },
+    Claim {
+        id: "D10",
+        title: "Two heads, one key each",
+        note: "S4 §d-i",
+        statement: "Two heads with q₁ = tμₐ, q₂ = tμ_b, averaged, give ½(vₐ + v_b).",
+        formula: "c = ½(c₁ + c₂)",
+        errata: &[],
+        run: Run::Sampled(heads::split),
+    },
+    Claim {
+        id: "D11",
+        title: "Two heads with the same query",
+        note: "S1 §d-i",
+        statement: "q₁ = q₂ = t(μₐ + μ_b) works as well.",
+        formula: "c₁ = c₂ ⇒ Var[c] as of one head",
+        errata: &["E31"],
+        run: Run::Sampled(heads::same_query),
+    },
+    Claim {
+        id: "D12",
+        title: "Two heads cut the variance",
+        note: "S4 §d-ii, S1 §d",
+        statement: "Several heads reduce the variance of c when lengths are uncertain.",
+        formula: "std of the weight on vₐ: two heads against one",
+        errata: &[],
+        run: Run::Sampled(heads::variance),
+    },
+    Claim {
+        id: "D13",
+        title: "Why they cut it",
+        note: "S1 §d",
+        statement: "Independent errors of the heads average out.",
+        formula: "∂α/∂|k| → 0 where the head saturates",
+        errata: &["E32"],
+        run: Run::Sampled(heads::reason),
+    },
+    Claim {
+        id: "D14",
+        title: "Draws with a negative score",
+        note: "S4 §d-ii",
+        statement: "Draws with kₐᵀq < 0 are to be ignored.",
+        formula: "P(ε < −1) = Φ(−√2) = 7.9 %",
+        errata: &[],
+        run: Run::Sampled(heads::negative),
+    },
+];

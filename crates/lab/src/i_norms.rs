@@ -1,0 +1,101 @@
+//! Group I: normalisation and residuals.
+
+use crate::{Claim, Run};
+
+/// The claims of this group.
+pub const CLAIMS: &[Claim] = &[
+    Claim {
+        id: "I1",
+        title: "Layer norm",
+        note: "S0 §1.4e, S2 §1.4e",
+        statement: "LN(x) = γ ⊙ (x − μ)/√(σ² + ε) + β over the features of each example.",
+        formula: "y = γ ⊙ (x − μ)/√(σ² + ε) + β",
+        errata: &[],
+        run: Run::Pending("an experiment that is being written"),
+    },
+    Claim {
+        id: "I2",
+        title: "What a norm depends on",
+        note: "S3 §3a",
+        statement: "Layer norm mixes the features of an example, batch norm the examples of a feature.",
+        formula: "LN: same row; BN in training: same column; BN in evaluation: itself",
+        errata: &["E29"],
+        run: Run::Pending("an experiment that is being written"),
+    },
+    Claim {
+        id: "I3",
+        title: "The length of a normed vector",
+        note: "S3 §3b",
+        statement: "‖y − β1‖ = γ√d.",
+        formula: "‖y − β1‖ = |γ|√d · σ/√(σ² + ε)",
+        errata: &["E30"],
+        run: Run::Pending("an experiment that is being written"),
+    },
+    Claim {
+        id: "I4",
+        title: "Mean zero, length √d",
+        note: "S3 §3b",
+        statement: "Before γ and β the normed vector has zᵀ1 = 0 and ‖z‖ = √d.",
+        formula: "zᵀ1 = 0, ‖z‖ = √d (ε = 0)",
+        errata: &[],
+        run: Run::Pending("an experiment that is being written"),
+    },
+    Claim {
+        id: "I5",
+        title: "Two directions are lost",
+        note: "derived",
+        statement: "The Jacobian of layer norm kills 1 and x − μ, and shrinks the rest by 1/σ.",
+        formula: "J·1 = 0, J·(x−μ) = 0",
+        errata: &[],
+        run: Run::Pending("an experiment that is being written"),
+    },
+    Claim {
+        id: "I6",
+        title: "Post-norm and pre-norm",
+        note: "S0 §1.4e, S2 §1.4e",
+        statement: "The original order norms after each addition; pre-norm norms before each part.",
+        formula: "LN(x + F(x))  and  x + F(LN(x))",
+        errata: &[],
+        run: Run::Pending("an experiment that is being written"),
+    },
+    Claim {
+        id: "I7",
+        title: "Are residual gradients at least 1?",
+        note: "S2 §1.4e",
+        statement: "∂(x + F)/∂x = I + ∂F/∂x, so that gradients are at least 1.",
+        formula: "F = −x ⇒ I + ∂F/∂x = 0",
+        errata: &["E20"],
+        run: Run::Pending("an experiment that is being written"),
+    },
+    Claim {
+        id: "I8",
+        title: "Layer norm forgives init and rate",
+        note: "S2 §1.4e",
+        statement: "Layer norm makes training less sensitive to initialisation and learning rate.",
+        formula: "",
+        errata: &[],
+        run: Run::Pending(
+            "a trained experiment: a sweep of rates and initial scales with and without layer norm",
+        ),
+    },
+    Claim {
+        id: "I9",
+        title: "Residuals allow depth",
+        note: "S2 §1.4e",
+        statement: "Residuals and layer norm allow deep stacks.",
+        formula: "",
+        errata: &[],
+        run: Run::Pending(
+            "a trained experiment: depths from 2 to 64, gradient norms at the start and loss after some steps",
+        ),
+    },
+    Claim {
+        id: "I10",
+        title: "Batch norm, both modes",
+        note: "S3 §3a",
+        statement: "Batch norm norms by the batch in training and by running statistics in evaluation.",
+        formula: "r ← (1−m)·r + m·batch",
+        errata: &[],
+        run: Run::Pending("an experiment that is being written"),
+    },
+];

@@ -1,0 +1,101 @@
+//! Claims and findings for programs: one JSON object.
+
+use crate::finding::Held;
+use crate::picture::figure;
+use crate::{Claim, Context, Finding, Number, Outcome, Run};
+use serde_json::{Value, json};
+
+/// All claims, without running any.
+pub fn listed<'a>(claims: impl Iterator<Item = &'a Claim>) -> Value {
+    let each = |claim: &Claim| {
+        let mut value = head(claim);
+        value["evidence"] = json!(claim.evidence().name());
+        value
+    };
+    json!({ "claims": claims.map(each).collect::<Vec<_>>() })
+}
+
+/// What was found.
+pub fn told(outcomes: &[Outcome], context: &Context) -> Value {
+    let each = |outcome: &Outcome| {
+        let mut value = head(outcome.claim);
+        value["state"] = json!(outcome.state());
+        value["evidence"] = json!(outcome.claim.evidence().name());
+        value["seconds"] = json!(outcome.seconds);
+        match &outcome.found {
+            Some(Ok(finding)) => value["finding"] = found(finding),
+            Some(Err(error)) => value["error"] = json!(error.to_string()),
+            None => {}
+        }
+        value
+    };
+    let failed: Vec<&str> = outcomes.iter().filter(|o| o.failed()).map(|o| o.claim.id).collect();
+    json!({
+        "seed": context.seed,
+        "effort": context.effort.name(),
+        "confidence": 0.9999,
+        "failed": failed,
+        "claims": outcomes.iter().map(each).collect::<Vec<_>>(),
+    })
+}
+
+fn head(claim: &Claim) -> Value {
+    let mut value = json!({
+        "id": claim.id,
+        "title": claim.title,
+        "note": claim.note,
+        "statement": claim.statement,
+        "errata": claim.errata,
+    });
+    if let Run::Pending(waits) = claim.run {
+        value["waits_for"] = json!(waits);
+    }
+    value
+}
+
+fn found(finding: &Finding) -> Value {
+    let number = |number: &Number| {
+        json!({
+            "name": number.name,
+            "value": number.value,
+            "interval": number.interval.map(|(low, high)| [low, high]),
+            "held": held(number),
+            "ok": number.ok(),
+            "erratum": number.erratum,
+        })
+    };
+    let table = |t: &crate::Table| json!({ "title": t.title, "columns": t.columns, "rows": t.rows });
+    json!({
+        "verdict": finding.verdict.name(),
+        "summary": finding.summary,
+        "numbers": finding.numbers.iter().map(number).collect::<Vec<_>>(),
+        "tables": finding.tables.iter().map(table).collect::<Vec<_>>(),
+        "pictures": finding.pictures.iter().map(|picture| picture.title()).collect::<Vec<_>>(),
+        "how": finding.how,
+        "counter_example": finding.counter_example,
+    })
+}
+
+/// What a number is held against, in words; empty if nothing.
+pub(crate) fn held(number: &Number) -> String {
+    match number.held {
+        Held::Shown => String::new(),
+        Held::Equal { to, within: 0.0 } => format!("exactly {}", figure(to)),
+        Held::Equal { to, within } => format!("{} ± {}", figure(to), figure(within)),
+        Held::Theory(theory) => format!("theory {} in the interval", figure(theory)),
+        Held::Quoted { as_, within } => format!("quoted {} ± {}", figure(as_), figure(within)),
+        Held::AtMost(bound) => format!("at most {}", figure(bound)),
+        Held::AtLeast(bound) => format!("at least {}", figure(bound)),
+    }
+}
+
+/// A number with its interval and what it is held against, in words.
+pub fn in_words(number: &Number) -> String {
+    let interval = match number.interval {
+        Some((low, high)) => format!(" ({} to {})", figure(low), figure(high)),
+        None => String::new(),
+    };
+    let held = held(number);
+    let held = if held.is_empty() { held } else { format!("; expected {held}") };
+    format!("{}: {}{interval}{held}", number.name, figure(number.value))
+}

@@ -1,0 +1,46 @@
+//! The laboratory: what course notes say about attention and Transformers, claim by claim, put to the test.
+//!
+//! A [`Claim`] is a sentence in our words, the section it comes from, and an experiment from a seed and an effort to a
+//! [`Finding`]: a verdict, numbers with intervals and what they are held against, tables, pictures. Experiments run the real
+//! thing wherever they can: they record a graph and ask its readers. [`run`] does many at once; [`site`] makes pages of them.
+//! Nothing here touches a disk.
+//!
+//! One folder for each group of claims; a claim is added there, by a line of its list and a function.
+
+#![forbid(unsafe_code)]
+
+mod attend;
+mod catalogue;
+mod claim;
+mod compute;
+mod context;
+mod errata;
+mod finding;
+mod json;
+pub mod picture;
+mod run;
+pub mod site;
+pub mod statistics;
+
+mod a_primitive;
+mod b_scale;
+mod c_perturbation;
+mod d_copying;
+mod e_heads;
+mod f_positions;
+mod g_masks;
+mod h_cost;
+mod i_norms;
+mod j_blocks;
+mod k_vision;
+mod l_pretraining;
+mod m_evidence;
+mod n_properties;
+
+pub use catalogue::{GROUPS, Group, claims, find, select};
+pub use claim::{Claim, Evidence, Run};
+pub use context::{Context, Draws, Effort};
+pub use errata::{ERRATA, Erratum};
+pub use finding::{Finding, Number, Table, Verdict};
+pub use json::{in_words, listed, told};
+pub use run::{Outcome, run};

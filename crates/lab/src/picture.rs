@@ -1,0 +1,110 @@
+//! Pictures as plain SVG: charts with lines, points with intervals and bars, and heat maps. They carry classes instead of
+//! colours, so that a page shows them in the light and in the dark.
+
+mod axis;
+mod chart;
+mod heat;
+
+pub use axis::Axis;
+pub use chart::{Chart, Mark, Point, Series};
+pub use heat::{Colours, Heat};
+
+/// A picture.
+#[derive(Clone, Debug)]
+pub enum Picture {
+    /// Lines, points and bars over two axes.
+    Chart(Chart),
+    /// A grid of numbers as colours.
+    Heat(Heat),
+}
+
+impl From<Chart> for Picture {
+    fn from(chart: Chart) -> Self {
+        Picture::Chart(chart)
+    }
+}
+
+impl From<Heat> for Picture {
+    fn from(heat: Heat) -> Self {
+        Picture::Heat(heat)
+    }
+}
+
+impl Picture {
+    /// What it shows.
+    pub fn title(&self) -> &str {
+        match self {
+            Picture::Chart(chart) => &chart.title,
+            Picture::Heat(heat) => &heat.title,
+        }
+    }
+
+    /// The picture as an `svg` element.
+    pub fn svg(&self) -> String {
+        match self {
+            Picture::Chart(chart) => chart.svg(),
+            Picture::Heat(heat) => heat.svg(),
+        }
+    }
+
+    /// What the colours mean: the class of a mark, whether it is a line, and its name.
+    pub fn legend(&self) -> Vec<(String, String)> {
+        match self {
+            Picture::Chart(chart) => chart.legend(),
+            Picture::Heat(_) => vec![],
+        }
+    }
+}
+
+/// A number for people: four digits, a power of ten where it is far from 1.
+pub fn figure(x: f64) -> String {
+    if x == 0.0 {
+        return "0".into();
+    }
+    if !x.is_finite() {
+        return match (x.is_nan(), x > 0.0) {
+            (true, _) => "NaN".into(),
+            (_, true) => "∞".into(),
+            (_, false) => "−∞".into(),
+        };
+    }
+    let size = x.abs().log10().floor();
+    let text = if (-4.0..5.0).contains(&size) {
+        let decimals = (3.0 - size).max(0.0) as usize;
+        let text = format!("{x:.decimals$}");
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+    } else {
+        let text = format!("{x:.3e}");
+        let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
+        format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'))
+    };
+    text.replace('-', "−")
+}
+
+/// Text as it may stand in a page.
+pub fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short() {
+        let cases = [
+            (0.0, "0"),
+            (0.001835, "0.001835"),
+            (-2.5, "−2.5"),
+            (1234.0, "1234"),
+            (2.5e-9, "2.5e−9"),
+            (123456.0, "1.235e5"),
+            (f64::NEG_INFINITY, "−∞"),
+            (1.0, "1"),
+            (100.0, "100"),
+        ];
+        for (x, text) in cases {
+            assert_eq!(figure(x), text);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Runs claims, a few at once. Each has random numbers of its own name, so that neither order nor neighbours change a number.
+
+use crate::{Claim, Context, Finding};
+use regard::Result;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// What became of one claim.
+pub struct Outcome {
+    /// The claim.
+    pub claim: &'static Claim,
+    /// What was found; `None` if it is pending.
+    pub found: Option<Result<Finding>>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl Outcome {
+    /// True if something is not as it must be: a number outside, or an experiment that failed.
+    pub fn failed(&self) -> bool {
+        match &self.found {
+            Some(Ok(finding)) => finding.failures().next().is_some(),
+            Some(Err(_)) => true,
+            None => false,
+        }
+    }
+
+    /// What is wrong, in words.
+    pub fn faults(&self) -> Vec<String> {
+        match &self.found {
+            Some(Ok(finding)) => finding.failures().map(crate::json::in_words).collect(),
+            Some(Err(error)) => vec![error.to_string()],
+            None => vec![],
+        }
+    }
+
+    /// The state in a word or two, for tables.
+    pub fn state(&self) -> &'static str {
+        match &self.found {
+            None => "pending",
+            Some(Err(_)) => "failed",
+            Some(Ok(_)) if self.failed() => "outside",
+            Some(Ok(finding)) => finding.verdict.name(),
+        }
+    }
+}
+
+/// Runs these claims on so many threads; `done` hears of each as it ends. Outcomes come back in the given order.
+pub fn run(
+    claims: &[&'static Claim],
+    context: &Context,
+    threads: usize,
+    done: &(dyn Fn(&Outcome) + Sync),
+) -> Vec<Outcome> {
+    let next = AtomicUsize::new(0);
+    let outcomes: Vec<Mutex<Option<Outcome>>> = claims.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&claim) = claims.get(place) else { return };
+            let begun = Instant::now();
+            let found = claim.experiment().map(|experiment| experiment(context));
+            let outcome = Outcome { claim, found, seconds: begun.elapsed().as_secs_f64() };
+            done(&outcome);
+            if let Ok(mut slot) = outcomes[place].lock() {
+                *slot = Some(outcome);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.max(1) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    outcomes.into_iter().filter_map(|slot| slot.into_inner().ok().flatten()).collect()
+}

@@ -1,0 +1,193 @@
+//! The page of one claim: statement, verdict, formula, numbers, pictures, tables, errata, how it was computed, and the
+//! command that repeats it.
+
+use super::{badge, class_of, file_of, whole};
+use crate::json::held;
+use crate::picture::{Picture, escaped, figure};
+use crate::statistics::CONFIDENCE;
+use crate::{Context, ERRATA, Erratum, Finding, Number, Outcome, Run, Table};
+use std::fmt::Write;
+
+pub(super) fn page(
+    outcome: &Outcome,
+    before: Option<&Outcome>,
+    after: Option<&Outcome>,
+    context: &Context,
+) -> String {
+    let claim = outcome.claim;
+    let mut body = String::from("<nav class=\"way\">");
+    let beside = |other: Option<&Outcome>, arrow: &str| match other {
+        Some(other) => format!(
+            "<a href=\"{}\" title=\"{}\">{}</a>",
+            file_of(other.claim.id),
+            escaped(other.claim.title),
+            arrow.replace("ID", other.claim.id)
+        ),
+        None => "<span></span>".into(),
+    };
+    let _ = write!(
+        body,
+        "{}<a href=\"index.html#{}\">All claims</a>{}</nav><main class=\"claim\"><h1><span class=\"id\">{}</span> {}</h1>\
+         <p class=\"said\">{}<span class=\"quiet\"> (notes {})</span></p>",
+        beside(before, "← ID"),
+        claim.group(),
+        beside(after, "ID →"),
+        claim.id,
+        escaped(claim.title),
+        escaped(claim.statement),
+        escaped(claim.note)
+    );
+    match &outcome.found {
+        Some(Ok(finding)) => answer(&mut body, outcome, finding),
+        Some(Err(error)) => {
+            let _ = write!(
+                body,
+                "<div class=\"verdict failed\">{}<p>The experiment failed: {}</p></div>",
+                badge(outcome),
+                escaped(&error.to_string())
+            );
+        }
+        None => {
+            let waits = if let Run::Pending(waits) = claim.run { waits } else { "" };
+            let _ = write!(
+                body,
+                "<div class=\"verdict pending\">{}<p>Not yet run. It waits for {}.</p></div>",
+                badge(outcome),
+                escaped(waits)
+            );
+        }
+    }
+    if !claim.formula.is_empty() {
+        let _ = write!(body, "<p class=\"formula\">{}</p>", escaped(claim.formula));
+    }
+    if let Some(Ok(finding)) = &outcome.found {
+        evidence(&mut body, finding);
+    }
+    errata_of(&mut body, outcome);
+    if let Some(Ok(finding)) = &outcome.found {
+        let _ = write!(
+            body,
+            "<h2>How it was computed</h2><p>{}</p><p class=\"quiet\">Evidence: {}; seed {}; {:.2} seconds. To repeat it:</p>\
+             <pre>regard claims {} --{} --seed {}</pre>",
+            escaped(&finding.how),
+            claim.evidence().name(),
+            context.seed,
+            outcome.seconds,
+            claim.id,
+            context.effort.name(),
+            context.seed
+        );
+    }
+    body.push_str("</main>");
+    whole(&format!("{} {}", claim.id, claim.title), &body)
+}
+
+fn answer(body: &mut String, outcome: &Outcome, finding: &Finding) {
+    let _ = write!(
+        body,
+        "<div class=\"verdict {}\">{}<p>{}</p>",
+        class_of(outcome),
+        badge(outcome),
+        escaped(&finding.summary)
+    );
+    if let Some(example) = &finding.counter_example {
+        let _ = write!(body, "<p><b>Counter-example.</b> {}</p>", escaped(example));
+    }
+    for fault in outcome.faults() {
+        let _ = write!(body, "<p class=\"fault\"><b>Outside:</b> {}</p>", escaped(&fault));
+    }
+    body.push_str("</div>");
+}
+
+fn evidence(body: &mut String, finding: &Finding) {
+    for picture in &finding.pictures {
+        figure_of(body, picture);
+    }
+    if !finding.numbers.is_empty() {
+        body.push_str("<h2>Numbers</h2><div class=\"scroll\"><table><tr><th>What</th><th>Found</th>");
+        let intervals = finding.numbers.iter().any(|number| number.interval.is_some());
+        if intervals {
+            let _ = write!(body, "<th>{CONFIDENCE} interval</th>");
+        }
+        body.push_str("<th>Expected</th><th></th></tr>");
+        for number in &finding.numbers {
+            row_of(body, number, intervals);
+        }
+        body.push_str("</table></div>");
+    }
+    for table in &finding.tables {
+        table_of(body, table);
+    }
+}
+
+fn row_of(body: &mut String, number: &Number, intervals: bool) {
+    let mark = match number.ok() {
+        Some(true) => "<span class=\"ok\">✓</span>",
+        Some(false) => "<span class=\"fault\">✗</span>",
+        None => "",
+    };
+    let _ =
+        write!(body, "<tr><td>{}</td><td class=\"n\">{}</td>", escaped(&number.name), figure(number.value));
+    if intervals {
+        let interval = number.interval.map(|(low, high)| format!("{} … {}", figure(low), figure(high)));
+        let _ = write!(body, "<td class=\"n\">{}</td>", interval.unwrap_or_default());
+    }
+    let _ = write!(body, "<td>{}</td><td>{mark}</td></tr>", escaped(&held(number)));
+}
+
+fn table_of(body: &mut String, table: &Table) {
+    let _ = write!(body, "<h2>{}</h2><div class=\"scroll\"><table><tr>", escaped(&table.title));
+    for column in &table.columns {
+        let _ = write!(body, "<th>{}</th>", escaped(column));
+    }
+    body.push_str("</tr>");
+    for row in &table.rows {
+        body.push_str("<tr>");
+        for cell in row {
+            let class = if cell.starts_with(|c: char| c.is_ascii_digit() || "−+.".contains(c)) {
+                " class=\"n\""
+            } else {
+                ""
+            };
+            let _ = write!(body, "<td{class}>{}</td>", escaped(cell));
+        }
+        body.push_str("</tr>");
+    }
+    body.push_str("</table></div>");
+}
+
+fn figure_of(body: &mut String, picture: &Picture) {
+    let _ = write!(body, "<figure><figcaption>{}</figcaption>{}", escaped(picture.title()), picture.svg());
+    let legend = picture.legend();
+    if !legend.is_empty() {
+        body.push_str("<ul class=\"legend\">");
+        for (class, name) in legend {
+            let _ = write!(body, "<li><i class=\"key {class}\"></i>{}</li>", escaped(&name));
+        }
+        body.push_str("</ul>");
+    }
+    body.push_str("</figure>");
+}
+
+fn errata_of(body: &mut String, outcome: &Outcome) {
+    for erratum in ERRATA.iter().filter(|erratum| outcome.claim.errata.contains(&erratum.id)) {
+        let _ = write!(body, "<div class=\"erratum\">{}", erratum_text(erratum));
+        if let Some(Ok(finding)) = &outcome.found {
+            for number in finding.numbers.iter().filter(|number| number.erratum == Some(erratum.id)) {
+                let _ = write!(body, "<p><b>The number.</b> {}</p>", escaped(&crate::json::in_words(number)));
+            }
+        }
+        body.push_str("</div>");
+    }
+}
+
+/// What the notes say and what is true.
+pub(super) fn erratum_text(erratum: &Erratum) -> String {
+    format!(
+        "<h3>Erratum {} <span class=\"quiet\">notes {}</span></h3><p><b>They say:</b> {}.</p><p><b>True is:</b> {}.</p>",
+        erratum.id,
+        escaped(erratum.note),
+        escaped(erratum.says),
+        escaped(erratum.truth)
+    )
+}

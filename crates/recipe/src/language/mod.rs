@@ -1,0 +1,486 @@
+//! The language of recipes: every table and key, with its meaning and its default. Nothing here knows how a model is made
+//! or data is read; a key that does not exist, or a value of another type, is refused where it stands ([`read`]).
+//!
+//! Paths are relative to the directory in which the command runs, in recipes as in overrides.
+
+mod read;
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What a recipe asks for, with all overrides in place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Recipe {
+    /// What the run is called; the name of the file if not given.
+    pub name: String,
+    /// What is learned.
+    pub task: Kind,
+    /// From this number weights, order and dropout are drawn.
+    pub seed: u64,
+    /// The model.
+    pub model: ModelRecipe,
+    /// How text becomes numbers.
+    pub tokenizer: TokenizerRecipe,
+    /// What it is trained and examined on.
+    pub data: DataRecipe,
+    /// How it is trained.
+    pub train: TrainRecipe,
+    /// How it is examined.
+    pub evaluate: EvaluateRecipe,
+    /// What it starts from.
+    pub from: FromRecipe,
+    /// Stages, one after the other, each from the weights of the one before; none for a run of one stage.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stage: Vec<StageRecipe>,
+}
+
+/// One stage: what it does not say is as in the recipe's own tables.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StageRecipe {
+    /// What the stage is called, as its folder is.
+    pub name: String,
+    /// What it is trained and examined on.
+    pub data: DataRecipe,
+    /// How it is trained.
+    pub train: TrainRecipe,
+    /// How it is examined.
+    pub evaluate: EvaluateRecipe,
+    /// What it starts from besides the stage before.
+    pub from: FromRecipe,
+}
+
+/// What is learned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The next token.
+    #[default]
+    Language,
+    /// The class of a text.
+    Classify,
+    /// Tokens that were masked.
+    Masked,
+    /// One text from another.
+    Translate,
+    /// The class of an image.
+    Images,
+}
+
+/// The families of models.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// A decoder.
+    #[default]
+    Gpt,
+    /// A decoder with latents.
+    Perceiver,
+    /// An encoder of text.
+    Bert,
+    /// The encoder-decoder of 2017.
+    Transformer,
+    /// An encoder-decoder with relative positions.
+    T5,
+    /// An encoder of images.
+    Vit,
+}
+
+/// `[model]`: sizes and kinds. A key that the family does not have is refused; what is not given is as in the preset, and
+/// where there is no preset, as in the family's smallest sensible model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelRecipe {
+    /// `gpt`, `perceiver`, `bert`, `transformer`, `t5` or `vit`.
+    pub family: Family,
+    /// A known size to begin with: `small`, `gpt2`, `minilm-l6`, `vit-tiny-16`.
+    pub preset: Option<String>,
+    /// How many blocks; of an encoder-decoder, in each of its two stacks.
+    pub layers: Option<usize>,
+    /// Heads of each attention.
+    pub heads: Option<usize>,
+    /// Key/value heads that the heads share.
+    pub groups: Option<usize>,
+    /// The width of the residual stream.
+    pub width: Option<usize>,
+    /// The hidden width of the feed-forward parts; four times the width if not given.
+    pub hidden: Option<usize>,
+    /// The most positions.
+    pub context: Option<usize>,
+    /// How many tokens there are; as many as the tokenizer has if not given.
+    pub vocabulary: Option<usize>,
+    /// How a GPT tells order.
+    pub positions: Option<PositionsRecipe>,
+    /// How many keys a position of a GPT sees.
+    pub window: Option<usize>,
+    /// The norm of a GPT.
+    pub norm: Option<NormRecipe>,
+    /// What happens inside of the feed-forward parts.
+    pub activation: Option<ActivationRecipe>,
+    /// Whether the head is the table of the embedding.
+    pub tied: Option<bool>,
+    /// Latents of a Perceiver.
+    pub latents: Option<usize>,
+    /// Who sees whom in a Perceiver.
+    pub masking: Option<MaskingRecipe>,
+    /// What a classifier reads.
+    pub pooling: Option<PoolingRecipe>,
+    /// Side of the patches of a ViT.
+    pub patch: Option<usize>,
+    /// Standard deviation of the weights at the beginning.
+    pub std: Option<f32>,
+}
+
+/// How a GPT tells order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PositionsRecipe {
+    /// By the causal mask alone.
+    None,
+    /// A learned vector for each position.
+    Learned,
+    /// Sines and cosines.
+    Sinusoidal,
+    /// Queries and keys are turned.
+    Rotary,
+    /// Scores fall with the distance.
+    Alibi,
+}
+
+/// The norm of a GPT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NormRecipe {
+    /// LayerNorm.
+    Layer,
+    /// RMSNorm.
+    Rms,
+}
+
+/// What happens inside of the feed-forward parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ActivationRecipe {
+    /// max(x, 0)
+    Relu,
+    /// By the error function.
+    Gelu,
+    /// In its tanh form.
+    GeluTanh,
+    /// silu(gate) ⊙ up
+    GatedSilu,
+    /// gelu(gate) ⊙ up
+    GatedGelu,
+}
+
+/// Who sees whom in a Perceiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MaskingRecipe {
+    /// Latent i sees the tokens up to the end of chunk i.
+    Prefix,
+    /// Latent i sees chunk i alone.
+    Chunk,
+    /// The top left corner of a lower triangle.
+    Corner,
+}
+
+/// What a classifier reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PoolingRecipe {
+    /// The class token: the first position.
+    Class,
+    /// The mean of all positions.
+    Mean,
+}
+
+/// `[tokenizer]`: how text becomes numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TokenizerRecipe {
+    /// `characters`, `bytes`, `bpe`, `wordpiece` or `file`.
+    pub kind: TokenizerKind,
+    /// The `tokenizer.json` of kind `file`.
+    pub path: Option<PathBuf>,
+    /// How many tokens `bpe` and `wordpiece` learn from the training text.
+    pub vocabulary: usize,
+    /// Whether text is made lower case first, by `bpe` and `wordpiece`.
+    pub lowercase: bool,
+}
+
+impl Default for TokenizerRecipe {
+    fn default() -> Self {
+        TokenizerRecipe { kind: TokenizerKind::Characters, path: None, vocabulary: 8000, lowercase: false }
+    }
+}
+
+/// The kinds of tokenizers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TokenizerKind {
+    /// One token for each character of the training text.
+    #[default]
+    Characters,
+    /// One for each byte.
+    Bytes,
+    /// Byte pairs, learned from the training text.
+    Bpe,
+    /// Pieces of words, learned from the training text.
+    Wordpiece,
+    /// A `tokenizer.json`.
+    File,
+}
+
+/// `[data]`: what the model is trained and examined on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DataRecipe {
+    /// `text`, `biographies`, `classes`, `pairs`, `mnist` or `cifar`.
+    pub kind: DataKind,
+    /// What examples of `biographies` look like: `spans` or `questions`.
+    pub form: FormRecipe,
+    /// Training files: text, lines of `sentence TAB class`, the source side of pairs, a folder of MNIST, batches of CIFAR.
+    pub train: Vec<PathBuf>,
+    /// The target side of pairs.
+    pub train_target: Vec<PathBuf>,
+    /// Files to examine with.
+    pub evaluate: Vec<PathBuf>,
+    /// The target side of pairs.
+    pub evaluate_target: Vec<PathBuf>,
+    /// The lines that are read before any question, one for each person.
+    pub text: Option<PathBuf>,
+    /// Questions without answers, to be answered into a file.
+    pub test: Option<PathBuf>,
+    /// The fraction of the training data that is withheld: the end of a text, a drawn part of lines. Where there are
+    /// files to examine with, too, the best epoch is chosen on what is withheld, and these are examined once, at the end.
+    pub hold_out: f64,
+    /// Only so many of the first training examples; 0 for all.
+    pub limit: usize,
+    /// How many people the generated biographies have.
+    pub people: usize,
+    /// Whether the order changes from epoch to epoch.
+    pub shuffle: bool,
+    /// Images: by how many pixels they are shifted at most.
+    pub shift: usize,
+    /// Images: whether they are mirrored now and then.
+    pub flip: bool,
+}
+
+impl Default for DataRecipe {
+    fn default() -> Self {
+        DataRecipe {
+            kind: DataKind::Text,
+            form: FormRecipe::Questions,
+            train: Vec::new(),
+            train_target: Vec::new(),
+            evaluate: Vec::new(),
+            evaluate_target: Vec::new(),
+            text: None,
+            test: None,
+            hold_out: 0.0,
+            limit: 0,
+            people: 1000,
+            shuffle: true,
+            shift: 0,
+            flip: false,
+        }
+    }
+}
+
+/// The kinds of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataKind {
+    /// Running text.
+    #[default]
+    Text,
+    /// Lines about people, and questions about their birth places; generated where no files are given.
+    Biographies,
+    /// Lines of `sentence TAB class`.
+    Classes,
+    /// Two files, line by line.
+    Pairs,
+    /// Digits of 28 by 28 pixels, idx files.
+    Mnist,
+    /// Images of 32 by 32 pixels in colour.
+    Cifar,
+}
+
+/// What examples of biographies look like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FormRecipe {
+    /// Lines of the text, a span of each moved to its end.
+    Spans,
+    /// Questions with answers; only the answers count.
+    #[default]
+    Questions,
+}
+
+/// `[train]`: how the model is trained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainRecipe {
+    /// `adamw` or `sgd`.
+    pub optimizer: OptimizerRecipe,
+    /// The highest learning rate.
+    pub lr: f64,
+    /// Decay of AdamW's two moments.
+    pub betas: [f64; 2],
+    /// What AdamW adds to the root of the second moment.
+    pub epsilon: f64,
+    /// The momentum of SGD.
+    pub momentum: f64,
+    /// Decay of weights towards zero; norms and biases do not decay.
+    pub weight_decay: f64,
+    /// The largest norm of all gradients together; 0 for no bound.
+    pub clip: f64,
+    /// How the learning rate goes after the warm-up.
+    pub schedule: ScheduleRecipe,
+    /// Steps over which the learning rate rises.
+    pub warmup_steps: u64,
+    /// Tokens over which it rises, padding counted; instead of steps.
+    pub warmup_tokens: u64,
+    /// Tokens after which it has come down; the whole run if not given.
+    pub decay_tokens: Option<u64>,
+    /// What is left of it at the end, as a fraction.
+    pub floor: f64,
+    /// Examples of one step.
+    pub batch: usize,
+    /// Examples that are run at a time; as many as the batch has if not given.
+    pub micro_batch: Option<usize>,
+    /// How often the training data is gone through.
+    pub epochs: u64,
+    /// How many steps to take; instead of epochs.
+    pub steps: Option<u64>,
+    /// `f32` or `bf16`.
+    pub precision: PrecisionRecipe,
+    /// Probability with which activations are dropped.
+    pub dropout: f32,
+    /// The same for attention weights; as `dropout` if not given.
+    pub attention_dropout: Option<f32>,
+    /// How much of a target is spread over all classes.
+    pub label_smoothing: f32,
+    /// Steps between examinations; once an epoch if not given.
+    pub evaluate_every: Option<u64>,
+    /// Steps between checkpoints; at every examination if not given.
+    pub checkpoint_every: Option<u64>,
+    /// Examinations without a better result after which the run ends; never if not given.
+    pub patience: Option<u64>,
+    /// Parameters by name that are trained in another way; the first that fits counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupRecipe>,
+}
+
+impl Default for TrainRecipe {
+    fn default() -> Self {
+        TrainRecipe {
+            optimizer: OptimizerRecipe::Adamw,
+            lr: 1e-3,
+            betas: [0.9, 0.95],
+            epsilon: 1e-8,
+            momentum: 0.9,
+            weight_decay: 0.1,
+            clip: 1.0,
+            schedule: ScheduleRecipe::Cosine,
+            warmup_steps: 0,
+            warmup_tokens: 0,
+            decay_tokens: None,
+            floor: 0.1,
+            batch: 32,
+            micro_batch: None,
+            epochs: 1,
+            steps: None,
+            precision: PrecisionRecipe::F32,
+            dropout: 0.1,
+            attention_dropout: None,
+            label_smoothing: 0.0,
+            evaluate_every: None,
+            checkpoint_every: None,
+            patience: None,
+            groups: Vec::new(),
+        }
+    }
+}
+
+/// Parameters that are trained in another way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GroupRecipe {
+    /// Names, with `*` for anything: `block.0.*`, `*embedding*`.
+    pub pattern: String,
+    /// What the learning rate is multiplied by; 0 freezes.
+    pub lr: Option<f64>,
+    /// Their decay.
+    pub weight_decay: Option<f64>,
+}
+
+/// The optimizers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptimizerRecipe {
+    /// Adam with decoupled weight decay.
+    #[default]
+    Adamw,
+    /// Gradient descent with momentum.
+    Sgd,
+}
+
+/// How the learning rate goes after the warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScheduleRecipe {
+    /// It stays.
+    Constant,
+    /// It comes down in a straight line.
+    Linear,
+    /// It comes down in half a wave.
+    #[default]
+    Cosine,
+    /// It falls with the root of the step.
+    InverseRoot,
+}
+
+/// How products are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrecisionRecipe {
+    /// In f32.
+    #[default]
+    F32,
+    /// Operands in bf16, sums in f32.
+    Bf16,
+}
+
+/// `[evaluate]`: how the model is examined.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EvaluateRecipe {
+    /// Examples at a time; as many as in training if not given.
+    pub batch: Option<usize>,
+    /// Beams of translations.
+    pub beams: usize,
+    /// The most tokens of an answer or a translation.
+    pub most: usize,
+    /// Whether a simple method is measured on the same data, to be shown beside the result.
+    pub baseline: bool,
+}
+
+impl Default for EvaluateRecipe {
+    fn default() -> Self {
+        EvaluateRecipe { batch: None, beams: 4, most: 64, baseline: true }
+    }
+}
+
+/// `[from]`: what the model starts from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FromRecipe {
+    /// A model's folder, a name in a local Hugging Face cache, or the folder of a run. Its settings and its tokenizer come
+    /// along; `[model]` then has only what should differ.
+    pub model: Option<String>,
+    /// Names of parameters that are not trained, with `*` for anything.
+    pub freeze: Vec<String>,
+}

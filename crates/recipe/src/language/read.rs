@@ -1,0 +1,283 @@
+//! From TOML to a [`Recipe`] and back. Types and names of keys are checked by the structs themselves; here an error gets
+//! its file and line, and a name that is not known its nearest neighbour.
+
+use super::Recipe;
+use crate::{Error, Result};
+use regard_data::whole;
+use serde::de::DeserializeOwned;
+use std::io::Write;
+use std::path::Path;
+use toml::{Table, Value};
+
+impl Recipe {
+    /// Reads a recipe; each override is `key=value`, such as `train.lr=1e-3` or `model.positions=rotary`, and goes through
+    /// the same checks. A recipe without a name is called as its file.
+    pub fn open(path: impl AsRef<Path>, overrides: &[String]) -> Result<Recipe> {
+        let path = path.as_ref();
+        let text =
+            std::fs::read_to_string(path).map_err(|error| regard_data::Error::io("read", path, error))?;
+        let mut recipe = Recipe::parse(&text, &path.display().to_string(), overrides)?;
+        if recipe.name.is_empty() {
+            recipe.name =
+                path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        }
+        Ok(recipe)
+    }
+
+    /// Reads a recipe from a text; `place` is what errors call it.
+    pub fn parse(text: &str, place: &str, overrides: &[String]) -> Result<Recipe> {
+        // Once as it stands, so that mistakes have a line; then as a table, into which the overrides go.
+        checked::<Recipe>(text, place)?;
+        let mut table: Table = checked(text, place)?;
+        for given in overrides {
+            merge(&mut table, parse_override(given)?);
+        }
+        let stages = resolve_stages(&mut table);
+        let mut recipe: Recipe = table.try_into().map_err(|error: toml::de::Error| {
+            Error::at(place, error.message(), "see the recipe and its overrides together")
+        })?;
+        for stage in stages {
+            recipe.stage.push(stage.try_into().map_err(|error: toml::de::Error| {
+                Error::at(place, error.message(), "see the recipe and its stages together")
+            })?);
+        }
+        recipe.check(place)?;
+        Ok(recipe)
+    }
+
+    /// The whole recipe, every key with its value, as TOML.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(self)
+            .map_err(|error| Error::invalid(format!("the recipe has no TOML: {error}"), "check its numbers"))
+    }
+
+    /// Writes it, whole or not at all.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let text = self.to_toml()?;
+        Ok(whole::write(path.as_ref(), |file| file.write_all(text.as_bytes()))?)
+    }
+
+    /// The stages as recipes of their own, in order: itself, where there are none.
+    pub fn stages(&self) -> Vec<Recipe> {
+        if self.stage.is_empty() {
+            return vec![self.clone()];
+        }
+        let one = |stage: &super::StageRecipe| Recipe {
+            name: stage.name.clone(),
+            data: stage.data.clone(),
+            train: stage.train.clone(),
+            evaluate: stage.evaluate.clone(),
+            from: stage.from.clone(),
+            stage: Vec::new(),
+            ..self.clone()
+        };
+        self.stage.iter().map(one).collect()
+    }
+
+    /// What types cannot say.
+    fn check(&self, place: &str) -> Result<()> {
+        for (index, one) in self.stages().iter().enumerate() {
+            let train = &one.train;
+            let wrong = |what: String, advice: &str| {
+                let place = match self.stage.is_empty() {
+                    true => place.to_string(),
+                    false => format!("{place}: stage {}", index + 1),
+                };
+                Err(Error::at(&place, what, advice))
+            };
+            if !self.stage.is_empty() && one.name.is_empty() {
+                return wrong("it has no name".into(), "give it one: name = \"pretrain\"");
+            }
+            if train.batch == 0 || train.micro_batch == Some(0) {
+                return wrong("a batch of 0 examples".into(), "give train.batch at least 1");
+            }
+            if let Some(micro) = train.micro_batch.filter(|micro| !train.batch.is_multiple_of(*micro)) {
+                let what = format!("a batch of {} in micro-batches of {micro}", train.batch);
+                return wrong(what, "choose a micro_batch that divides the batch");
+            }
+            if !(train.lr.is_finite() && train.lr >= 0.0) {
+                return wrong(format!("train.lr is {}", train.lr), "give a number that is not negative");
+            }
+            let unit = [
+                ("train.dropout", f64::from(train.dropout)),
+                ("train.attention_dropout", f64::from(train.attention_dropout.unwrap_or(0.0))),
+                ("train.label_smoothing", f64::from(train.label_smoothing)),
+                ("data.hold_out", one.data.hold_out),
+            ];
+            if let Some((name, number)) = unit.iter().find(|(_, number)| !(0.0..1.0).contains(number)) {
+                return wrong(format!("{name} is {number}"), "give a number from 0 up to, not including, 1");
+            }
+            if !(0.0..=1.0).contains(&train.floor) {
+                return wrong(format!("train.floor is {}", train.floor), "give a fraction from 0 to 1");
+            }
+            if train.warmup_steps > 0 && train.warmup_tokens > 0 {
+                let what = "both train.warmup_steps and train.warmup_tokens".to_string();
+                return wrong(what, "give one of them");
+            }
+            if train.steps == Some(0) || (train.epochs == 0 && train.steps.is_none()) {
+                return wrong("a run of no steps".into(), "give train.epochs or train.steps at least 1");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `train.lr=1e-3` as a table. A value that is no TOML is taken as text, so that words need no quotes.
+fn parse_override(given: &str) -> Result<Table> {
+    let Some((key, value)) = given.split_once('=') else {
+        return Err(Error::at(given, "this override has no `=`", "write it as key=value: train.lr=1e-3"));
+    };
+    let (key, value) = (key.trim(), value.trim());
+    let plain =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+    if !key.split('.').all(plain) {
+        return Err(Error::at(given, format!("`{key}` is no key"), "write keys as in train.lr"));
+    }
+    let document = format!("{key} = {value}");
+    let text = match document.parse::<Table>() {
+        Ok(_) if !value.contains('\n') => document,
+        _ => format!("{key} = {}", Value::String(value.to_string())),
+    };
+    // A list of one needs no brackets: data.train=my.txt
+    match checked::<Recipe>(&text, given) {
+        Ok(_) => checked(&text, given),
+        Err(error) => {
+            let listed = match text.split_once('=') {
+                Some((key, value)) => format!("{key}= [{}]", value.trim()),
+                None => return Err(error),
+            };
+            match checked::<Recipe>(&listed, given) {
+                Ok(_) => checked(&listed, given),
+                Err(_) => Err(error),
+            }
+        }
+    }
+}
+
+/// What the second says goes before what the first does.
+fn merge(table: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (table.get_mut(&key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
+            (_, value) => {
+                table.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Takes the stages out, each completed with what the recipe's own tables say.
+fn resolve_stages(table: &mut Table) -> Vec<Table> {
+    let stages = match table.remove("stage") {
+        Some(Value::Array(stages)) => stages,
+        _ => return Vec::new(),
+    };
+    let common = ["data", "train", "evaluate", "from"];
+    let complete = |stage: Value| {
+        let mut whole = Table::new();
+        for key in common {
+            if let Some(value) = table.get(key) {
+                whole.insert(key.into(), value.clone());
+            }
+        }
+        if let Value::Table(stage) = stage {
+            merge(&mut whole, stage);
+        }
+        whole
+    };
+    stages.into_iter().map(complete).collect()
+}
+
+/// Reads TOML as a type; mistakes get a place and a nearest name.
+fn checked<T: DeserializeOwned>(text: &str, place: &str) -> Result<T> {
+    toml::from_str(text).map_err(|error| told(&error, text, place))
+}
+
+/// An error of the reader in our words.
+fn told(error: &toml::de::Error, text: &str, place: &str) -> Error {
+    let start = error.span().map_or(0, |span| span.start.min(text.len()));
+    let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
+    let place = if text.contains('\n') { format!("{place}:{}", line + 1) } else { place.to_string() };
+    let table = text
+        .lines()
+        .take(line + 1)
+        .filter_map(|line| line.trim().strip_prefix('[').and_then(|rest| rest.split(']').next()))
+        .last()
+        .map(|name| format!("[{}]", name.trim_start_matches('[')));
+    let message = error.message();
+    if let Some((kind, name, known)) = unknown(message) {
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let (what, all) = match kind {
+            "field" => (
+                format!(
+                    "there is no key `{name}`{}",
+                    table.map(|table| format!(" in {table}")).unwrap_or_default()
+                ),
+                "keys here are",
+            ),
+            _ => (format!("`{name}` is not known here"), "known are"),
+        };
+        let advice = match regard_graph::Error::unknown("key", &name, known.iter().copied()).to_string() {
+            text if text.contains("did you mean") => text.rsplit("; ").next().unwrap_or_default().to_string(),
+            _ => format!("{all} {}", known.join(", ")),
+        };
+        return Error::at(&place, what, advice);
+    }
+    let key = text.lines().nth(line).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
+    match (message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: ")), key) {
+        (Some(rest), Some(key)) => {
+            let (got, expected) = rest.split_once(", expected ").unwrap_or((rest, "another type"));
+            let table = table.map(|table| format!(" in {table}")).unwrap_or_default();
+            Error::at(
+                &place,
+                format!("`{key}`{table} is {}", plain(got)),
+                format!("it should be {}", plain(expected)),
+            )
+        }
+        _ => Error::at(&place, message.trim().replace('\n', ", "), "see the TOML format, https://toml.io"),
+    }
+}
+
+/// The parts of "unknown field `x`, expected one of `a`, `b`".
+fn unknown(message: &str) -> Option<(&str, String, Vec<String>)> {
+    let rest = message.strip_prefix("unknown ")?;
+    let (kind, rest) = rest.split_once(' ')?;
+    let mut names = rest.split('`').skip(1).step_by(2).map(str::to_string);
+    let name = names.next()?;
+    Some((kind, name, names.collect()))
+}
+
+/// The words of the reader's types in plain ones.
+fn plain(words: &str) -> String {
+    let known = [
+        ("string ", "the text "),
+        ("integer ", "the whole number "),
+        ("floating point ", "the number "),
+        ("boolean ", ""),
+    ];
+    let whole = [
+        ("usize", "a whole number that is not negative"),
+        ("u64", "a whole number that is not negative"),
+        ("f64", "a number"),
+        ("f32", "a number"),
+        ("a boolean", "true or false"),
+        ("a string", "a text in quotes"),
+        ("path string", "a path in quotes"),
+        ("a sequence", "a list: [ … ]"),
+        ("sequence", "a list"),
+        ("map", "a table"),
+    ];
+    if let Some((_, ours)) = whole.iter().find(|(theirs, _)| *theirs == words) {
+        return ours.to_string();
+    }
+    for (theirs, ours) in known {
+        if let Some(rest) = words.strip_prefix(theirs) {
+            return format!("{ours}{}", rest.replace('`', ""));
+        }
+    }
+    words.to_string()
+}
+
+#[cfg(test)]
+#[path = "read_tests.rs"]
+mod tests;

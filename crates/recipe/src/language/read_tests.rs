@@ -1,0 +1,149 @@
+//! Every mistake in a recipe has a text that says where and what to do, and a recipe that was written reads back equal.
+
+use super::super::*;
+
+fn text(toml: &str, overrides: &[&str]) -> String {
+    let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
+    Recipe::parse(toml, "my.toml", &overrides).unwrap_err().to_string()
+}
+
+fn read(toml: &str, overrides: &[&str]) -> Recipe {
+    let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
+    Recipe::parse(toml, "my.toml", &overrides).unwrap()
+}
+
+#[test]
+fn an_unknown_key_has_a_line_and_a_neighbour() {
+    assert_eq!(
+        text("seed = 1\n[train]\nlr = 0.1\nbacth = 3\n", &[]),
+        "my.toml:4: there is no key `bacth` in [train]; did you mean `batch`?"
+    );
+    assert_eq!(
+        text("seed = 1\n[evaluate]\nzzz = 3\n", &[]),
+        "my.toml:3: there is no key `zzz` in [evaluate]; keys here are batch, beams, most, baseline"
+    );
+    assert_eq!(text("\nsede = 1\n", &[]), "my.toml:2: there is no key `sede`; did you mean `seed`?");
+}
+
+#[test]
+fn an_unknown_word_has_a_neighbour() {
+    assert_eq!(
+        text("\n[model]\nfamily = \"gtp\"\n", &[]),
+        "my.toml:3: `gtp` is not known here; did you mean `gpt`?"
+    );
+    assert_eq!(
+        text("\n[model]\nfamily = \"mamba-large\"\n", &[]),
+        "my.toml:3: `mamba-large` is not known here; known are gpt, perceiver, bert, transformer, t5, vit"
+    );
+}
+
+#[test]
+fn a_wrong_type_says_expected_and_got() {
+    assert_eq!(
+        text("\n[train]\nlr = \"fast\"\n", &[]),
+        "my.toml:3: `lr` in [train] is the text \"fast\"; it should be a number"
+    );
+    assert_eq!(
+        text("\n[train]\nbatch = -1\n", &[]),
+        "my.toml:3: `batch` in [train] is the whole number -1; it should be a whole number that is not negative"
+    );
+    assert_eq!(
+        text("\n[data]\nshuffle = 1\n", &[]),
+        "my.toml:3: `shuffle` in [data] is the whole number 1; it should be true or false"
+    );
+    assert_eq!(
+        text("\n[data]\ntrain = \"a.txt\"\n", &[]),
+        "my.toml:3: `train` in [data] is the text \"a.txt\"; it should be a list: [ … ]"
+    );
+}
+
+#[test]
+fn broken_toml_has_a_line() {
+    let got = text("seed = 1\n[train\nlr = 1\n", &[]);
+    assert!(got.starts_with("my.toml:2: "), "{got}");
+    assert!(got.ends_with("; see the TOML format, https://toml.io"), "{got}");
+}
+
+#[test]
+fn overrides_go_through_the_same_checks() {
+    assert_eq!(read("[train]\nlr = 0.1\nbatch = 4\n", &["train.lr=1e-3"]).train.lr, 1e-3);
+    assert_eq!(read("", &["model.positions=rotary"]).model.positions, Some(PositionsRecipe::Rotary));
+    assert_eq!(read("", &["data.train=../a b.txt"]).data.train, [PathBuf::from("../a b.txt")]);
+    assert_eq!(read("", &["train.betas=[0.9, 0.98]"]).train.betas, [0.9, 0.98]);
+    assert_eq!(text("", &["train.lrr=1"]), "train.lrr=1: there is no key `lrr`; did you mean `lr`?");
+    assert_eq!(
+        text("", &["train.lr=fast"]),
+        "train.lr=fast: `train.lr` is the text \"fast\"; it should be a number"
+    );
+    assert_eq!(
+        text("", &["train.lr"]),
+        "train.lr: this override has no `=`; write it as key=value: train.lr=1e-3"
+    );
+    assert_eq!(text("", &["train lr=1"]), "train lr=1: `train lr` is no key; write keys as in train.lr");
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let cases = [
+        ("train.batch=0", "a batch of 0 examples; give train.batch at least 1"),
+        (
+            "train.micro_batch=5",
+            "a batch of 32 in micro-batches of 5; choose a micro_batch that divides the batch",
+        ),
+        ("train.lr=-1.0", "train.lr is -1; give a number that is not negative"),
+        ("train.dropout=1.0", "train.dropout is 1; give a number from 0 up to, not including, 1"),
+        ("data.hold_out=1.5", "data.hold_out is 1.5; give a number from 0 up to, not including, 1"),
+        ("train.floor=2.0", "train.floor is 2; give a fraction from 0 to 1"),
+        ("train.epochs=0", "a run of no steps; give train.epochs or train.steps at least 1"),
+    ];
+    for (given, expected) in cases {
+        assert_eq!(text("", &[given]), format!("my.toml: {expected}"));
+    }
+    assert_eq!(
+        text("", &["train.warmup_steps=1", "train.warmup_tokens=1"]),
+        "my.toml: both train.warmup_steps and train.warmup_tokens; give one of them"
+    );
+    assert_eq!(
+        text("[[stage]]\n[stage.train]\nlr = 1.0\n", &[]),
+        "my.toml: stage 1: it has no name; give it one: name = \"pretrain\""
+    );
+}
+
+#[test]
+fn stages_take_over_what_they_do_not_say() {
+    let toml = "[train]\nlr = 0.5\nbatch = 7\n[data]\nkind = \"biographies\"\n\
+                [[stage]]\nname = \"pretrain\"\n[stage.data]\nform = \"spans\"\n[stage.train]\nlr = 0.25\n\
+                [[stage]]\nname = \"finetune\"\n";
+    let recipe = read(toml, &["data.people=9"]);
+    let stages = recipe.stages();
+    assert_eq!(stages.len(), 2);
+    assert_eq!((stages[0].train.lr, stages[0].train.batch, stages[0].data.people), (0.25, 7, 9));
+    assert_eq!((stages[0].data.form, stages[0].data.kind), (FormRecipe::Spans, DataKind::Biographies));
+    assert_eq!((stages[1].name.as_str(), stages[1].train.lr), ("finetune", 0.5));
+    assert_eq!(
+        text("[[stage]]\nname = \"a\"\n[stage.train]\nbacth = 1\n", &[]),
+        "my.toml:4: there is no key `bacth` in [stage.train]; did you mean `batch`?"
+    );
+}
+
+#[test]
+fn what_is_written_reads_back_equal() {
+    let toml = "name = \"x\"\n[train]\nlr = 0.0006\nmicro_batch = 16\n[[train.groups]]\npattern = \"head.*\"\nlr = 10.0\n\
+                [model]\npositions = \"rotary\"\n[[stage]]\nname = \"one\"\n[stage.from]\nmodel = \"here\"\n";
+    let recipe = read(toml, &["data.hold_out=0.1"]);
+    let written = recipe.to_toml().unwrap();
+    assert_eq!(Recipe::parse(&written, "written", &[]).unwrap(), recipe, "{written}");
+    let plain = Recipe::default();
+    assert_eq!(Recipe::parse(&plain.to_toml().unwrap(), "written", &[]).unwrap(), plain);
+}
+
+#[test]
+fn a_recipe_is_called_as_its_file() {
+    let path = std::env::temp_dir().join(format!("regard-recipe-{}-called.toml", std::process::id()));
+    Recipe::default().save(&path).unwrap();
+    let recipe = Recipe::open(&path, &[]).unwrap();
+    assert!(recipe.name.ends_with("-called"), "{}", recipe.name);
+    std::fs::remove_file(&path).unwrap();
+    let missing = Recipe::open(&path, &[]).unwrap_err().to_string();
+    assert!(missing.starts_with("cannot read "), "{missing}");
+}

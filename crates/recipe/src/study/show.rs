@@ -1,0 +1,90 @@
+//! The study on paper: its table, its answers for the report, and the file of predictions.
+
+use super::{Answer, ArmResult, Study, StudyData};
+use crate::{Error, Result};
+use regard_data::whole;
+use regard_train::Section;
+use regard_train::report::escape;
+use std::io::Write;
+use std::path::Path;
+
+impl Study {
+    /// The table, as plain text.
+    pub fn table(&self) -> String {
+        let head = ["", "parameters", "seconds", "loss (reading)", "loss (answers)", "right (dev)"];
+        let mut rows = vec![head.map(str::to_string)];
+        for result in &self.arms {
+            let loss = |loss: Option<f64>| loss.map_or("–".to_string(), |loss| format!("{loss:.3}"));
+            rows.push([
+                result.arm.title().into(),
+                result.parameters.to_string(),
+                format!("{:.0}", result.seconds),
+                loss(result.pretrain_loss),
+                loss(Some(result.answer_loss)),
+                percent(result.accuracy()),
+            ]);
+        }
+        let always = format!("always “{}”", self.baseline.0);
+        let none = String::new;
+        rows.push([always, none(), none(), none(), none(), percent(self.baseline.1)]);
+        let widths: Vec<usize> = (0..6)
+            .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+            .collect();
+        let line = |row: &[String; 6]| {
+            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+                let blank = " ".repeat(width - cell.chars().count());
+                if column == 0 { format!("{cell}{blank}") } else { format!("{blank}{cell}") }
+            });
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_string() + "\n"
+        };
+        rows.iter().map(line).collect()
+    }
+
+    /// The table, and the wrong answers of each arm with the line that would have told, for a report.
+    pub fn sections(&self, data: &StudyData) -> Vec<Section> {
+        let table =
+            Section { title: "The study".into(), html: format!("<pre>{}</pre>", escape(&self.table())) };
+        let browsers = self.arms.iter().map(|result| Section {
+            title: format!("Wrong answers: {}", result.arm.title()),
+            html: wrong_answers(result, data),
+        });
+        std::iter::once(table).chain(browsers).collect()
+    }
+}
+
+impl ArmResult {
+    /// Writes the answers to the test questions, one on each line: the form in which the course takes them.
+    pub fn write_predictions(&self, path: impl AsRef<Path>) -> Result<()> {
+        if self.test.is_empty() {
+            return Err(Error::invalid("there are no test questions", "name their file"));
+        }
+        let text: String = self.test.iter().flat_map(|answer| [answer.as_str(), "\n"]).collect();
+        Ok(whole::write(path.as_ref(), |file| file.write_all(text.as_bytes()))?)
+    }
+}
+
+fn percent(fraction: f64) -> String {
+    format!("{:.1} %", 100.0 * fraction)
+}
+
+fn wrong_answers(result: &ArmResult, data: &StudyData) -> String {
+    let wrong: Vec<&Answer> = result.dev.iter().filter(|answer| !answer.is_right()).collect();
+    let row = |answer: &&Answer| {
+        let cells = [&answer.question, &answer.said, &answer.place];
+        let line = data.line_of(&answer.question).unwrap_or("no line tells of this person");
+        let cells: String = cells
+            .into_iter()
+            .map(String::as_str)
+            .chain([line])
+            .map(|cell| format!("<td>{}</td>", escape(cell)))
+            .collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let rows: String = wrong.iter().map(row).collect();
+    format!(
+        "<details><summary>{} of {} answers are wrong</summary>\n<table><tr><th>question</th><th>said</th>\
+         <th>right</th><th>the line</th></tr>\n{rows}</table></details>",
+        wrong.len(),
+        result.dev.len()
+    )
+}

@@ -1,0 +1,111 @@
+//! The folder of a run: where everything lies, and the lock that keeps a second process out. The lock is the operating
+//! system's own on an open file, so it ends with the process that holds it, however that ends.
+
+use crate::{Error, Result};
+use regard_data::whole;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The folder of a run, locked for as long as this lives.
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    recipe: String,
+    _lock: File,
+}
+
+const RECIPE: &str = "recipe.toml";
+
+impl RunFolder {
+    /// A new run: makes the folder and writes the recipe. A folder that already has a run is refused.
+    pub fn create(path: impl AsRef<Path>, recipe: &str) -> Result<RunFolder> {
+        let path = path.as_ref();
+        fs::create_dir_all(path.join("checkpoints")).map_err(|e| Error::io("make", path, e))?;
+        let lock = lock(path)?;
+        if path.join(RECIPE).exists() {
+            return Err(Error::folder(path, "it has a run already", "resume it, or name another folder"));
+        }
+        let folder = RunFolder { path: path.into(), recipe: recipe.into(), _lock: lock };
+        whole::write(path.join(RECIPE), |file| file.write_all(recipe.as_bytes()))?;
+        Ok(folder)
+    }
+
+    /// A run that is there: finished, interrupted or killed.
+    pub fn resume(path: impl AsRef<Path>) -> Result<RunFolder> {
+        let path = path.as_ref();
+        if !path.join(RECIPE).exists() {
+            return Err(Error::folder(path, format!("it has no {RECIPE}"), "name the folder of a run"));
+        }
+        fs::create_dir_all(path.join("checkpoints")).map_err(|e| Error::io("make", path, e))?;
+        let lock = lock(path)?;
+        // Nobody else writes here while we hold the lock: what is half written was left by a killed run.
+        sweep(path);
+        sweep(&path.join("checkpoints"));
+        let recipe =
+            fs::read_to_string(path.join(RECIPE)).map_err(|e| Error::io("read", &path.join(RECIPE), e))?;
+        Ok(RunFolder { path: path.into(), recipe, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The recipe as it was run.
+    pub fn recipe(&self) -> &str {
+        &self.recipe
+    }
+
+    /// The newest checkpoint.
+    pub fn last(&self) -> PathBuf {
+        self.path.join("checkpoints").join("last.safetensors")
+    }
+
+    /// The checkpoint with the best metric.
+    pub fn best(&self) -> PathBuf {
+        self.path.join("checkpoints").join("best.safetensors")
+    }
+
+    /// One line of JSON for every step and every evaluation.
+    pub fn metrics(&self) -> PathBuf {
+        self.path.join("metrics.jsonl")
+    }
+
+    /// The page that shows the run.
+    pub fn report(&self) -> PathBuf {
+        self.path.join("report.html")
+    }
+
+    /// Where the trained model is to be exported to.
+    pub fn model(&self) -> PathBuf {
+        self.path.join("model")
+    }
+}
+
+/// Takes the lock of a folder.
+fn lock(path: &Path) -> Result<File> {
+    let name = path.join("lock");
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&name);
+    let file = file.map_err(|e| Error::io("write", &name, e))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::folder(
+            path,
+            "another process is training in it",
+            "wait until it ends, stop it, or name another folder",
+        )),
+        Err(TryLockError::Error(e)) => Err(Error::io("lock", &name, e)),
+    }
+}
+
+/// Removes what writers that were killed left behind; failing to costs room only.
+fn sweep(folder: &Path) {
+    for item in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = item.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with('.') && name.ends_with(".partial") {
+            let _ = fs::remove_file(item.path());
+        }
+    }
+}

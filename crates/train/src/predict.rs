@@ -1,0 +1,144 @@
+//! What a run will take, said before its first step: memory as planned, compared with what the machine has left, and a
+//! time that is measured on the forward pass and scaled by the cost reader. The time is a guess; the memory is not.
+
+use crate::step::{Recorded, Steps};
+use crate::{Error, Result};
+use regard_engine::{Cpu, Program, Store};
+use regard_graph::{Graph, Integers, Sizes, Var, cost, plan};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// What a run will take.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prediction {
+    /// Bytes of intermediate values and scratch.
+    pub arena: u64,
+    /// Bytes of inputs, outputs and constants.
+    pub io: u64,
+    /// Bytes of parameters, moments and other states.
+    pub stored: u64,
+    /// Bytes of packed copies of weights.
+    pub packed: u64,
+    /// Bytes that the machine has left, where it says.
+    pub available: Option<u64>,
+    /// Steps that the run will have made when it is complete.
+    pub steps: u64,
+    /// Seconds of one step, guessed from a forward pass.
+    pub step_seconds: Option<f64>,
+}
+
+impl Prediction {
+    /// Bytes of everything.
+    pub fn memory(&self) -> u64 {
+        self.arena + self.io + self.stored + self.packed
+    }
+
+    /// Seconds from one step to the end, evaluations not counted.
+    pub fn seconds(&self, from: u64) -> Option<f64> {
+        self.step_seconds.map(|seconds| seconds * self.steps.saturating_sub(from) as f64)
+    }
+}
+
+/// The bytes that a run of these graphs will add to a store, before any of it is taken: the kernels' scratch, which
+/// only a program knows, is not in it.
+pub(crate) fn planned(recorded: &Recorded, store: &Store) -> Result<u64> {
+    let mut stored: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut arena, mut io) = (0, 0);
+    for g in recorded.graphs() {
+        let keep: Vec<Var> = g.outputs().map(|(_, var)| var).collect();
+        let plan = plan::plan(g, &plan::Request { keep, scratch: &|_| 0 })?;
+        arena = arena.max(plan.arena_bytes);
+        io += plan.io_bytes + plan.constant_bytes;
+        stored.extend(g.stored().iter().map(|stored| (stored.name.as_str(), stored.fact.bytes())));
+    }
+    let new = stored.into_iter().filter(|(name, _)| store.fact(name).is_err()).map(|(_, bytes)| bytes);
+    Ok((arena + io + new.sum::<usize>()) as u64)
+}
+
+/// The memory of programs that are there.
+pub(crate) fn taken(steps: &Steps, others: &[&Program], store: &Store, cpu: &Cpu) -> Prediction {
+    let io = steps.programs().chain(others.iter().copied()).map(|program| program.memory());
+    let (arena, threads) = cpu.arena_bytes();
+    Prediction {
+        arena: (arena + threads) as u64,
+        io: io.map(|memory| memory.io + memory.constants).sum::<usize>() as u64,
+        stored: store.bytes() as u64,
+        packed: store.packed_bytes() as u64,
+        ..Prediction::default()
+    }
+}
+
+/// Refuses a run that does not fit.
+pub(crate) fn check_fits(needed: u64, available: Option<u64>) -> Result<()> {
+    match available {
+        Some(available) if needed > available => Err(Error::TooLarge {
+            needed: bytes(needed),
+            available: bytes(available),
+            advice: "take a smaller batch and more micro-batches, a shorter context, or a smaller model",
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// How much more work one program is than another, at their largest sizes.
+pub(crate) fn work_ratio(of: &Graph, to: &Graph) -> Result<f64> {
+    let work = |g: &Graph| -> Result<f64> {
+        let mut sizes = Sizes::none();
+        for letter in g.letters() {
+            sizes.set(*letter, letter.bound())?;
+        }
+        let keep: Vec<Var> = g.outputs().map(|(_, var)| var).collect();
+        let total = cost::cost(g, &sizes, &Integers::none(), Some(&keep))?.total().executed;
+        Ok((2 * total.macs + total.flops) as f64)
+    };
+    Ok(work(of)? / work(to)?.max(1.0))
+}
+
+/// Bytes that can be taken without pushing others out, where the system says.
+pub fn available_memory() -> Option<u64> {
+    field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
+}
+
+/// Bytes that this process holds, where the system says.
+pub(crate) fn resident_memory() -> Option<u64> {
+    field(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+}
+
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Bytes for people.
+pub(crate) fn bytes(n: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| n >= *unit) {
+        Some((unit, name)) => format!("{:.1} {name}", n as f64 / unit as f64),
+        None => format!("{n} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_does_not_fit_is_refused_with_what_to_change() {
+        assert!(check_fits(5, Some(5)).is_ok());
+        assert!(check_fits(u64::MAX, None).is_ok(), "where nothing is known, nothing is refused");
+        assert_eq!(
+            check_fits(3 << 30, Some(1 << 20)).unwrap_err().to_string(),
+            "the run needs about 3.0 GiB, and 1.0 MiB of memory are available; take a smaller batch and more \
+             micro-batches, a shorter context, or a smaller model"
+        );
+    }
+
+    #[test]
+    fn the_system_is_read_as_it_writes() {
+        let text = "MemTotal:  100 kB\nMemAvailable:   24000 kB\n";
+        assert_eq!(field(text, "MemAvailable:"), Some(24_000 * 1024));
+        assert_eq!(field(text, "MemFree:"), None);
+        assert_eq!(field("MemAvailable: many", "MemAvailable:"), None);
+        assert_eq!(bytes(1000), "1000 bytes");
+    }
+}

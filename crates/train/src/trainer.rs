@@ -1,0 +1,437 @@
+//! The loop: batches in, better parameters out. It holds its place in a [`State`]; everything else that it needs to go on
+//! is in the store, so that a checkpoint of the two is the run.
+
+use crate::batches::Batches;
+use crate::checkpoint::{self, Opened};
+use crate::evaluate::{Evaluator, Examiner};
+use crate::listener::{EvaluationRecord, Listener, StepRecord};
+use crate::metrics::{History, Metrics, in_order};
+use crate::predict::{available_memory, check_fits, planned, resident_memory, taken, work_ratio};
+use crate::step::{Draw, LOSS, Recorded, Steps, feed, scale_of};
+use crate::{
+    Error, Every, Finding, Length, Prediction, Result, RunFolder, Settings, State, Task, first_not_finite,
+    report,
+};
+use regard_data::loader::Place;
+use regard_data::{Batch, Source};
+use regard_engine::{Cpu, Program, Store};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// What a run is given besides the store.
+pub struct Run<'a> {
+    /// Where batches come from; each is a micro-batch.
+    pub source: Arc<dyn Source>,
+    /// What the evaluation loss is of: its first epoch.
+    pub evaluation: Option<Arc<dyn Source>>,
+    /// Metrics beyond the loss.
+    pub examiner: Option<&'a mut dyn Examiner>,
+    /// Where checkpoints, metrics and the report go; nowhere without it.
+    pub folder: Option<&'a RunFolder>,
+    /// Who hears how it goes.
+    pub listener: Option<&'a mut dyn Listener>,
+    /// Raised to end the run after the step at hand.
+    pub stop: Option<&'a AtomicBool>,
+}
+
+impl<'a> Run<'a> {
+    /// Training on a source, in memory, with nobody listening.
+    pub fn new(source: Arc<dyn Source>) -> Run<'a> {
+        Run { source, evaluation: None, examiner: None, folder: None, listener: None, stop: None }
+    }
+
+    fn stops(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    fn tell(&mut self, what: impl FnOnce(&mut dyn Listener)) {
+        if let Some(listener) = self.listener.as_deref_mut() {
+            what(listener);
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It is as long as it should be.
+    Complete,
+    /// The metric did not get better any more.
+    EarlyStop,
+    /// The flag was raised.
+    Interrupted,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Why it ended.
+    pub end: End,
+    /// Where it ended.
+    pub state: State,
+    /// Its steps and evaluations; with a folder, those before a resumption, too.
+    pub history: History,
+}
+
+impl Outcome {
+    /// How it ended, as a sentence.
+    pub fn sentence(&self, folder: Option<&RunFolder>) -> String {
+        let step = self.state.step;
+        match (self.end.clone(), folder) {
+            (End::Complete, _) => format!("complete after step {step}"),
+            (End::EarlyStop, _) => {
+                let State { waited, best_step, .. } = self.state;
+                format!(
+                    "stopped at step {step}: no better for {waited} evaluations, the best is that of step {best_step}"
+                )
+            }
+            (End::Interrupted, Some(folder)) => {
+                format!("interrupted at step {step}; resume with the folder {}", folder.path().display())
+            }
+            (End::Interrupted, None) => format!("interrupted at step {step}"),
+        }
+    }
+}
+
+/// A task, its programs and its place in a run.
+pub struct Trainer<'t> {
+    task: &'t dyn Task,
+    settings: Settings,
+    cpu: Cpu,
+    steps: Steps,
+    evaluator: Evaluator,
+    lasting: Vec<String>,
+    state: State,
+}
+
+impl<'t> Trainer<'t> {
+    /// Records and plans the programs of a step and of the evaluation. Parameters that the store has stay as they are,
+    /// so a second stage goes on from the first; moments begin at zero.
+    pub fn new(task: &'t dyn Task, settings: Settings, store: &mut Store, cpu: &Cpu) -> Result<Trainer<'t>> {
+        settings.check()?;
+        let recorded = Recorded::new(task, &settings)?;
+        check_fits(planned(&recorded, store)?, available_memory())?;
+        let steps = Steps::new(recorded, store, cpu)?;
+        steps.forget(store)?;
+        let evaluator = Evaluator::new(task, &settings, store, cpu)?;
+        let (cpu, lasting) = (cpu.clone(), steps.lasting());
+        Ok(Trainer { task, settings, cpu, steps, evaluator, lasting, state: State::default() })
+    }
+
+    /// How it trains.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The program of a step, or of the forward and backward pass of a micro-batch.
+    pub fn program(&self) -> &Program {
+        &self.steps.first
+    }
+
+    /// Where it is.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Goes to where a checkpoint of the same settings was written.
+    pub fn restore(&mut self, path: &Path, store: &mut Store) -> Result<()> {
+        let opened = Opened::new(path)?;
+        let changes = self.settings.changes(&opened.settings);
+        if !changes.is_empty() {
+            return Err(Error::Changed {
+                path: path.display().to_string(),
+                changes: changes.join(", "),
+                advice: "put them back, or begin another run",
+            });
+        }
+        opened.fill(path, &self.lasting, store)?;
+        self.state = opened.state;
+        Ok(())
+    }
+
+    /// Writes a checkpoint, whole or not at all.
+    pub fn save(&self, path: &Path, recipe: &str, store: &Store) -> Result<()> {
+        checkpoint::save(path, &self.lasting, store, &self.state, &self.settings, recipe)
+    }
+
+    /// One step on a window of micro-batches, outside of any run. Returns the mean loss and the norm of the gradients.
+    pub fn step(&mut self, window: &[Batch], store: &mut Store) -> Result<(f64, f64)> {
+        let step = self.state.step + 1;
+        let tokens = self.state.tokens + window.iter().map(|batch| batch.tokens).sum::<u64>();
+        let rate = self.rate(step, tokens);
+        let draw = Draw { seed: self.settings.seed, step };
+        let (loss, norm) = self.steps.run(window, rate, draw, store)?;
+        if let Some((what, number)) =
+            [("loss", loss), ("gradient norm", norm)].into_iter().find(|(_, x)| !x.is_finite())
+        {
+            let finding = first_not_finite(self.task, &self.settings, window, step, store, &self.cpu);
+            let finding = finding.unwrap_or_else(|e| Finding::Unknown { reason: e.to_string() });
+            let advice = "lower the learning rate, warm up longer, clip, or mend that layer".into();
+            return Err(Error::NotFinite { step, what, number, finding, advice });
+        }
+        (self.state.step, self.state.tokens) = (step, tokens);
+        Ok((loss, norm))
+    }
+
+    fn rate(&self, step: u64, tokens: u64) -> f64 {
+        self.settings.learning_rate * self.settings.schedule.factor(step, tokens)
+    }
+
+    /// Trains to the end, from the folder's last checkpoint if it has one.
+    pub fn run(&mut self, store: &mut Store, mut run: Run<'_>) -> Result<Outcome> {
+        if run.source.batches(self.state.epoch) == 0 {
+            return Err(Error::invalid("the source has no batches", "give it data, or a smaller batch"));
+        }
+        let mut metrics = match run.folder {
+            None => None,
+            Some(folder) => {
+                self.resume(folder, store)?;
+                Some(Metrics::open(&folder.metrics(), &self.state)?)
+            }
+        };
+        let mut history = History::default();
+        let prediction = self.predict(run.source.as_ref(), store)?;
+        check_fits(prediction.memory().saturating_sub(resident_memory().unwrap_or(0)), prediction.available)?;
+        run.tell(|listener| listener.began(self.state.step, &prediction));
+
+        let mut saved = run.folder.filter(|folder| folder.last().exists()).map(|_| self.state.step);
+        let mut batches = None;
+        let end = loop {
+            if run.stops() && !self.is_over() {
+                break End::Interrupted;
+            }
+            let step = self.state.step;
+            let over = self.is_over();
+            let mut better = None;
+            let examines = run.evaluation.is_some() || run.examiner.is_some();
+            if examines && step > self.state.evaluated && (over || self.is_due(self.settings.evaluate)) {
+                let Some(record) = self.evaluate(&mut run, store)? else { break End::Interrupted };
+                better = Some(record.best);
+                run.tell(|listener| listener.evaluated(&record));
+                match &mut metrics {
+                    Some(metrics) => metrics.evaluation(record)?,
+                    None => history.evaluations.push(record),
+                }
+            }
+            // A run that was interrupted before an evaluation was saved without it, and is saved again with it.
+            let due = step > 0 && saved != Some(step) && (over || self.is_due(self.settings.save));
+            if due || better.is_some() {
+                self.keep(&mut run, metrics.as_mut(), better == Some(true), saved, store)?;
+                saved = Some(step);
+            }
+            if self.settings.goal.patience.is_some_and(|patience| self.state.waited >= patience) {
+                break End::EarlyStop;
+            }
+            if over {
+                break End::Complete;
+            }
+            let batches = match &mut batches {
+                Some(batches) => batches,
+                none => none.insert(Batches::new(&run.source, &self.state, self.settings.length)?),
+            };
+            let record = match self.advance(batches, store) {
+                Ok(record) => record,
+                Err(error) => return Err(with_checkpoint(error, run.folder, saved)),
+            };
+            if record.step % self.settings.log_every == 0 {
+                run.tell(|listener| listener.stepped(&record));
+                match &mut metrics {
+                    Some(metrics) => metrics.step(record)?,
+                    None => history.steps.push(record),
+                }
+            }
+        };
+        if saved != Some(self.state.step) && self.state.step > 0 {
+            self.keep(&mut run, metrics.as_mut(), false, saved, store)?;
+        }
+        let history = metrics.map_or(history, |metrics| metrics.history);
+        Ok(Outcome { end, state: self.state.clone(), history })
+    }
+
+    /// Goes to the last checkpoint of a folder, if it has one.
+    fn resume(&mut self, folder: &RunFolder, store: &mut Store) -> Result<()> {
+        let last = folder.last();
+        if !last.exists() {
+            return Ok(());
+        }
+        self.restore(&last, store).map_err(|error| match error {
+            Error::Data(_) | Error::Folder { .. } if folder.best().exists() => Error::folder(
+                &last,
+                format!("it cannot be resumed from: {error}"),
+                format!(
+                    "{} is of the best step: copy it over this one to go on from there",
+                    folder.best().display()
+                ),
+            ),
+            other => other,
+        })
+    }
+
+    /// True when as many steps or epochs were made as asked for.
+    fn is_over(&self) -> bool {
+        match self.settings.length {
+            Length::Steps(steps) => self.state.step >= steps,
+            Length::Epochs(epochs) => self.state.epoch >= epochs,
+        }
+    }
+
+    /// True if something that is done so often is due now.
+    fn is_due(&self, every: Every) -> bool {
+        let State { step, epoch, batch, .. } = self.state;
+        match every {
+            Every::End => false,
+            Every::Steps(n) => step > 0 && step % n == 0,
+            Every::Epochs(n) => step > 0 && batch == 0 && epoch % n == 0,
+        }
+    }
+
+    /// One step of the run, on the next window of its batches.
+    fn advance(&mut self, batches: &mut Batches, store: &mut Store) -> Result<StepRecord> {
+        let (began, before) = (Instant::now(), self.state.tokens);
+        let place = Place { epoch: self.state.epoch, index: self.state.batch };
+        let (window, next) = batches.window(place, self.settings.micro_batches)?;
+        let (loss, gradient_norm) = self.step(&window, store)?;
+        let seconds = began.elapsed().as_secs_f64();
+        (self.state.epoch, self.state.batch) = (next.epoch, next.index);
+        self.watch(loss)?;
+        Ok(StepRecord {
+            step: self.state.step,
+            epoch: place.epoch,
+            loss,
+            rate: self.rate(self.state.step, self.state.tokens),
+            gradient_norm,
+            tokens: self.state.tokens,
+            tokens_per_second: (self.state.tokens - before) as f64 / seconds.max(1e-9),
+            memory: resident_memory(),
+        })
+    }
+
+    /// Counts losses that are far above the lowest.
+    fn watch(&mut self, loss: f64) -> Result<()> {
+        let best = self.state.lowest.map_or(loss, |lowest| lowest.min(loss));
+        self.state.lowest = Some(best);
+        let Some(divergence) = self.settings.divergence else { return Ok(()) };
+        self.state.lost = if loss > divergence.factor * best { self.state.lost + 1 } else { 0 };
+        if self.state.lost < divergence.steps {
+            return Ok(());
+        }
+        Err(Error::Diverged {
+            step: self.state.step,
+            loss,
+            best,
+            factor: divergence.factor,
+            steps: divergence.steps,
+            advice: "lower the learning rate or warm up longer".into(),
+        })
+    }
+
+    /// Evaluates and compares; nothing if the run is to stop meanwhile.
+    fn evaluate(&mut self, run: &mut Run<'_>, store: &mut Store) -> Result<Option<EvaluationRecord>> {
+        let mut metrics = Vec::new();
+        if let Some(source) = &run.evaluation {
+            match self.evaluator.loss(source, store, run.stop)? {
+                None => return Ok(None),
+                Some(loss) => metrics.push(("loss".to_string(), loss)),
+            }
+        }
+        let State { step, epoch, .. } = self.state;
+        if let Some(examiner) = run.examiner.as_deref_mut() {
+            metrics.extend(examiner.examine(step, store).map_err(|source| Error::Examiner { step, source })?);
+        }
+        let metrics = in_order(metrics);
+        let goal = &self.settings.goal;
+        let Some(&(_, value)) = metrics.iter().find(|(name, _)| *name == goal.metric) else {
+            let names: Vec<&str> = metrics.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(Error::invalid(
+                format!("no metric is called `{}`, by which the best is chosen", goal.metric),
+                format!("the evaluation gives {}", names.join(", ")),
+            ));
+        };
+        let best = value.is_finite()
+            && self.state.best.is_none_or(|best| if goal.higher { value > best } else { value < best });
+        if best {
+            (self.state.best, self.state.best_step, self.state.waited) = (Some(value), step, 0);
+        } else {
+            self.state.waited += 1;
+        }
+        self.state.evaluated = step;
+        Ok(Some(EvaluationRecord { step, epoch, metrics, best }))
+    }
+
+    /// Writes what a folder keeps. The best goes first: a kill between the two then only means that the evaluation is
+    /// made, and the best written, once more.
+    fn keep(
+        &self,
+        run: &mut Run<'_>,
+        metrics: Option<&mut Metrics>,
+        better: bool,
+        before: Option<u64>,
+        store: &Store,
+    ) -> Result<()> {
+        let (Some(folder), Some(metrics)) = (run.folder, metrics) else { return Ok(()) };
+        let step = self.state.step;
+        let paths = [better.then(|| folder.best()), Some(folder.last())];
+        let written = metrics.settle().and_then(|()| {
+            paths.iter().flatten().try_for_each(|path| {
+                self.save(path, folder.recipe(), store)?;
+                run.tell(|listener| listener.saved(path, step));
+                Ok(())
+            })
+        });
+        written.map_err(|source| Error::NotSaved {
+            step,
+            kept: before.map_or("there is none yet".into(), |step| format!("of step {step}")),
+            source: Box::new(source),
+            advice: "make room or mend the folder, then resume",
+        })?;
+        let sections = run.examiner.as_deref().map(Examiner::sections).unwrap_or_default();
+        report::write(folder, &self.settings, &self.state, &metrics.history, &sections)
+    }
+
+    /// What the run will take. The time is that of a forward pass on the first batch, times how much more work a step
+    /// is; where the pass fails, nothing is said about time, and the first step will say why.
+    fn predict(&mut self, source: &dyn Source, store: &mut Store) -> Result<Prediction> {
+        let mut prediction = taken(&self.steps, &[&self.evaluator.program], store, &self.cpu);
+        prediction.available = available_memory();
+        prediction.steps = match self.settings.length {
+            Length::Steps(steps) => steps,
+            Length::Epochs(epochs) => (0..epochs)
+                .map(|epoch| source.batches(epoch).div_ceil(self.settings.micro_batches) as u64)
+                .sum(),
+        };
+        prediction.step_seconds = self.time_forward(source, store).ok();
+        Ok(prediction)
+    }
+
+    fn time_forward(&mut self, source: &dyn Source, store: &mut Store) -> Result<f64> {
+        let batch = source.batch(self.state.epoch, self.state.batch)?;
+        let scale = scale_of(std::slice::from_ref(&batch), self.state.step + 1)?;
+        let program = &mut self.evaluator.program;
+        feed(program, &batch, scale, Draw { seed: 0, step: 0 }, 0)?;
+        // Once to pack weights and touch memory, once to measure.
+        program.run(store)?;
+        let began = Instant::now();
+        program.run(store)?;
+        let forward = began.elapsed().as_secs_f64();
+        program.scalar(LOSS)?;
+        let ratio = work_ratio(self.steps.first.graph(), self.evaluator.program.graph())?;
+        Ok(forward * ratio * self.settings.micro_batches as f64)
+    }
+}
+
+/// Adds what is left to go back to.
+fn with_checkpoint(error: Error, folder: Option<&RunFolder>, saved: Option<u64>) -> Error {
+    let (Some(folder), Some(saved)) = (folder, saved) else { return error };
+    let kept = format!("; the checkpoint of step {saved} is kept in {}", folder.path().display());
+    match error {
+        Error::NotFinite { step, what, number, finding, advice } => {
+            Error::NotFinite { step, what, number, finding, advice: advice + &kept }
+        }
+        Error::Diverged { step, loss, best, factor, steps, advice } => {
+            Error::Diverged { step, loss, best, factor, steps, advice: advice + &kept }
+        }
+        other => other,
+    }
+}
