@@ -123,12 +123,19 @@ fn node_run(graph: &Graph, node: &Node, values: &HashMap<usize, Array>) -> NodeR
     let inputs: Vec<Array> = node.inputs.iter().map(|var| values[&var.index()].clone()).collect();
     let moved = movements(graph, node, &inputs);
     let wanted = specified(graph, node, &inputs, true);
+    // Weights are exponentials of differences of scores: how large those are is part of how hard they are.
+    let steep = match node.op.name() {
+        "attention" => largest(wanted[1].data()),
+        "attention_backward" => largest(inputs[LSE].data()),
+        _ => 0.0,
+    };
     let results = node.outputs.iter().zip(wanted).zip(moved);
     let results = results.map(|((var, want), moved)| {
         let dtype = graph.dtype(*var);
         let want = if dtype == DType::BF16 { want.rounded() } else { want };
         let scale = scale(&want, moved);
-        let condition = if dtype.is_float() { condition(graph, node, &inputs, scale, moved) } else { 0.0 };
+        let condition = condition(graph, node, &inputs, scale, moved).max(steep);
+        let condition = if dtype.is_float() { condition } else { 0.0 };
         NodeResult { got: values[&var.index()].clone(), want, condition, scale }
     });
     let attributes = node.op.attributes();
