@@ -9,6 +9,7 @@ use super::mask::Cover;
 use super::spec::AttentionKind;
 use crate::CpuCall;
 use regard_device::{Level, block, multiversion, pack_panel_columns, pack_panel_rows, panel_floats, reduce};
+use regard_graph::DType;
 
 /// Keys of a tile: dq is a sum over tiles of keys.
 pub const KEYS: usize = 64;
@@ -347,6 +348,18 @@ impl Tiles<'_> {
                 differentiate_dropped(level, weights, scores, added, kept, factor, lse, mean);
             }
         }
+        if self.settles() {
+            let mut over = [0.0; QUERIES];
+            if self.op.dlse {
+                for (i, over) in over.iter_mut().enumerate().take(count) {
+                    *over = -self.call.f32(6)[extent.row(pair.b, start + i, h)];
+                }
+            }
+            settle(level, weights, scores, &mut over);
+        }
+        if drops {
+            drop_weights(level, weights, kept);
+        }
         if self.op.form.kind.is_hard() {
             weights.fill(0.0);
             let choice = self.call.i32(5);
@@ -358,6 +371,13 @@ impl Tiles<'_> {
             }
         }
         true
+    }
+
+    /// Whether what the mean is off by can be taken out again: all keys are in one tile, so that the score gradients
+    /// of a query, which add up to dlse, are all at hand. dw − mean loses digits where one key has nearly all the
+    /// weight, and y was rounded; their sum shows by how much. A bf16 y is taken at its word, as the reference does.
+    fn settles(&self) -> bool {
+        self.layout.key_tiles == 1 && !self.op.form.kind.is_hard() && self.call.dtype(5) == DType::F32
     }
 
     /// dv += wᵀ·dy and dk += dsᵀ·(β·q).
@@ -484,7 +504,7 @@ multiversion! {
         }
     }
 
-    /// The same with dropout: y = Σ keep·w·v.
+    /// The same with dropout, y = Σ keep·w·v; the weights are still those before it.
     fn differentiate_dropped(
         weights: &mut [f32], scores: &mut [f32], added: &[f32], kept: &[f32], factor: f32,
         lse: &[f32; QUERIES], mean: &[f32; QUERIES],
@@ -495,9 +515,30 @@ multiversion! {
             for i in 0..QUERIES {
                 let score = weights[i].mul_add(factor, added[i]);
                 let score = if added[i] == f32::NEG_INFINITY { f32::NEG_INFINITY } else { score };
-                let (w, ds) = one(score, scores[i] * kept[i], lse[i], mean[i]);
-                (weights[i], scores[i]) = (w * kept[i], ds);
+                (weights[i], scores[i]) = one(score, scores[i] * kept[i], lse[i], mean[i]);
             }
+        }
+    }
+
+    /// Takes out of the score gradients of each query, in proportion to the weights, what they add up to beyond what
+    /// they should; `over` begins at minus that.
+    fn settle(weights: &[f32], scores: &mut [f32], over: &mut [f32; QUERIES]) {
+        for scores in scores.as_chunks::<QUERIES>().0 {
+            for i in 0..QUERIES {
+                over[i] += scores[i];
+            }
+        }
+        for (weights, scores) in weights.as_chunks::<QUERIES>().0.iter().zip(scores.as_chunks_mut::<QUERIES>().0) {
+            for i in 0..QUERIES {
+                scores[i] = (-over[i]).mul_add(weights[i], scores[i]);
+            }
+        }
+    }
+
+    /// The weights that dropout leaves.
+    fn drop_weights(weights: &mut [f32], kept: &[f32]) {
+        for (weight, kept) in weights.iter_mut().zip(kept) {
+            *weight *= kept;
         }
     }
 }
