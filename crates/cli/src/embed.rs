@@ -3,13 +3,12 @@
 
 use crate::loaded;
 use crate::machine::Machine;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use regard::hub::{self, AnyModel};
 use regard::models::{Bert, BertText};
 use regard::prelude::*;
 use serde_json::json;
-use std::fs;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
@@ -101,14 +100,7 @@ fn texts(options: &Options) -> Result<Vec<String>> {
 }
 
 fn lines(path: &Path) -> Result<Vec<String>> {
-    let bytes = fs::read(path).with_context(|| format!("--file {}", path.display()))?;
-    let Ok(all) = String::from_utf8(bytes) else {
-        bail!("--file {}: not UTF-8; save it as such", path.display());
-    };
-    let lines: Vec<String> = all.lines().map(str::to_owned).collect();
-    if lines.is_empty() {
-        bail!("--file {}: is empty; write a text on each line", path.display());
-    }
+    let lines = loaded::lines(path)?;
     if let Some(at) = lines.iter().position(|line| line.trim().is_empty()) {
         bail!("--file {}:{}: the line is empty; remove it", path.display(), at + 1);
     }

@@ -1,16 +1,18 @@
-//! `regard generate`: continues a text, printing it as it is made. Ctrl-C ends it after the token in progress.
+//! `regard generate`: continues a text, or answers one with an encoder-decoder, printing it as it is made. Ctrl-C ends it
+//! after the token in progress. With beams it is printed once the search is over.
 
-use crate::loaded;
 use crate::machine::Machine;
+use crate::printer::Printer;
+use crate::{ends, loaded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use regard::data::Tokenizer;
-use regard::data::folder::read_json;
-use regard::data::tokenizer::Stream;
-use regard::generate::{Decoder, Ended, Generator, Request, Sampling, Settings};
+use regard::generate::{Beam, Beams, Decoder, EncoderDecoder, Ended, Generator, Request, Sampling, Settings};
 use regard::hub::{self, AnyModel, Opened};
-use serde_json::{Value, json};
-use std::io::{self, IsTerminal, Write, stdout};
+use regard::models::Gpt;
+use regard::prelude::*;
+use serde_json::json;
+use std::io::{Write, stdout};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +27,7 @@ pub struct Options {
     /// A folder with config.json, weights and tokenizer.json, the name of one in a local Hugging Face cache, or a
     /// llama2.c .bin file with its tokenizer beside it
     model: String,
-    /// The text to continue
+    /// The text to continue; for an encoder-decoder such as T5, the text to answer
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, required_unless_present = "ids")]
     prompt: Option<String>,
     /// Ids to continue instead of a text, with commas between; prints ids, and needs no tokenizer
@@ -58,6 +60,16 @@ pub struct Options {
     /// Always the likeliest token
     #[arg(long, conflicts_with = "temperature")]
     greedy: bool,
+    /// Search with this many continuations side by side for the likeliest whole, instead of drawing tokens
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=256),
+        conflicts_with_all = ["greedy", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed"])]
+    beams: Option<u16>,
+    /// Scores of a search are divided by the length to this power: 0 does nothing, more favours longer texts
+    #[arg(long, value_name = "A", default_value_t = 1.0, allow_negative_numbers = true, requires = "beams")]
+    length_penalty: f64,
+    /// The token with which an encoder-decoder begins its answer, where config.json does not say
+    #[arg(long, value_name = "ID")]
+    start: Option<i32>,
     /// Print one JSON object at the end instead of text as it is made
     #[arg(long)]
     json: bool,
@@ -69,6 +81,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let sampling = options.sampling();
     sampling.check()?;
+    options.search(&[], &[]).check()?;
     if options.max == 0 {
         bail!("--max 0: nothing to do; choose at least 1 new token");
     }
@@ -77,87 +90,69 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let cpu = options.machine.cpu()?;
     let opened = hub::open(&options.model)?;
-    let AnyModel::Gpt(gpt, _) = opened.model.clone() else {
-        bail!(
-            "{} is {} ({}); generate needs a decoder: GPT-2, minGPT or Llama",
+    let mut store = Store::new(0);
+    let job = match (&opened.model, opened.model.encoder_decoder()) {
+        (AnyModel::Gpt(gpt, _), _) => Job::one(gpt, options, &opened, &mut store, &cpu)?,
+        (_, Some(pair)) => Job::pair(pair, options, &opened, &mut store, &cpu)?,
+        _ => bail!(
+            "{} is {} ({}); generate needs a decoder (GPT-2, minGPT, Llama) or an encoder-decoder (T5, Transformer)",
             options.model,
             loaded::kind(&opened.model),
             opened.model.family()
-        );
+        ),
     };
-    let vocabulary = gpt.config().vocabulary;
-    let (tokenizer, prompt) = match &options.prompt {
-        None => (None, options.ids.clone()),
-        Some(text) => {
-            let tokenizer = loaded::tokenizer(&opened, vocabulary)?;
-            let ids = loaded::encode(&tokenizer, text, vocabulary)?;
-            (Some(tokenizer), ids)
-        }
-    };
-    if prompt.is_empty() {
-        bail!(
-            "--prompt is empty, and this model has no token that begins a text; give it a word to begin with"
-        );
+    let Job { mut generator, given, prompt, tokenizer, context } = job;
+    // Ids alone have no end.
+    let stop = if options.prompt.is_some() { ends::stop(&opened)? } else { Vec::new() };
+    let mut printer = Printer::new(tokenizer.as_ref(), &prompt, &options.stop, options.json);
+    if let Some(text) = options.prompt.as_ref().filter(|_| opened.model.encoder_decoder().is_none()) {
+        printer.write(text)?;
     }
-    let context = gpt.context().unwrap_or(usize::MAX);
-    if prompt.len() >= context {
-        bail!(
-            "the prompt has {} tokens, the model has room for {context} and needs one for the answer; shorten it",
-            prompt.len()
-        );
-    }
-    let capacity = match gpt.window() {
-        Some(_) => None,
-        None => Some(prompt.len().saturating_add(options.max).min(context)),
-    };
-    let stop = stop_ids(&opened, options.prompt.is_some())?;
-    let mut store = loaded::store(&opened)?;
-    let settings = Settings { capacity, ..Settings::default() };
-    let mut generator = Generator::new(&gpt, settings, &mut store, &cpu)?;
-    let interrupted = on_interrupt()?;
-
-    let mut printer = Printer::new(options, tokenizer.as_ref(), &prompt)?;
     let prompts = [prompt];
-    let request = Request { prompts: &prompts, most: options.max, stop: &stop, sampling, first_example: 0 };
-    let mut failed = None;
     let began = Instant::now();
-    let generated = generator.stream(&request, &mut store, &mut |token| {
-        let more = printer.token(token.id).unwrap_or_else(|error| {
-            failed = Some(error);
-            false
-        });
-        if more && !interrupted.load(Ordering::Relaxed) {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
+    let (ids, ended, beams) = match options.beams {
+        None => {
+            let request =
+                Request { prompts: &prompts, most: options.max, stop: &stop, sampling, first_example: 0 };
+            let (ids, ended) = streamed(&mut generator, &request, &mut printer, &mut store)?;
+            (ids, ended, None)
         }
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    let seconds = began.elapsed().as_secs_f64();
-    let ended = match generated[0].ended {
-        _ if printer.stopped => "stop text",
-        _ if interrupted.load(Ordering::Relaxed) => "interrupted",
-        Ended::Stop(_) => "end of text",
-        Ended::Most => "max",
-        Ended::Context => "context",
-        Ended::Broken => "interrupted",
+        Some(_) => {
+            let found = generator.search(&options.search(&prompts, &stop), &mut store)?.remove(0);
+            let Some(best) = found.first() else {
+                bail!("the search found nothing; choose another --beams");
+            };
+            for &id in &best.ids {
+                if !printer.token(id)? {
+                    break;
+                }
+            }
+            (best.ids.clone(), named(best.ended), Some(found))
+        }
     };
+    let seconds = began.elapsed().as_secs_f64();
+    let ended = if printer.stopped { "stop text" } else { ended };
     printer.finish()?;
     if options.json {
-        let ids = &generated[0].ids;
-        let page = json!({
+        let mut page = json!({
             "prompt": options.prompt,
-            "prompt_ids": prompts[0],
+            "prompt_ids": given,
             "text": tokenizer.as_ref().map(|_| &printer.text),
             "ids": ids,
             "ended": ended,
             "tokens_per_second": (ids.len() as f64 / seconds * 10.0).round() / 10.0,
         });
+        if let Some(beams) = beams {
+            let told = |beam: &Beam| -> Result<_> {
+                let text =
+                    tokenizer.as_ref().map(|tokenizer| loaded::text(tokenizer, &beam.ids)).transpose()?;
+                Ok(json!({"text": text, "ids": beam.ids, "score": beam.score, "ended": named(beam.ended)}))
+            };
+            page["beams"] = beams.iter().map(told).collect::<Result<Vec<_>>>()?.into();
+        }
         writeln!(stdout(), "{page}")?;
     } else if ended == "context" {
-        eprintln!("regard: the model's {context} positions are full");
+        eprintln!("regard: the model's {} positions are full", context.unwrap_or_default());
     }
     Ok(())
 }
@@ -173,26 +168,133 @@ impl Options {
             seed: self.seed,
         }
     }
+
+    fn search<'a>(&self, prompts: &'a [Vec<i32>], stop: &'a [i32]) -> Beams<'a> {
+        let beams = Beams::new(prompts, self.width(), self.max);
+        Beams { length_penalty: self.length_penalty, stop, ..beams }
+    }
+
+    fn width(&self) -> usize {
+        usize::from(self.beams.unwrap_or(1))
+    }
 }
 
-/// The tokens that end a text, as generation_config.json or config.json says; llama2.c also ends where one begins. Ids
-/// alone have no end.
-fn stop_ids(opened: &Opened, text: bool) -> Result<Vec<i32>> {
-    if !text {
-        return Ok(Vec::new());
+/// A model that is ready, and what it goes on from.
+struct Job {
+    generator: Generator,
+    /// The ids that were asked about.
+    given: Vec<i32>,
+    /// What is continued: the same, or what begins an answer.
+    prompt: Vec<i32>,
+    /// The one of what is written.
+    tokenizer: Option<Tokenizer>,
+    context: Option<usize>,
+}
+
+impl Job {
+    /// A decoder of one stream continues what is given.
+    fn one(gpt: &Gpt, options: &Options, opened: &Opened, store: &mut Store, cpu: &Cpu) -> Result<Job> {
+        if options.start.is_some() {
+            bail!("--start is for encoder-decoders; a decoder begins with the prompt");
+        }
+        let (given, tokenizer) = given(options, opened, gpt.config().vocabulary)?;
+        let context = gpt.context();
+        let most = context.unwrap_or(usize::MAX);
+        if given.len() >= most {
+            bail!(
+                "the prompt has {} tokens, the model has room for {most} and needs one for the answer; shorten it",
+                given.len()
+            );
+        }
+        let capacity = match gpt.window() {
+            Some(_) => None,
+            None => Some(given.len().saturating_add(options.max).min(most)),
+        };
+        opened.load_into(store)?;
+        let settings = Settings { capacity, beams: options.width(), ..Settings::default() };
+        let generator = Generator::new(gpt, settings, store, cpu)?;
+        Ok(Job { generator, prompt: given.clone(), given, tokenizer, context })
     }
-    let file = opened.path.join("generation_config.json");
-    let own = if file.is_file() { read_json(&file)?["eos_token_id"].clone() } else { Value::Null };
-    let value = if own.is_null() { &opened.config["eos_token_id"] } else { &own };
-    let number = |value: &Value| value.as_i64().and_then(|id| i32::try_from(id).ok());
-    let mut ids: Vec<i32> = match value {
-        Value::Array(all) => all.iter().filter_map(number).collect(),
-        one => number(one).into_iter().collect(),
+
+    /// An encoder-decoder reads what is given, and begins an answer.
+    fn pair(
+        model: &dyn EncoderDecoder,
+        options: &Options,
+        opened: &Opened,
+        store: &mut Store,
+        cpu: &Cpu,
+    ) -> Result<Job> {
+        let (given, tokenizer) = given(options, opened, model.source_vocabulary())?;
+        let tokenizer =
+            tokenizer.map(|own| loaded::target_tokenizer(opened, own, model.vocabulary())).transpose()?;
+        let context = model.context();
+        if let Some(most) = context.filter(|&most| given.len() > most) {
+            bail!("the prompt has {} tokens, the model has room for {most}; shorten it", given.len());
+        }
+        let prompt = vec![ends::start(opened, options.start)?];
+        let capacity = Some(options.max.saturating_add(1).min(context.unwrap_or(usize::MAX)));
+        opened.load_into(store)?;
+        let source = Some(given.len());
+        let settings = Settings { capacity, source, beams: options.width(), ..Settings::default() };
+        let mut generator = Generator::with_sources(model, settings, store, cpu)?;
+        generator.read(std::slice::from_ref(&given), store)?;
+        Ok(Job { generator, given, prompt, tokenizer, context })
+    }
+}
+
+/// The ids that were given, or those of the text; a text has a tokenizer.
+fn given(options: &Options, opened: &Opened, vocabulary: usize) -> Result<(Vec<i32>, Option<Tokenizer>)> {
+    let (ids, tokenizer) = match &options.prompt {
+        None => (options.ids.clone(), None),
+        Some(text) => {
+            let tokenizer = loaded::tokenizer(opened, vocabulary)?;
+            (loaded::encode(&tokenizer, text, vocabulary)?, Some(tokenizer))
+        }
     };
-    if opened.folder().is_none() {
-        ids.extend(number(&opened.config["bos_token_id"]));
+    if ids.is_empty() {
+        bail!(
+            "--prompt is empty, and this model has no token that begins a text; give it a word to begin with"
+        );
     }
-    Ok(ids)
+    Ok((ids, tokenizer))
+}
+
+/// Generates and prints until the end, a stop text or Ctrl-C.
+fn streamed(
+    generator: &mut Generator,
+    request: &Request<'_>,
+    printer: &mut Printer<'_>,
+    store: &mut Store,
+) -> Result<(Vec<i32>, &'static str)> {
+    let interrupted = on_interrupt()?;
+    let mut failed = None;
+    let mut generated = generator.stream(request, store, &mut |token| {
+        let more = printer.token(token.id).unwrap_or_else(|error| {
+            failed = Some(error);
+            false
+        });
+        if more && !interrupted.load(Ordering::Relaxed) {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let generated = generated.remove(0);
+    let ended = if interrupted.load(Ordering::Relaxed) { Ended::Broken } else { generated.ended };
+    Ok((generated.ids, named(ended)))
+}
+
+/// Why a text ended.
+pub fn named(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Stop(_) => "end of text",
+        Ended::Most => "max",
+        Ended::Context => "context",
+        Ended::Broken => "interrupted",
+    }
 }
 
 /// A flag that Ctrl-C raises; pressed a second time, it ends the program at once.
@@ -206,116 +308,4 @@ fn on_interrupt() -> Result<Arc<AtomicBool>> {
     })
     .context("cannot listen for Ctrl-C")?;
     Ok(flag)
-}
-
-/// Prints tokens as they come; holds back what may be the beginning of a stop text.
-struct Printer<'a> {
-    stream: Option<(&'a Tokenizer, Stream<'a>)>,
-    stop: &'a [String],
-    quiet: bool,
-    terminal: bool,
-    /// All new text that is out.
-    text: String,
-    held: String,
-    stopped: bool,
-}
-
-impl<'a> Printer<'a> {
-    fn new(options: &'a Options, tokenizer: Option<&'a Tokenizer>, prompt: &[i32]) -> Result<Printer<'a>> {
-        let terminal = stdout().is_terminal();
-        let after: Vec<u32> = prompt.iter().filter_map(|&id| u32::try_from(id).ok()).collect();
-        let stream = tokenizer.map(|tokenizer| (tokenizer, tokenizer.stream(&after)));
-        let printer = Printer {
-            stream,
-            stop: &options.stop,
-            quiet: options.json,
-            terminal,
-            text: String::new(),
-            held: String::new(),
-            stopped: false,
-        };
-        if let Some(prompt) = &options.prompt {
-            printer.write(prompt)?;
-        }
-        Ok(printer)
-    }
-
-    /// Takes a token; false if a stop text is there.
-    fn token(&mut self, id: i32) -> Result<bool> {
-        match &mut self.stream {
-            None => {
-                self.write(&format!("{id} "))?;
-                Ok(true)
-            }
-            Some((tokenizer, stream)) => {
-                let id = u32::try_from(id)?;
-                // A model may draw one of the ids that only round up its size.
-                let new = if tokenizer.knows(id) { stream.push(id)? } else { "\u{fffd}".into() };
-                self.take(&new, false)
-            }
-        }
-    }
-
-    fn take(&mut self, new: &str, last: bool) -> Result<bool> {
-        self.held.push_str(new);
-        if let Some(at) = self.stop.iter().filter_map(|stop| self.held.find(stop)).min() {
-            self.held.truncate(at);
-            self.stopped = true;
-        }
-        let kept = if last || self.stopped { 0 } else { beginning(&self.held, self.stop) };
-        let out = self.held[..self.held.len() - kept].to_owned();
-        self.held.drain(..out.len());
-        self.write(&out)?;
-        self.text.push_str(&out);
-        Ok(!self.stopped)
-    }
-
-    /// Prints what was held back, and ends the line.
-    fn finish(&mut self) -> Result<()> {
-        if let Some((_, stream)) = self.stream.as_mut().filter(|_| !self.stopped) {
-            let rest = stream.finish()?;
-            self.take(&rest, true)?;
-        }
-        Ok(self.write("\n")?)
-    }
-
-    fn write(&self, text: &str) -> io::Result<()> {
-        if self.quiet || text.is_empty() {
-            return Ok(());
-        }
-        let mut out = stdout().lock();
-        if self.terminal {
-            // A model may have learned to paint terminals.
-            let plain = |c: char| if c.is_control() && !"\n\t".contains(c) { '\u{fffd}' } else { c };
-            write!(out, "{}", text.chars().map(plain).collect::<String>())?;
-        } else {
-            write!(out, "{text}")?;
-        }
-        out.flush()
-    }
-}
-
-/// How many of the last bytes of a text are the beginning of one of these.
-fn beginning(text: &str, stops: &[String]) -> usize {
-    let longest = |stop: &String| {
-        let lengths = (1..stop.len()).rev().filter(|&length| stop.is_char_boundary(length));
-        lengths.into_iter().find(|&length| text.ends_with(&stop[..length])).unwrap_or(0)
-    };
-    stops.iter().map(longest).max().unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_beginning_of_a_stop_text_is_held_back() {
-        let stops = ["###".to_owned(), "é!".to_owned()];
-        assert_eq!(beginning("a", &stops), 0);
-        assert_eq!(beginning("a#", &stops), 1);
-        assert_eq!(beginning("a##", &stops), 2);
-        assert_eq!(beginning("café", &stops), 2);
-        assert_eq!(beginning("", &stops), 0);
-        assert_eq!(beginning("a#", &[]), 0);
-    }
 }

@@ -2,9 +2,11 @@
 
 mod bench;
 mod claims;
+mod data;
 mod demo;
 mod describe;
 mod embed;
+mod ends;
 mod export;
 mod forward;
 mod generate;
@@ -12,6 +14,9 @@ mod import;
 mod loaded;
 mod machine;
 mod model_folder;
+mod printer;
+mod runs;
+mod translate;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -34,12 +39,18 @@ enum Command {
     Forward(forward::Options),
     /// Turn texts into vectors, or compare them, with a model of the BERT family.
     Embed(embed::Options),
-    /// Continue a text with a decoder: GPT-2, minGPT, Llama or a llama2.c file.
+    /// Continue a text with a decoder (GPT-2, minGPT, Llama, a llama2.c file), or answer one with T5 or a Transformer.
     Generate(generate::Options),
+    /// Turn texts into others, line by line, with an encoder-decoder: T5 or a Transformer.
+    Translate(translate::Options),
     /// Bring a model from elsewhere into a folder as Hugging Face's tools keep it.
     Import(import::Options),
     /// Write a model for others: in another dtype, in files of another size.
     Export(export::Options),
+    /// Look into data, turn text to tokens, learn a tokenizer, make biographies.
+    Data(data::Options),
+    /// List runs, or compare them and their recipes.
+    Runs(runs::Options),
     /// Time one workload at sizes of your choice.
     Bench(bench::Options),
     /// Put what course notes say about attention to the test: numbers, verdicts, pages.
@@ -54,8 +65,11 @@ fn main() -> ExitCode {
         Command::Forward(options) => forward::run(&options),
         Command::Embed(options) => embed::run(&options),
         Command::Generate(options) => generate::run(&options),
+        Command::Translate(options) => translate::run(&options),
         Command::Import(options) => import::run(&options),
         Command::Export(options) => export::run(&options),
+        Command::Data(options) => data::run(&options),
+        Command::Runs(options) => runs::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Claims(options) => claims::run(&options),
     };

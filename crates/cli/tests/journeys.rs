@@ -23,7 +23,8 @@ fn help_names_every_command_and_where_to_start() {
     let output = regard(&["--help"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
-    let commands = ["demo", "describe", "forward", "embed", "generate", "import", "export", "bench"];
+    let commands =
+        ["demo", "describe", "forward", "embed", "generate", "translate", "import", "export", "bench"];
     for part in commands.into_iter().chain(["Start with:  regard demo"]) {
         assert!(said.contains(part), "no {part} in {said}");
     }

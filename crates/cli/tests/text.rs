@@ -242,18 +242,17 @@ fn a_model_that_does_not_fit_is_refused() {
     assert_eq!(
         refused(&["generate", vit, "--prompt", "a"]),
         format!(
-            "regard: {vit} is a model of images (vit); generate needs a decoder: GPT-2, minGPT or Llama\n"
+            "regard: {vit} is a model of images (vit); generate needs a decoder (GPT-2, minGPT, Llama) or an \
+             encoder-decoder (T5, Transformer)\n"
         )
     );
     assert_eq!(
         refused(&["embed", vit, "--text", "a"]),
         format!("regard: {vit} is a model of images (vit); embed needs a model of the BERT family\n")
     );
-    for (name, kind) in [("bert_masked", "an encoder of text (bert)"), ("t5", "an encoder-decoder (t5)")] {
-        let model = goldens(name).join("model");
-        let said = refused(&["generate", model.to_str().unwrap(), "--prompt", "a"]);
-        assert!(said.contains(&format!("is {kind}; generate needs a decoder")), "{said}");
-    }
+    let bert = goldens("bert_masked/model");
+    let said = refused(&["generate", bert.to_str().unwrap(), "--prompt", "a"]);
+    assert!(said.contains("is an encoder of text (bert); generate needs a decoder"), "{said}");
     let gpt = goldens("gpt2/model");
     let said = refused(&["embed", gpt.to_str().unwrap(), "--text", "a"]);
     assert!(said.contains("is a decoder (gpt2); embed needs a model of the BERT family"), "{said}");

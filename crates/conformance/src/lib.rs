@@ -6,6 +6,7 @@
 pub mod bounds;
 pub mod choices;
 pub mod encoder_decoder;
+pub mod nodes;
 pub mod nonsense;
 pub mod parity;
 pub mod parity_training;

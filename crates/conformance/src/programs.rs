@@ -1,12 +1,11 @@
-//! Random programs: 5 to 40 ops on small sequences `[B T C]`, from nothing but a seed. Left out are patches, maxima,
-//! optimizers, caches and the hard kinds of attention, which have tests of their own only. Integers and
-//! masks are constants, so every reader knows them.
+//! Random programs: 5 to 40 ops on small sequences `[B T C]`, from nothing but a seed. Integers and masks are
+//! constants, so every reader knows them. [`Recipe::train`] ends a program with a step of an optimizer.
 
 use crate::choices::Choices;
 use regard::graph::{Graph, Result, Var};
 use regard::ops::{
-    Activation, Attention, AttentionBias, AttentionMask, AttentionScale, BatchNormSpec, CrossEntropyOptions,
-    Gate, LinearOptions, MatmulOptions, NormSpec, Pairing, RotarySpec, Window,
+    Activation, AdamW, Attention, AttentionBias, AttentionKind, AttentionMask, AttentionScale, BatchNormSpec,
+    CrossEntropyOptions, Gate, LinearOptions, MatmulOptions, NormSpec, Pairing, RotarySpec, Sgd, Window,
 };
 use regard::prelude::*;
 
@@ -26,12 +25,15 @@ pub struct Recipe {
     /// Whether nothing may degenerate: no single position, no narrow rows, no two keys that are the same, no
     /// flat piece of a function.
     pub generic: bool,
+    /// Whether there may be scores of any size, and choices and maxima, whose derivative is not that of small
+    /// differences.
+    pub rough: bool,
 }
 
 impl Recipe {
     /// A program for comparing engines.
     pub fn new(seed: u64, precision: Precision) -> Self {
-        Recipe { seed, precision, random: true, most: [3, 9, 24], ops: [5, 40], generic: false }
+        Recipe { seed, precision, random: true, most: [3, 9, 24], ops: [5, 40], generic: false, rough: true }
     }
 
     /// A small program, for element-by-element reach.
@@ -43,12 +45,13 @@ impl Recipe {
             most: [2, 3, 6],
             ops: [5, 12],
             generic: false,
+            rough: true,
         }
     }
 
     /// A small program in which what can change does change.
     pub fn generic(seed: u64) -> Self {
-        Recipe { generic: true, most: [2, 4, 7], ..Recipe::small(seed) }
+        Recipe { generic: true, rough: false, most: [2, 4, 7], ..Recipe::small(seed) }
     }
 
     /// Records it; the results are the last value and some losses of it.
@@ -66,6 +69,28 @@ impl Recipe {
             author.values.push(value);
         }
         author.finish(g)
+    }
+
+    /// Ends a program: gradients are clipped by their norm, and AdamW or SGD takes a step with them.
+    pub fn train(&self, g: &mut Graph, parameters: &[(Var, Var)]) -> Result<()> {
+        if parameters.is_empty() {
+            return Ok(());
+        }
+        let mut choices = Choices::new(self.seed ^ 0x5_7e95);
+        let gradients: Vec<Var> = parameters.iter().map(|&(_, gradient)| gradient).collect();
+        let (_, scale) = g.clip_norm(&gradients, choices.pick(&[0.1, 1.0, 1e6]))?;
+        let scale = if choices.one_in(3) { None } else { Some(scale) };
+        let lr = g.constant(DType::F32, shape![], &[choices.pick(&[1e-3, 0.1])])?;
+        let weight_decay = choices.pick(&[0.0, 0.1]);
+        if choices.one_in(2) {
+            let step = g.constant(DType::I32, shape![], &[choices.pick(&[1.0, 2.0, 1000.0])])?;
+            g.adamw_step(parameters, &AdamW { weight_decay, ..Default::default() }, lr, step, scale)?;
+        } else {
+            let momentum = choices.pick(&[0.0, 0.9]);
+            let nesterov = momentum > 0.0 && choices.one_in(2);
+            g.sgd_step(parameters, &Sgd { momentum, nesterov, weight_decay }, lr, scale)?;
+        }
+        Ok(())
     }
 }
 
@@ -101,7 +126,7 @@ impl Author {
     /// One more value from those there are.
     fn step(&mut self, g: &mut Graph) -> Result<Var> {
         let x = self.value();
-        match self.choices.below(20) {
+        match self.choices.below(if self.recipe.rough { 23 } else { 20 }) {
             0 | 1 => self.linear(g, x),
             2 => self.norm(g, x),
             3 => self.unary(g, x),
@@ -148,12 +173,19 @@ impl Author {
                 let table = self.parameter(g, &[self.length, self.width_of(g, x)])?;
                 g.add_position(x, table, None)
             }
-            _ => {
+            19 => {
                 let dims = [self.batch, self.length, self.width_of(g, x)];
                 let mask = self.truths(g, &dims)?;
                 let other = g.scale(x, -0.5)?;
                 g.select(mask, x, other)
             }
+            20 => {
+                let axes: &[usize] = self.choices.pick(&[&[1], &[2], &[1, 2]]);
+                let most = g.max_keep(x, axes)?;
+                g.sub(x, most)
+            }
+            21 => self.patches(g, x),
+            _ => self.cached(g, x),
         }
     }
 
@@ -261,9 +293,10 @@ impl Author {
         let (d, e) = (2 * self.choices.between(1, 4), self.choices.between(narrowest, 5));
         let source = self.value();
         let mut project = |g: &mut Graph, from: Var, heads: usize, width: usize| -> Result<Var> {
-            // Scores of size 1, as PyTorch's error was measured: larger ones have larger errors in any engine.
-            let small = g.tanh(from)?;
-            let y = self.linear_to(g, small, heads * width)?;
+            // Scores of size 1, or of any size.
+            let bounded = !self.recipe.rough || self.choices.one_in(2);
+            let from = if bounded { g.tanh(from)? } else { from };
+            let y = self.linear_to(g, from, heads * width)?;
             g.split_heads(y, heads)
         };
         let mut query = project(g, x, heads, d)?;
@@ -312,8 +345,58 @@ impl Author {
             _ => AttentionScale::Default,
         };
         let dropout = if self.recipe.random && self.choices.one_in(3) { 0.25 } else { 0.0 };
-        let spec = Attention { scale, mask, bias, dropout, ..Default::default() };
+        let spec = Attention { scale, mask, bias, kind: self.kind(), dropout, ..Default::default() };
         let mixed = g.attention(query, key, value, &spec)?.y;
+        g.merge_heads(mixed)
+    }
+
+    /// Mostly the softmax.
+    fn kind(&mut self) -> AttentionKind {
+        match self.choices.below(8) {
+            _ if !self.recipe.rough => AttentionKind::Soft,
+            0 => AttentionKind::Hard,
+            1 => AttentionKind::StraightThrough,
+            2 | 3 if self.recipe.random => {
+                AttentionKind::Gumbel { temperature: 0.7, hard: self.choices.one_in(2) }
+            }
+            _ => AttentionKind::Soft,
+        }
+    }
+
+    /// A sequence seen as images of one channel, cut into patches and seen as a sequence again.
+    fn patches(&mut self, g: &mut Graph, x: Var) -> Result<Var> {
+        let (length, width) = (self.length, self.width_of(g, x));
+        let mut part = |of: usize| {
+            let parts: Vec<usize> = (1..=of).filter(|&part| of.is_multiple_of(part)).collect();
+            self.choices.pick(&parts)
+        };
+        let patch = [part(length), part(width)];
+        let image = g.reshape(x, [self.batch, 1, length, width])?;
+        let rows = g.patches(image, patch)?;
+        g.reshape(rows, [self.batch, length, width])
+    }
+
+    /// Attention to keys and values that are written into caches first; no gradient goes through those.
+    fn cached(&mut self, g: &mut Graph, x: Var) -> Result<Var> {
+        let (heads, width, slots) = (self.choices.between(1, 2), 3, self.length + self.choices.below(3));
+        let dtype = self.choices.pick(&[DType::F32, DType::BF16]);
+        let mut caches = Vec::new();
+        for part in ["key", "value"] {
+            let new = self.linear_to(g, x, heads * width)?;
+            let new = g.split_heads(new, heads)?;
+            self.parameters += 1;
+            let name = format!("cache.{}.{part}", self.parameters);
+            let cache = g.state(&name, dtype, [self.batch, slots, heads, width], Init::Zeros)?;
+            let mut left: Vec<usize> = (0..slots).collect();
+            let order: Vec<f64> =
+                (0..self.length).map(|_| left.remove(self.choices.below(left.len())) as f64).collect();
+            let slot = g.constant(DType::I32, [self.batch, self.length], &order.repeat(self.batch))?;
+            let written = g.cache_write(cache, new, slot, None)?;
+            caches.push(if dtype == DType::F32 { written } else { g.cast(written, DType::F32)? });
+        }
+        let query = self.linear_to(g, x, heads * width)?;
+        let query = g.split_heads(query, heads)?;
+        let mixed = g.attention(query, caches[0], caches[1], &Attention::default())?.y;
         g.merge_heads(mixed)
     }
 

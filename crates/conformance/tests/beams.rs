@@ -353,6 +353,10 @@ fn nonsense_is_refused() {
         plan(settings(1, 0), &mut store),
         "generate: beams is 0; 1 is a single continuation of each prompt, more are for a search"
     );
+    assert_eq!(
+        plan(settings(2, usize::MAX), &mut Store::new(0)),
+        "generate: rows times beams is beyond counting; choose fewer"
+    );
     let mut generator = Generator::with_sources(model.face(), settings(2, 2), &mut store, &cpu()).unwrap();
     let starts = vec![vec![0]; 2];
     let mut searched =

@@ -327,6 +327,23 @@ fn requests_that_cannot_be_are_refused() {
         "prompt 0: it has the token 37, the vocabulary has 37; use the tokenizer of this model"
     );
     assert_eq!(text(&[vec![1; 49]]), "prompt 0: it has 49 tokens, there is room for 48; shorten it");
+    let request = Request::greedy(&[], 3);
+    let error = generator.stream(&request, &mut store, &mut |_| ControlFlow::Continue(())).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "generate: 0 prompts for 1 rows; give at least one, and at most as many as there are rows"
+    );
+    let request = Request { sampling: Sampling { temperature: -1.0, ..Sampling::greedy() }, ..request };
+    let error = generator.generate(&request, &mut store).unwrap_err().to_string();
+    assert_eq!(error, "sampling: temperature is -1; choose 0 for the likeliest, or more");
+    let name = "token_embedding.weight";
+    let ruined = vec![f32::NAN; store.f32(name).unwrap().len()];
+    store.set_f32(name, &ruined).unwrap();
+    let error = generator.generate(&Request::greedy(&[vec![1, 2]], 3), &mut store).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "generate: the scores of row 0 are not numbers after 2 tokens; check the model's weights"
+    );
     let settings = Settings { chunk: 0, ..Settings::default() };
     let error = Generator::new(&gpt, settings, &mut store, &cpu).err().unwrap().to_string();
     assert_eq!(error, "generate: rows, chunk or capacity is 0; give each at least 1");

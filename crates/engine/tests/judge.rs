@@ -129,6 +129,10 @@ fn a_case_that_checks_nothing_is_refused() {
         Ok(vec![g.add_integers(ids, ids)?])
     });
     assert_eq!(said(ids.forward()), "case: the i32 input `ids` must be given");
+    assert_eq!(said(ids.backward()), "case: the i32 input `ids` must be given");
+    let feed = regard_engine::Feed::new().with_stored("w", regard_ops::Array::scalar(1.0));
+    let filled = regard_engine::check::fill_store(&mut regard_engine::Store::new(0), &feed);
+    assert_eq!(said(filled), "no parameter or state is called `w`; there is no parameter or state here");
 }
 
 #[test]

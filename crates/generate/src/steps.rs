@@ -91,7 +91,9 @@ impl Steps {
             Model::Pair(model) => Some(Reader::new(model, settings, store, cpu)?),
         };
 
-        let rows = rows * beams;
+        let Some(rows) = rows.checked_mul(beams) else {
+            return refuse("rows times beams is beyond counting", "choose fewer");
+        };
         let mut g = Graph::inference();
         g.set_precision(precision);
         let t = g.open('T', chunk)?;

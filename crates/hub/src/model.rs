@@ -5,8 +5,8 @@ use regard_graph::{Error, Result};
 use regard_layers::Parameters;
 use regard_models::import::{self, Import, Map, native};
 use regard_models::{
-    Bert, BertConfig, BertHead, Gpt, GptConfig, Perceiver, PerceiverConfig, T5, T5Config, Transformer,
-    TransformerConfig, Vit, VitConfig,
+    Bert, BertConfig, BertHead, EncoderDecoder, Gpt, GptConfig, Perceiver, PerceiverConfig, T5, T5Config,
+    Transformer, TransformerConfig, Vit, VitConfig,
 };
 use serde_json::Value;
 
@@ -111,6 +111,15 @@ impl AnyModel {
                 let config = import::transformer::config_from_json(config, context)?;
                 Ok(AnyModel::Transformer(Transformer::new(config)?))
             }
+        }
+    }
+
+    /// What it offers to those that write with it, if it is one that reads a source.
+    pub fn encoder_decoder(&self) -> Option<&dyn EncoderDecoder> {
+        match self {
+            AnyModel::T5(model) => Some(model),
+            AnyModel::Transformer(model) => Some(model),
+            AnyModel::Gpt(..) | AnyModel::Perceiver(_) | AnyModel::Bert(_) | AnyModel::Vit(_) => None,
         }
     }
 

@@ -1,5 +1,11 @@
 //! Group C: what happens to weights and outputs when a key or a query is moved.
 
+mod dependence;
+mod key;
+mod noise;
+mod query;
+mod scaling;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -11,7 +17,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Moving key i by ε changes weights and outputs of every query; the change has a closed form.",
         formula: "Δhⱼ = (a′ᵢⱼ − aᵢⱼ)(vᵢ − v̄₋ᵢ),  a′ = σ(logit a + β εᵀqⱼ)",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(key::closed_form),
     },
     Claim {
         id: "C2",
@@ -20,7 +26,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Every output hⱼ changes.",
         formula: "key i → every unmasked query",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(key::reaches_all),
     },
     Claim {
         id: "C3",
@@ -29,7 +35,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Only the weights of the moved key change.",
         formula: "Δaₗ = −aₗ/(1−aᵢ) · Δaᵢ",
         errata: &["E3"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(key::whole_column),
     },
     Claim {
         id: "C4",
@@ -38,7 +44,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The effect of moving a key is proportional to its weight.",
         formula: "∂h/∂(score) = a(1−a)(vᵢ − v̄₋ᵢ)",
         errata: &["E4"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(key::proportional),
     },
     Claim {
         id: "C5",
@@ -47,7 +53,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The effect grows with β and with the size of εᵀq.",
         formula: "rms Δh ≈ βσ‖q‖ a(1−a) ‖vᵢ − v̄₋ᵢ‖",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Sampled(noise::first_order),
     },
     Claim {
         id: "C6",
@@ -56,7 +62,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "If ε has mean zero, H does not change.",
         formula: "rms Δh > 0 although E ε = 0",
         errata: &["E1"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Sampled(noise::every_draw),
     },
     Claim {
         id: "C7",
@@ -65,7 +71,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The expected change of H is zero.",
         formula: "E Δh ≈ ½β²σ²‖q‖² a(1−a)(1−2a)(vᵢ − v̄₋ᵢ)",
         errata: &["E2"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Sampled(noise::bias),
     },
     Claim {
         id: "C8",
@@ -74,7 +80,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Only its own output changes; the others keep every bit.",
         formula: "∂hⱼ/∂qᵢ = 0 for j ≠ i",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(query::only_own),
     },
     Claim {
         id: "C9",
@@ -83,7 +89,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "All weights of the column of the moved query change.",
         formula: "Δaₗ ≠ 0 for all l, unless all scores change alike",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(query::whole_column),
     },
     Claim {
         id: "C10",
@@ -92,7 +98,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A moved key touches one row of scores, a moved query one column.",
         formula: "ΔA for a key and for a query",
         errata: &["E3"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(query::contrast),
     },
     Claim {
         id: "C11",
@@ -101,7 +107,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Scaling key i by α multiplies its scores by α.",
         formula: "a′ = σ(logit a + β(α−1)s)",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(scaling::closed_form),
     },
     Claim {
         id: "C12",
@@ -110,7 +116,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The weight of a key that grows rises for all queries and tends to 1.",
         formula: "s > 0: a → 1;  s < 0: a → 0;  s = 0: unchanged",
         errata: &["E5"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(scaling::sign),
     },
     Claim {
         id: "C13",
@@ -119,7 +125,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "ΔH is given by a first-order expression.",
         formula: "Δh ≈ β(α−1)s·a(1−a)(vᵢ − v̄₋ᵢ)",
         errata: &["E6"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(scaling::first_order),
     },
     Claim {
         id: "C14",
@@ -128,7 +134,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The effect of scaling a key is larger for larger α, β and similarity.",
         formula: "a′ rises in α, β(α−1) and s > 0",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(scaling::monotone),
     },
     Claim {
         id: "C15",
@@ -137,6 +143,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "One tool answers every question of dependence.",
         formula: "relation of the graph = support of the Jacobian",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(dependence::reach_is_support),
     },
 ];

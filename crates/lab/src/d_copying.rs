@@ -1,5 +1,11 @@
 //! Group D: copying a value, averaging two, subspaces, and what noisy keys do to it.
 
+mod average;
+mod copy;
+mod heads;
+mod noisy;
+mod subspaces;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -11,7 +17,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "If one key’s score is far above all others, its weight is nearly 1.",
         formula: "αⱼ ≥ 1/(1 + (n−1)e^(−margin))",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(copy::margin),
     },
     Claim {
         id: "D2",
@@ -20,7 +26,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Then c ≈ vⱼ.",
         formula: "‖c − vⱼ‖ ≤ (1−αⱼ)·diam(V)",
         errata: &["E35"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(copy::value),
     },
     Claim {
         id: "D3",
@@ -29,7 +35,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Without such a margin the weights are diffuse.",
         formula: "entropy of softmax(Kq/√d) for random q and k",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Sampled(copy::diffuse),
     },
     Claim {
         id: "D4",
@@ -38,7 +44,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "For orthonormal bases A ⊥ B the matrix M = AAᵀ gives M(vₐ + v_b) = vₐ.",
         formula: "M = AAᵀ: MA = A, MB = 0, M² = M = Mᵀ",
         errata: &["E34"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(subspaces::projection_separates),
     },
     Claim {
         id: "D5",
@@ -47,7 +53,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "An average of vₐ and v_b keeps the information of both.",
         formula: "vₐ = 2Mc, v_b = 2M′c if A ⊥ B; error ≤ cos θ otherwise",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(subspaces::decoding),
     },
     Claim {
         id: "D6",
@@ -56,7 +62,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "For orthonormal keys q = β(kₐ + k_b) gives each half of the weight.",
         formula: "αₐ = α_b = e^β/(2e^β + n − 2)",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(average::two),
     },
     Claim {
         id: "D7",
@@ -65,7 +71,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The same works for any subset of keys.",
         formula: "q = βΣ_{i∈S} kᵢ: αᵢ = e^β/(|S|e^β + n − |S|)",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(average::subset),
     },
     Claim {
         id: "D8",
@@ -74,7 +80,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "With keys of small noise αI the query t(μₐ + μ_b), t ≫ 0, still averages.",
         formula: "ln n ≪ t ≪ 1/√(2α)",
         errata: &["E33"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Sampled(noisy::best_length),
     },
     Claim {
         id: "D9",
@@ -83,7 +89,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "If the length of kₐ is uncertain, c swings between vₐ and v_b.",
         formula: "weight on vₐ = σ(tε), ε ~ N(0, ½)",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Sampled(noisy::swings),
     },
     Claim {
         id: "D10",
@@ -92,7 +98,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Two heads with q₁ = tμₐ, q₂ = tμ_b, averaged, give ½(vₐ + v_b).",
         formula: "c = ½(c₁ + c₂)",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Sampled(heads::split),
     },
     Claim {
         id: "D11",
@@ -101,7 +107,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "q₁ = q₂ = t(μₐ + μ_b) works as well.",
         formula: "c₁ = c₂ ⇒ Var[c] as of one head",
         errata: &["E31"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Sampled(heads::same_query),
     },
     Claim {
         id: "D12",
@@ -110,7 +116,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Several heads reduce the variance of c when lengths are uncertain.",
         formula: "std of the weight on vₐ: two heads against one",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Sampled(heads::variance),
     },
     Claim {
         id: "D13",
@@ -119,7 +125,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Independent errors of the heads average out.",
         formula: "∂α/∂|k| → 0 where the head saturates",
         errata: &["E32"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Sampled(heads::reason),
     },
     Claim {
         id: "D14",
@@ -128,6 +134,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Draws with kₐᵀq < 0 are to be ignored.",
         formula: "P(ε < −1) = Φ(−√2) = 7.9 %",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Sampled(heads::negative),
     },
 ];

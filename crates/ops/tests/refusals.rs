@@ -226,3 +226,82 @@ fn a_slot_is_written_once() {
         "cache_write: cache_write: slot[0 1] is 3, which was written before in row 0; give each slot of a row once"
     );
 }
+
+#[test]
+fn every_recording_method_names_its_operand() {
+    let mut g = Graph::new();
+    let x = g.input("x", DType::F32, [2, 3]).unwrap();
+    let wide = g.input("wide", DType::F32, [2, 4]).unwrap();
+    let ids = g.input("ids", DType::I32, [2, 3]).unwrap();
+    let sizes = "expected sizes equal to those of [2 3], or 1";
+    let floats = "is i32, expected f32 or bf16; cast it to f32 first";
+    for (said, expected) in [
+        (text(g.sub(x, wide)), format!("sub: b is [2 4], {sizes}; a is [2 3], aligned at the last axis")),
+        (text(g.div(x, wide)), format!("div: b is [2 4], {sizes}; a is [2 3], aligned at the last axis")),
+        (text(g.shift(ids, 1.0)), format!("scale: x {floats}")),
+        (text(g.unary(regard_ops::Function::Tanh, ids)), format!("tanh: x {floats}")),
+        (text(g.relu(ids)), format!("relu: x {floats}")),
+        (text(g.gelu_tanh(ids)), format!("gelu_tanh: x {floats}")),
+        (text(g.silu(ids)), format!("silu: x {floats}")),
+        (text(g.tanh(ids)), format!("tanh: x {floats}")),
+        (text(g.sigmoid(ids)), format!("sigmoid: x {floats}")),
+        (text(g.exp(ids)), format!("exp: x {floats}")),
+        (text(g.log(ids)), format!("log: x {floats}")),
+        (text(g.sqrt(ids)), format!("sqrt: x {floats}")),
+        (text(g.square(ids)), format!("square: x {floats}")),
+        (text(g.abs(ids)), format!("abs: x {floats}")),
+        (text(g.recip(ids)), format!("recip: x {floats}")),
+        (text(g.max_with_index(ids, &[1])), format!("max: x {floats}")),
+    ] {
+        assert_eq!(said, expected);
+    }
+    let axes = "name at least one axis, each once, counted from 0";
+    assert_eq!(text(g.max_keep(x, &[2])), format!("max: [2] are not axes of x, which is [2 3]; {axes}"));
+    assert_eq!(
+        text(g.sum_keep(x, &[1, 1])),
+        format!("sum: [1, 1] are not axes of x, which is [2 3]; {axes}")
+    );
+    assert_eq!(
+        text(g.sum_to_fact(x, regard_graph::Fact::f32([3, 3]))),
+        format!("sum_to: like is [3 3], {sizes}; x is [2 3], aligned at the last axis")
+    );
+    assert_eq!(
+        text(g.log_softmax_scaled(x, f32::NAN)),
+        "log_softmax: beta is NaN; an inverse temperature is a finite number above 0"
+    );
+    assert_eq!(
+        text(g.add_layer_norm(x, wide, None, None, NormSpec::default())),
+        "layer_norm: residual is [2 4], expected [2 C=3]; ..., C come from x"
+    );
+    let mut other = Graph::new();
+    let foreign = other.input("foreign", DType::F32, [2, 3]).unwrap();
+    assert_eq!(
+        text(g.stop_gradient(foreign)),
+        "stop_gradient: operand 0 belongs to another graph; record it in this one"
+    );
+    assert_eq!(
+        text(regard_ops::check_float("gelu", "x", DType::Bool)),
+        "gelu: x is bool, expected f32 or bf16; cast it to f32 first"
+    );
+}
+
+#[test]
+fn losses_and_steps_name_what_does_not_fit() {
+    let mut g = Graph::new();
+    let x = g.input("x", DType::F32, [2, 3]).unwrap();
+    let weight = g.parameter("weight", [5, 4], Init::Ones).unwrap();
+    let targets = g.input("targets", DType::I32, [2]).unwrap();
+    let one = g.constant(DType::F32, shape![], &[1.0]).unwrap();
+    let options = CrossEntropyOptions::default();
+    assert_eq!(
+        text(g.linear_cross_entropy(x, weight, None, targets, one, options)),
+        "linear_cross_entropy: weight is [5 4], expected [V C=3]; C comes from x"
+    );
+    let mut other = Graph::new();
+    other.parameter("weight", [2], Init::Ones).unwrap();
+    assert_eq!(
+        text(g.parameters_of(&other)),
+        "parameter `weight` is declared twice: parameter f32 [5 4], then parameter f32 [2]; give one of them another \
+         name"
+    );
+}

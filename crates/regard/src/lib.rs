@@ -28,6 +28,7 @@ pub use eval::{Sheet, eval, eval_f32};
 pub use regard_data as data;
 pub use regard_device as device;
 pub use regard_engine::{Cpu, Error, Feed, Memory, Program, Result, Store, check, reference};
+pub use regard_evaluate as evaluate;
 pub use regard_generate as generate;
 pub use regard_graph::{self as graph, Graph, Var, cost, describe, plan, reach};
 pub use regard_hub as hub;

@@ -22,7 +22,7 @@ pub(crate) fn save(
     settings: &Settings,
     recipe: &str,
 ) -> Result<()> {
-    let facts = settings.facts().into_iter().map(|(name, text)| (name.to_string(), Value::String(text)));
+    let facts = settings.facts().into_iter().map(|(name, text)| (name, Value::String(text)));
     let trainer =
         json!({ "recipe": recipe, "settings": Map::from_iter(facts), "state": state.json() }).to_string();
     let mut others = Vec::new();

@@ -4,7 +4,9 @@ use crate::report::Section;
 use crate::step::{Draw, LOSS, feed, record_loss};
 use crate::{Error, Mode, Result, Settings, Task};
 use regard_data::Source;
+use regard_data::loader::{Loader, LoaderSettings};
 use regard_engine::{Cpu, Program, Store};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Metrics beyond the loss: accuracy, exact match, BLEU.
@@ -37,16 +39,17 @@ impl Evaluator {
     /// The mean loss of all targets of a source's first epoch; nothing if the flag is raised meanwhile.
     pub fn loss(
         &mut self,
-        source: &dyn Source,
+        source: &Arc<dyn Source>,
         store: &mut Store,
         stop: Option<&AtomicBool>,
     ) -> Result<Option<f64>> {
         let (mut sum, mut targets) = (0.0, 0);
-        for index in 0..source.batches(0) {
+        let settings = LoaderSettings { epochs: Some(1), ..LoaderSettings::default() };
+        for (_, batch) in Loader::new(Arc::clone(source), settings)? {
             if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 return Ok(None);
             }
-            let batch = source.batch(0, index)?;
+            let batch = batch?;
             if batch.targets == 0 {
                 continue;
             }

@@ -39,7 +39,7 @@ pub enum Decay {
 /// Parameters that are trained differently. The first group whose pattern fits a parameter's name takes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Which parameters, see [`matches`].
+    /// Which parameters, see [`matches()`].
     pub pattern: String,
     /// What the learning rate is multiplied by.
     pub rate: f64,
@@ -120,6 +120,9 @@ pub struct Settings {
     pub divergence: Option<Divergence>,
     /// A line of metrics for every so many steps. Changes no bit of the run.
     pub log_every: u64,
+    /// What else decides the run, by name, as its caller knows it: the model, the data. Shown in the report, and
+    /// compared when the run is resumed.
+    pub about: Vec<(String, String)>,
 }
 
 impl Default for Settings {
@@ -141,6 +144,7 @@ impl Default for Settings {
             goal: Goal::default(),
             divergence: None,
             log_every: 1,
+            about: Vec::new(),
         }
     }
 }
@@ -149,11 +153,11 @@ impl Default for Settings {
 const FREE: [&str; 3] = ["length", "save", "log_every"];
 
 impl Settings {
-    /// Every setting as a name and a text: what a checkpoint holds, a report shows and a resumption compares.
-    pub fn facts(&self) -> Vec<(&'static str, String)> {
+    /// Everything that was said about the run, then every setting, as a name and a text: what a checkpoint holds, a report shows and a resumption compares.
+    pub fn facts(&self) -> Vec<(String, String)> {
         let optimizer = match self.optimizer {
             Optimizer::AdamW(AdamW { beta1, beta2, epsilon, weight_decay }) => {
-                format!("AdamW, betas {beta1} and {beta2}, epsilon {epsilon}, weight decay {weight_decay}")
+                format!("AdamW, betas {beta1} and {beta2}, epsilon {epsilon:e}, weight decay {weight_decay}")
             }
             Optimizer::Sgd(Sgd { momentum, nesterov, weight_decay }) => {
                 let kind = if nesterov { "Nesterov momentum" } else { "momentum" };
@@ -162,20 +166,36 @@ impl Settings {
         };
         let groups: Vec<String> = self.groups.iter().map(group_text).collect();
         let Schedule { shape, unit, warm_up, end, floor } = self.schedule;
-        let text = |thing: &dyn std::fmt::Debug| format!("{thing:?}");
-        vec![
+        let lower = |thing: &dyn std::fmt::Debug| format!("{thing:?}").to_lowercase();
+        let schedule =
+            format!("{} by {}, warm-up {warm_up}, end {end}, floor {floor}", lower(&shape), lower(&unit));
+        let every = |every: Every| match every {
+            Every::End => "at the end".to_string(),
+            Every::Steps(n) => format!("every {n} steps"),
+            Every::Epochs(n) => format!("every {n} epochs"),
+        };
+        let decay = match self.decay {
+            Decay::Everything => "of everything",
+            Decay::NotBiases => "of everything but biases",
+            Decay::Matrices => "of matrices",
+        };
+        let length = match self.length {
+            Length::Steps(n) => format!("{n} steps"),
+            Length::Epochs(n) => format!("{n} epochs"),
+        };
+        let own = [
             ("optimizer", optimizer),
-            ("decay", text(&self.decay)),
+            ("decay", decay.into()),
             ("groups", if groups.is_empty() { "none".into() } else { groups.join("; ") }),
             ("learning_rate", self.learning_rate.to_string()),
-            ("schedule", format!("{shape:?} by {unit:?}, warm-up {warm_up}, end {end}, floor {floor}")),
+            ("schedule", schedule),
             ("clip", self.clip.map_or("none".into(), |most| most.to_string())),
-            ("precision", text(&self.precision)),
+            ("precision", lower(&self.precision)),
             ("micro_batches", self.micro_batches.to_string()),
-            ("length", text(&self.length)),
+            ("length", length),
             ("seed", self.seed.to_string()),
-            ("evaluate", text(&self.evaluate)),
-            ("save", text(&self.save)),
+            ("evaluate", every(self.evaluate)),
+            ("save", every(self.save)),
             ("goal", format!("{}, {}", self.goal.metric, if self.goal.higher { "higher" } else { "lower" })),
             ("patience", self.goal.patience.map_or("none".into(), |patience| patience.to_string())),
             (
@@ -183,14 +203,16 @@ impl Settings {
                 self.divergence.map_or("none".into(), |d| format!("{} times, {} steps", d.factor, d.steps)),
             ),
             ("log_every", self.log_every.to_string()),
-        ]
+        ];
+        let own = own.into_iter().map(|(name, text)| (name.to_string(), text));
+        self.about.iter().cloned().chain(own).collect()
     }
 
     /// What has changed since these facts were written, apart from what may.
     pub(crate) fn changes(&self, facts: &serde_json::Map<String, serde_json::Value>) -> Vec<String> {
-        let now = self.facts().into_iter().filter(|(name, _)| !FREE.contains(name));
+        let now = self.facts().into_iter().filter(|(name, _)| !FREE.contains(&name.as_str()));
         now.filter_map(|(name, now)| {
-            let before = facts.get(name).and_then(|value| value.as_str()).unwrap_or("not given");
+            let before = facts.get(&name).and_then(|value| value.as_str()).unwrap_or("not given");
             (before != now).then(|| format!("{name} was `{before}`, is `{now}`"))
         })
         .collect()

@@ -1,6 +1,7 @@
 //! The loop: batches in, better parameters out. It holds its place in a [`State`]; everything else that it needs to go on
 //! is in the store, so that a checkpoint of the two is the run.
 
+use crate::batches::Batches;
 use crate::checkpoint::{self, Opened};
 use crate::evaluate::{Evaluator, Examiner};
 use crate::listener::{EvaluationRecord, Listener, StepRecord};
@@ -11,6 +12,7 @@ use crate::{
     Error, Every, Finding, Length, Prediction, Result, RunFolder, Settings, State, Task, first_not_finite,
     report,
 };
+use regard_data::loader::Place;
 use regard_data::{Batch, Source};
 use regard_engine::{Cpu, Program, Store};
 use std::path::Path;
@@ -195,6 +197,7 @@ impl<'t> Trainer<'t> {
         run.tell(|listener| listener.began(self.state.step, &prediction));
 
         let mut saved = run.folder.filter(|folder| folder.last().exists()).map(|_| self.state.step);
+        let mut batches = None;
         let end = loop {
             if run.stops() && !self.is_over() {
                 break End::Interrupted;
@@ -224,7 +227,11 @@ impl<'t> Trainer<'t> {
             if over {
                 break End::Complete;
             }
-            let record = match self.advance(run.source.as_ref(), store) {
+            let batches = match &mut batches {
+                Some(batches) => batches,
+                none => none.insert(Batches::new(&run.source, &self.state, self.settings.length)?),
+            };
+            let record = match self.advance(batches, store) {
                 Ok(record) => record,
                 Err(error) => return Err(with_checkpoint(error, run.folder, saved)),
             };
@@ -280,27 +287,18 @@ impl<'t> Trainer<'t> {
         }
     }
 
-    /// One step of the run, on the next window of its source.
-    fn advance(&mut self, source: &dyn Source, store: &mut Store) -> Result<StepRecord> {
-        let State { epoch, batch, .. } = self.state;
-        let batches = source.batches(epoch);
-        if batch >= batches {
-            return Err(Error::invalid(
-                format!("epoch {epoch} of the source has {batches} batches, batch {batch} is asked for"),
-                "a source must give the same number whenever it is asked",
-            ));
-        }
-        // The last window of an epoch may be shorter: no window has batches of two epochs.
-        let end = batches.min(batch + self.settings.micro_batches);
-        let window = (batch..end).map(|index| source.batch(epoch, index)).collect::<Result<Vec<_>, _>>()?;
+    /// One step of the run, on the next window of its batches.
+    fn advance(&mut self, batches: &mut Batches, store: &mut Store) -> Result<StepRecord> {
         let (began, before) = (Instant::now(), self.state.tokens);
+        let place = Place { epoch: self.state.epoch, index: self.state.batch };
+        let (window, next) = batches.window(place, self.settings.micro_batches)?;
         let (loss, gradient_norm) = self.step(&window, store)?;
         let seconds = began.elapsed().as_secs_f64();
-        (self.state.epoch, self.state.batch) = if end == batches { (epoch + 1, 0) } else { (epoch, end) };
+        (self.state.epoch, self.state.batch) = (next.epoch, next.index);
         self.watch(loss)?;
         Ok(StepRecord {
             step: self.state.step,
-            epoch,
+            epoch: place.epoch,
             loss,
             rate: self.rate(self.state.step, self.state.tokens),
             gradient_norm,
@@ -333,7 +331,7 @@ impl<'t> Trainer<'t> {
     fn evaluate(&mut self, run: &mut Run<'_>, store: &mut Store) -> Result<Option<EvaluationRecord>> {
         let mut metrics = Vec::new();
         if let Some(source) = &run.evaluation {
-            match self.evaluator.loss(source.as_ref(), store, run.stop)? {
+            match self.evaluator.loss(source, store, run.stop)? {
                 None => return Ok(None),
                 Some(loss) => metrics.push(("loss".to_string(), loss)),
             }

@@ -67,6 +67,10 @@ fn a_broken_configuration_says_where() {
         "config.json: has 1099511627776 bytes, over the limit of 100000000 for such a file; it cannot be what its name \
          says"
     );
+    assert_eq!(
+        text(regard_data::folder::read_json(&scratch.join("none.json")), &scratch),
+        "cannot read none.json: No such file or directory (os error 2); check the path"
+    );
 }
 
 #[test]

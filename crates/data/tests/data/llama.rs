@@ -186,6 +186,10 @@ fn a_tokenizer_is_read_or_refused() {
         text(read(&pieces(&[(0.0, b"long")], 3), 1), &scratch),
         "tok.bin: piece 0 has the length 4, the longest should have 3; it is damaged or no tokenizer of llama2.c"
     );
+    assert_eq!(
+        text(regard_data::Tokenizer::llama2c(scratch.put("tok.bin", &whole), 2), &scratch),
+        "tok.bin: has 9 bytes after piece 2; use the tokenizer of this model"
+    );
     let mut negative = whole.clone();
     negative[8..12].copy_from_slice(&(-1i32).to_le_bytes());
     assert!(text(read(&negative, 3), &scratch).contains("piece 0 has the length -1"));

@@ -165,7 +165,9 @@ fn ids_that_do_not_fit_are_refused() {
     assert_eq!(tokenizer.encode_for("the cat", 330).unwrap().len(), 3);
     let said = tokenizer.decode(&[5000]).unwrap_err().to_string();
     assert_eq!(said, "no token has the id 5000; there are 330; use the tokenizer that came with the model");
-    assert!(tokenizer.stream(&[]).push(5000).is_err());
+    assert_eq!(tokenizer.stream(&[]).push(5000).unwrap_err().to_string(), said);
+    let said = Tokenizer::bytes().stream(&[]).push(256).unwrap_err().to_string();
+    assert_eq!(said, "no token has the id 256; there are 256; use the tokenizer that came with the model");
 }
 
 #[test]

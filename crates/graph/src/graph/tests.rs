@@ -294,3 +294,20 @@ fn flow_and_passes_are_kept_per_node() {
     let node = g.nodes()[0].clone();
     assert!(Arc::ptr_eq(&node.op, &g.nodes()[0].op));
 }
+
+#[test]
+fn operands_and_sizes_are_checked_before_they_are_looked_at() {
+    let (mut g, mut other) = (Graph::new(), Graph::new());
+    let (own, foreign) = (data(&mut g, "x"), data(&mut other, "x"));
+    assert!(g.check_operands("join", &[own]).is_ok());
+    assert_eq!(
+        text(g.check_operands("join", &[own, foreign])),
+        "join: operand 1 belongs to another graph; record it in this one"
+    );
+    let vast = g.input("vast", DType::F32, [1 << 21, 1 << 21]).unwrap();
+    assert_eq!(
+        text(crate::check_size(&g, "cost", vast, None)),
+        "cost: input `vast`, f32 [2097152 2097152], is [2097152 2097152] large, more than any machine holds; lower \
+         the bounds of the open letters, or the fixed sizes"
+    );
+}

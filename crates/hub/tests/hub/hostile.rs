@@ -4,7 +4,7 @@ use crate::golden::{Own, folder, model};
 use regard_data::{Checkpoint, Data, Save, SaveOptions, save_folder};
 use regard_engine::{Cpu, Store};
 use regard_graph::Init;
-use regard_hub::{Batch, Images, Rows, forward, open};
+use regard_hub::{AnyModel, Batch, Images, Rows, forward, open, save};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -216,6 +216,20 @@ fn a_store_is_filled_whole_or_not_at_all() {
         "{text}"
     );
     assert!(store.f32("token_embedding.weight").unwrap().iter().all(|&x| x == 1.0));
+}
+
+#[test]
+fn a_model_is_not_made_or_saved_of_nothing() {
+    let opened = model("gpt2");
+    assert_eq!(
+        AnyModel::from_config(&json!({ "model_type": "mamba" }), opened.checkpoint())
+            .unwrap_err()
+            .to_string(),
+        "hub: models of model_type `mamba` are not known; known are bert, gpt2, llama, mingpt, mt5, t5, transformer, vit"
+    );
+    let own = Own::new("nothing");
+    let text = save(&opened.model, &Store::new(0), &own.0, &Default::default()).unwrap_err().to_string();
+    assert!(text.starts_with("no parameter or state is called `"), "{text}");
 }
 
 #[test]

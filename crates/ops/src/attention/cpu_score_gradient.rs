@@ -195,10 +195,14 @@ impl Tiles<'_> {
         pack_panel_columns(call.level, &*rows, e, e, QUERIES, dy_t);
         pack_panel_rows(call.level, &*rows, e, QUERIES, e, dy);
 
-        if self.op.form.kind.is_hard() {
+        if self.op.form.kind == AttentionKind::Hard {
             mean.fill(0.0);
         } else {
-            load_rows(call, 5, &extent, (pair.b, h), start, y_rows);
+            if self.is_straight_through() {
+                self.load_chosen(pair, h, start, y_rows);
+            } else {
+                load_rows(call, 5, &extent, (pair.b, h), start, y_rows);
+            }
             means(call.level, rows, y_rows, e, mean);
         }
         let saved_lse = call.f32(3);
@@ -213,13 +217,37 @@ impl Tiles<'_> {
             if saved_lse[row] != f32::NEG_INFINITY {
                 lse[i] = saved_lse[row];
             }
-            if self.op.dlse {
+            if self.op.dlse && !self.is_straight_through() {
                 mean[i] -= call.f32(6)[row];
             }
         }
     }
 
-    /// For straight-through kinds, whose y is not the soft one: the mean Σ w·dw, by a pass of its own.
+    fn is_straight_through(&self) -> bool {
+        self.op.form.kind.is_hard() && self.op.form.kind != AttentionKind::Hard
+    }
+
+    /// The value of each query's chosen key, zeros where there is none.
+    fn load_chosen(&self, pair: Pair, h: usize, start: usize, out: &mut [f32]) {
+        let (terms, call, extent) = (self.terms, self.call, self.layout.extent);
+        let choice = call.i32(5);
+        for (i, out) in out.chunks_exact_mut(extent.e).enumerate() {
+            let t = start + i;
+            let chosen = (t < extent.t).then(|| choice[extent.row(pair.b, t, h)]);
+            match chosen.and_then(|s| usize::try_from(s).ok()).filter(|&s| s < extent.s) {
+                Some(s) => {
+                    let row = (terms.row_of(pair.b, s) * extent.s + s) * extent.g + pair.g;
+                    call.load(2, row * extent.e..(row + 1) * extent.e, out);
+                }
+                None => out.fill(0.0),
+            }
+        }
+        terms.round(call.dtype(2), out);
+    }
+
+    /// For straight-through kinds, whose y is not the soft one: the mean of dw, by a pass of its own. It is taken
+    /// from the chosen key's dw on, mean = dw′ + Σ w·(dw − dw′): where all weight is on that key, nothing is left to
+    /// round, and a row with a single key gets dw − mean = 0 exactly.
     pub fn soft_mean(
         &self,
         pair: Pair,
@@ -228,14 +256,10 @@ impl Tiles<'_> {
         unit: &mut [f32],
         buffers: &mut Buffers<'_>,
     ) {
-        let kind = self.op.form.kind;
-        if !kind.is_hard() || kind == AttentionKind::Hard {
+        if !self.is_straight_through() {
             return;
         }
         let offset = self.layout.query_unit - QUERIES;
-        let mut base = [0.0; QUERIES];
-        base.copy_from_slice(&unit[offset..]);
-        unit[offset..].fill(0.0);
         let mut sums = [0.0; QUERIES];
         for tile in 0..self.layout.key_tiles {
             let mut own = std::mem::take(&mut buffers.unit);
@@ -253,8 +277,13 @@ impl Tiles<'_> {
             }
             buffers.unit = std::mem::take(&mut own);
         }
-        for i in 0..QUERIES {
-            unit[offset + i] = base[i] + sums[i];
+        let extent = self.layout.extent;
+        let (h, start) = self.layout.place(pair, at);
+        for i in 0..QUERIES.min(extent.t - start) {
+            unit[offset + i] += sums[i];
+            if self.op.dlse {
+                unit[offset + i] -= self.call.f32(6)[extent.row(pair.b, start + i, h)];
+            }
         }
     }
 

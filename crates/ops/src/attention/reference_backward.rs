@@ -48,7 +48,10 @@ pub fn run(op: &Backward, call: &mut ReferenceCall<'_>) -> Result<(), Fault> {
         match form.kind {
             AttentionKind::Hard => {}
             _ if hard => {
-                mean = weights.iter().zip(&dweights).map(|(w, dw)| w * dw).sum();
+                // Taken from the chosen key's dw on: where all weight is on that key, nothing is left to round.
+                let chosen = keys.iter().position(|&s| saved.data()[row] == s as f64);
+                let from = chosen.map_or(0.0, |at| dweights[at]);
+                mean = from + weights.iter().zip(&dweights).map(|(w, dw)| w * (dw - from)).sum::<f64>();
                 call.count_macs(keys.len());
             }
             _ => {

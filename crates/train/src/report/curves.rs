@@ -14,9 +14,9 @@ pub(super) struct Line {
     pub marked: bool,
 }
 
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 260.0;
-const LEFT: f64 = 58.0;
+const WIDTH: f64 = 420.0;
+const HEIGHT: f64 = 220.0;
+const LEFT: f64 = 54.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 30.0;

@@ -32,7 +32,7 @@ polyline.c3{stroke:var(--c3)}circle.c3{fill:var(--c3)}span.c3{background:var(--c
 polyline.c4{stroke:var(--c4)}circle.c4{fill:var(--c4)}span.c4{background:var(--c4)}
 polyline.c5{stroke:var(--c5)}circle.c5{fill:var(--c5)}span.c5{background:var(--c5)}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);
-vertical-align:top;overflow-wrap:anywhere}th{color:var(--soft);font-weight:500}.numbers td{font-variant-numeric:tabular-nums}
+vertical-align:top;overflow-wrap:anywhere}th{color:var(--soft);font-weight:500;overflow-wrap:normal}.numbers td{font-variant-numeric:tabular-nums}
 .wide{overflow-x:auto}pre{background:var(--card);border:1px solid var(--line);border-radius:.6rem;padding:.8rem;overflow-x:auto;
 font-size:.85rem;line-height:1.4}";
 

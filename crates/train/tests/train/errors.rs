@@ -77,10 +77,11 @@ fn changed_settings_and_models_are_named() {
         ),
         "{changed}"
     );
+    let about = vec![("data".to_string(), "other.txt".to_string())];
+    let changed = text(run(Settings { about, ..settings(10) }, SMALL));
+    assert!(changed.contains("began: data was `not given`, is `other.txt`; put"), "{changed}");
     let wider = text(run(settings(10), Network { width: 32, ..SMALL }));
     assert!(wider.contains("is [4, 16], the model has [4 32]; the model has changed since"), "{wider}");
-    let (fewer, _) = (text(run(settings(10), Network { biases: false, width: 8, ..SMALL })), ());
-    assert!(fewer.contains("the model has changed since"), "{fewer}");
     // How long, how often saved and how often told may change.
     let longer = Settings { log_every: 2, save: Every::Steps(3), ..settings(10) };
     assert_eq!(run(longer, SMALL).unwrap().0.state.step, 10);
@@ -120,6 +121,17 @@ fn settings_that_make_no_sense() {
     }
 }
 
+#[test]
+fn a_run_that_cannot_fit_is_refused_before_memory_is_taken() {
+    // The hidden weights alone have 2 TiB.
+    let trial = Trial { network: Network { width: 1 << 36, ..SMALL }, ..Trial::new(settings(1)) };
+    let text = text(trial.run());
+    assert!(
+        text.starts_with("the run needs about ") && text.contains("of memory are available; take a smaller"),
+        "{text}"
+    );
+}
+
 /// Cannot.
 struct Broken;
 
@@ -151,6 +163,28 @@ fn metrics_that_are_not_there() {
         text(trial.run()),
         "the evaluation source has no targets; give it data, or train without an evaluation"
     );
+}
+
+/// Has fewer batches each time it is asked.
+struct Shrinking(std::sync::atomic::AtomicUsize);
+
+impl regard_data::Source for Shrinking {
+    fn batches(&self, _epoch: u64) -> usize {
+        self.0.fetch_sub(1, std::sync::atomic::Ordering::SeqCst)
+    }
+
+    fn batch(&self, epoch: u64, index: usize) -> Result<regard_data::Batch, regard_data::Error> {
+        regard_data::Source::batch(&POINTS, epoch, index)
+    }
+}
+
+#[test]
+fn a_source_that_changes_is_found_out() {
+    let (cpu, mut store) = (regard_engine::Cpu::new().unwrap(), regard_engine::Store::new(0));
+    let mut trainer = Trainer::new(&SMALL, settings(1000), &mut store, &cpu).unwrap();
+    let source = std::sync::Arc::new(Shrinking(std::sync::atomic::AtomicUsize::new(100)));
+    let text = text(trainer.run(&mut store, Run::new(source)));
+    assert!(text.contains("and had another number before; a source must give the same number"), "{text}");
 }
 
 #[test]
