@@ -1,5 +1,6 @@
 //! The `regard` command: parse, build the parts, run. One file for each command.
 
+mod audit;
 mod bench;
 mod claims;
 mod demo;
@@ -14,7 +15,10 @@ mod loaded;
 mod machine;
 mod model_folder;
 mod printer;
+mod proofs;
+mod prove;
 mod translate;
+mod ways;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -47,6 +51,10 @@ enum Command {
     Export(export::Options),
     /// Time one workload at sizes of your choice.
     Bench(bench::Options),
+    /// Prove on the recorded graph what a model's family promises: causality, padding, batches, receptive fields.
+    Prove(prove::Options),
+    /// Run a model by all the ways to the same answer, and compare: batches, padding, caches, threads, the f64 reference.
+    Audit(audit::Options),
     /// Put what course notes say about attention to the test: numbers, verdicts, pages.
     Claims(claims::Options),
 }
@@ -63,6 +71,8 @@ fn main() -> ExitCode {
         Command::Import(options) => import::run(&options),
         Command::Export(options) => export::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Prove(options) => prove::run(&options),
+        Command::Audit(options) => audit::run(&options),
         Command::Claims(options) => claims::run(&options),
     };
     match result {
