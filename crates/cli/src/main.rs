@@ -12,6 +12,8 @@ mod forward;
 mod generate;
 mod import;
 mod loaded;
+mod look;
+mod look_page;
 mod machine;
 mod model_folder;
 mod printer;
@@ -55,6 +57,8 @@ enum Command {
     Prove(prove::Options),
     /// Run a model by all the ways to the same answer, and compare: batches, padding, caches, threads, the f64 reference.
     Audit(audit::Options),
+    /// See who attends to whom in a text: maps, heads in numbers, and what changes without a head.
+    Look(look::Options),
     /// Put what course notes say about attention to the test: numbers, verdicts, pages.
     Claims(claims::Options),
 }
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&options),
         Command::Prove(options) => prove::run(&options),
         Command::Audit(options) => audit::run(&options),
+        Command::Look(options) => look::run(&options),
         Command::Claims(options) => claims::run(&options),
     };
     match result {
