@@ -10,6 +10,7 @@ use super::spec::AttentionKind;
 use crate::CpuCall;
 use regard_device::{Level, block, multiversion, pack_panel_columns, pack_panel_rows, panel_floats, reduce};
 use regard_graph::DType;
+use regard_device::{Level, Matrix, Operand, multiversion, reduce};
 
 /// Keys of a tile: dq is a sum over tiles of keys.
 pub const KEYS: usize = 64;
@@ -48,12 +49,12 @@ pub struct Layout {
 impl Layout {
     pub fn new(extent: Extent) -> Self {
         let Extent { d, e, .. } = extent;
-        let key_parts = [KEYS * d, KEYS * e, panel_floats(KEYS, d)];
+        let key_parts = [KEYS * d, KEYS * e, f32::panel_numbers(KEYS, d)];
         let query_parts = [
-            panel_floats(d, QUERIES),
-            panel_floats(e, QUERIES),
-            panel_floats(QUERIES, d),
-            panel_floats(QUERIES, e),
+            f32::panel_numbers(d, QUERIES),
+            f32::panel_numbers(e, QUERIES),
+            f32::panel_numbers(QUERIES, d),
+            f32::panel_numbers(QUERIES, e),
             QUERIES,
             QUERIES,
         ];
@@ -174,7 +175,7 @@ impl Tiles<'_> {
         let keys = terms.key_tile::<KEYS>(pair.b, tile * KEYS);
         terms.load_keys(call, 1, (pair.b, pair.g), &keys, rows);
         terms.load_keys(call, 2, (pair.b, pair.g), &keys, value_rows);
-        pack_panel_rows(call.level, &*rows, d, KEYS, d, panels);
+        f32::panels(call.level, Matrix::rows(&*rows, d), KEYS, d, panels);
     }
 
     /// Packs a unit of queries; the mean is dy·y − dlse, where y is soft.
@@ -185,16 +186,16 @@ impl Tiles<'_> {
         let [queries_t, dy_t, queries, dy, lse, mean] = cut_mut(unit, self.layout.query_parts);
         let rows = &mut buffers.rows[..QUERIES * d];
         terms.load_queries(call, 0, (pair.b, h), start, rows);
-        pack_panel_columns(call.level, &*rows, d, d, QUERIES, queries_t);
+        f32::panels(call.level, Matrix::transposed(&*rows, d), d, QUERIES, queries_t);
         let factor = terms.factor(h);
         rows.iter_mut().for_each(|x| *x *= factor);
-        pack_panel_rows(call.level, &*rows, d, QUERIES, d, queries);
+        f32::panels(call.level, Matrix::rows(&*rows, d), QUERIES, d, queries);
 
         let (rows, y_rows) = buffers.rows.split_at_mut(QUERIES * e);
         let y_rows = &mut y_rows[..QUERIES * e];
         terms.load_queries(call, 4, (pair.b, h), start, rows);
-        pack_panel_columns(call.level, &*rows, e, e, QUERIES, dy_t);
-        pack_panel_rows(call.level, &*rows, e, QUERIES, e, dy);
+        f32::panels(call.level, Matrix::transposed(&*rows, e), e, QUERIES, dy_t);
+        f32::panels(call.level, Matrix::rows(&*rows, e), QUERIES, e, dy);
 
         if self.op.form.kind == AttentionKind::Hard {
             mean.fill(0.0);
@@ -310,11 +311,11 @@ impl Tiles<'_> {
         let [key_rows, value_rows, _] = cut(keys, self.layout.key_parts);
         let [queries_t, dy_t, _, _, lse, mean] = cut(queries, self.layout.query_parts);
         let Buffers { weights, scores, added, kept, .. } = buffers;
-        block(level, KEYS, QUERIES, d, key_rows, d, queries_t, weights, QUERIES, false);
+        f32::block(level, KEYS, QUERIES, d, key_rows, d, queries_t, weights, QUERIES, false);
         if self.op.form.kind == AttentionKind::Hard {
             scores.fill(0.0);
         } else {
-            block(level, KEYS, QUERIES, e, value_rows, e, dy_t, scores, QUERIES, false);
+            f32::block(level, KEYS, QUERIES, e, value_rows, e, dy_t, scores, QUERIES, false);
         }
         let key_tile = terms.key_tile::<KEYS>(pair.b, range.start);
         if !key_tile.whole {
@@ -385,10 +386,10 @@ impl Tiles<'_> {
         let (level, Extent { d, e, .. }) = (self.call.level, self.layout.extent);
         let [_, _, queries, dy, _, _] = cut(queries, self.layout.query_parts);
         if value {
-            block(level, KEYS, e, QUERIES, buffers.weights, QUERIES, dy, buffers.dv, e, true);
+            f32::block(level, KEYS, e, QUERIES, buffers.weights, QUERIES, dy, buffers.dv, e, true);
         }
         if key {
-            block(level, KEYS, d, QUERIES, buffers.scores, QUERIES, queries, buffers.dk, d, true);
+            f32::block(level, KEYS, d, QUERIES, buffers.scores, QUERIES, queries, buffers.dk, d, true);
         }
     }
 
@@ -396,7 +397,7 @@ impl Tiles<'_> {
     pub fn add_query(&self, keys: &[f32], buffers: &Buffers<'_>, dq: &mut [f32]) {
         let (level, d) = (self.call.level, self.layout.extent.d);
         let [_, _, panels] = cut(keys, self.layout.key_parts);
-        block(level, QUERIES, d, KEYS, buffers.turned, KEYS, panels, dq, d, true);
+        f32::block(level, QUERIES, d, KEYS, buffers.turned, KEYS, panels, dq, d, true);
     }
 
     /// Adds turned score gradients to a table by distance, or to the slope.
