@@ -18,9 +18,9 @@ mod look_page;
 mod machine;
 mod model_folder;
 mod printer;
-mod runs;
 mod proofs;
 mod prove;
+mod runs;
 mod translate;
 mod ways;
 

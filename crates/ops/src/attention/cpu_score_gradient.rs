@@ -8,9 +8,8 @@ use super::form::Extent;
 use super::mask::Cover;
 use super::spec::AttentionKind;
 use crate::CpuCall;
-use regard_device::{Level, block, multiversion, pack_panel_columns, pack_panel_rows, panel_floats, reduce};
-use regard_graph::DType;
 use regard_device::{Level, Matrix, Operand, multiversion, reduce};
+use regard_graph::DType;
 
 /// Keys of a tile: dq is a sum over tiles of keys.
 pub const KEYS: usize = 64;
