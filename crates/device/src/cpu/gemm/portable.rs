@@ -45,7 +45,7 @@ pub(super) unsafe fn multiply(rows: usize, k: usize, a: *const f32, strip: Strip
 fn place(panel: Panel, step: usize, k: usize) -> usize {
     match panel {
         Panel::F32(_) => step,
-        Panel::Bf16(_) if step % 2 == 0 && step + 1 == k => step,
+        Panel::Bf16(_) if step.is_multiple_of(2) && step + 1 == k => step,
         Panel::Bf16(_) => step ^ 1,
     }
 }
