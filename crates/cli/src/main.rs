@@ -3,6 +3,7 @@
 mod audit;
 mod bench;
 mod claims;
+mod cost;
 mod demo;
 mod describe;
 mod embed;
@@ -14,6 +15,7 @@ mod import;
 mod loaded;
 mod look;
 mod look_page;
+mod losses;
 mod machine;
 mod model_folder;
 mod printer;
@@ -59,6 +61,8 @@ enum Command {
     Audit(audit::Options),
     /// See who attends to whom in a text: maps, heads in numbers, and what changes without a head.
     Look(look::Options),
+    /// What a pass or a step of training will cost: multiply-adds, bytes, memory and time, part by part.
+    Cost(cost::Options),
     /// Put what course notes say about attention to the test: numbers, verdicts, pages.
     Claims(claims::Options),
 }
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         Command::Prove(options) => prove::run(&options),
         Command::Audit(options) => audit::run(&options),
         Command::Look(options) => look::run(&options),
+        Command::Cost(options) => cost::run(&options),
         Command::Claims(options) => claims::run(&options),
     };
     match result {
