@@ -30,7 +30,7 @@ pub struct Cards {
 pub struct Spent {
     /// By the number of the node.
     pub nodes: BTreeMap<usize, f64>,
-    /// The least time of a whole run.
+    /// All of them together: a run that nobody disturbs.
     pub total: f64,
 }
 
@@ -38,23 +38,22 @@ pub struct Spent {
 /// slower, so the least times are kept.
 pub fn spent(program: &mut Program, store: &mut Store, times: usize) -> Result<Spent> {
     program.run(store)?;
-    let mut found = Spent { nodes: BTreeMap::new(), total: f64::INFINITY };
+    let mut nodes = BTreeMap::new();
     for _ in 0..times {
         program.measure();
         program.run(store)?;
-        let mut total = 0.0;
         for (node, nanoseconds) in program.spent() {
-            let own = found.nodes.entry(node).or_insert(f64::INFINITY);
+            let own: &mut f64 = nodes.entry(node).or_insert(f64::INFINITY);
             *own = own.min(nanoseconds as f64);
-            total += nanoseconds as f64;
         }
-        found.total = found.total.min(total);
     }
-    Ok(found)
+    let total = nodes.values().sum();
+    Ok(Spent { nodes, total })
 }
 
-/// How often each small program is run.
-const TIMES: usize = 7;
+/// Each small program is run for so many nanoseconds, but no fewer and no more times than these.
+const PATIENCE: f64 = 3e7;
+const TIMES: (usize, usize) = (3, 15);
 /// So many of the most alike cards are asked.
 const NEAREST: usize = 4;
 
@@ -65,12 +64,14 @@ impl Cards {
             .map_err(regard_engine::Error::from)?;
         let mut cards = Cards { kinds: BTreeMap::new(), ceilings };
         for size in usual::SIZES {
-            for style in usual::STYLES {
+            for &style in usual::styles(size) {
                 let mut store = Store::new(1);
                 let graph = usual::record(size, style, training)?;
                 let mut program = Program::new(graph, &[], &mut store, cpu)?;
                 usual::feed(&mut program, size, training)?;
-                let spent = spent(&mut program, &mut store, TIMES)?;
+                let once = spent(&mut program, &mut store, 1)?.total.max(1.0);
+                let times = ((PATIENCE / once) as usize).clamp(TIMES.0, TIMES.1);
+                let spent = spent(&mut program, &mut store, times)?;
                 cards.add(program.graph(), &spent)?;
             }
         }
