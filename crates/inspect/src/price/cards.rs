@@ -53,7 +53,7 @@ pub fn spent(program: &mut Program, store: &mut Store, times: usize) -> Result<S
 
 /// Each small program is run for so many nanoseconds, but no fewer and no more times than these.
 const PATIENCE: f64 = 3e7;
-const TIMES: (usize, usize) = (3, 15);
+const TIMES: (usize, usize) = (5, 15);
 /// So many of the most alike cards are asked.
 const NEAREST: usize = 4;
 
