@@ -4,6 +4,7 @@ mod audit;
 mod bench;
 mod claims;
 mod cost;
+mod data;
 mod demo;
 mod describe;
 mod embed;
@@ -21,6 +22,7 @@ mod model_folder;
 mod printer;
 mod proofs;
 mod prove;
+mod runs;
 mod translate;
 mod ways;
 
@@ -53,6 +55,10 @@ enum Command {
     Import(import::Options),
     /// Write a model for others: in another dtype, in files of another size.
     Export(export::Options),
+    /// Look into data, turn text to tokens, learn a tokenizer, make biographies.
+    Data(data::Options),
+    /// List runs, or compare them and their recipes.
+    Runs(runs::Options),
     /// Time one workload at sizes of your choice.
     Bench(bench::Options),
     /// Prove on the recorded graph what a model's family promises: causality, padding, batches, receptive fields.
@@ -78,6 +84,8 @@ fn main() -> ExitCode {
         Command::Translate(options) => translate::run(&options),
         Command::Import(options) => import::run(&options),
         Command::Export(options) => export::run(&options),
+        Command::Data(options) => data::run(&options),
+        Command::Runs(options) => runs::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Prove(options) => prove::run(&options),
         Command::Audit(options) => audit::run(&options),
