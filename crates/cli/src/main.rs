@@ -5,6 +5,7 @@ mod bars;
 mod bench;
 mod claims;
 mod classify;
+mod cost;
 mod data;
 mod demo;
 mod describe;
@@ -18,6 +19,7 @@ mod import;
 mod loaded;
 mod look;
 mod look_page;
+mod losses;
 mod machine;
 mod model_folder;
 mod printer;
@@ -75,6 +77,8 @@ enum Command {
     Audit(audit::Options),
     /// See who attends to whom in a text: maps, heads in numbers, and what changes without a head.
     Look(look::Options),
+    /// What a pass or a step of training will cost: multiply-adds, bytes, memory and time, part by part.
+    Cost(cost::Options),
     /// Put what course notes say about attention to the test: numbers, verdicts, pages.
     Claims(claims::Options),
 }
@@ -99,6 +103,7 @@ fn main() -> ExitCode {
         Command::Prove(options) => prove::run(&options),
         Command::Audit(options) => audit::run(&options),
         Command::Look(options) => look::run(&options),
+        Command::Cost(options) => cost::run(&options),
         Command::Claims(options) => claims::run(&options),
     };
     match result {

@@ -1,6 +1,6 @@
 //! Questions to a recorded model, whichever it is: can later positions be seen, and where does that begin ([`prove()`]);
 //! do two ways to the same answer agree, and if not, from which node on ([`audit`]); who attends to whom ([`look`]), drawn
-//! ([`picture`]), and what changes without some of it ([`rewrite()`]). Everything here works on graphs, stores
+//! ([`picture`]), what changes without some of it ([`rewrite()`]), and what a pass will cost in time ([`price`]). Everything here works on graphs, stores
 //! and names of values; no model is named.
 
 #![forbid(unsafe_code)]
@@ -10,6 +10,7 @@ mod chance;
 mod error;
 pub mod look;
 pub mod picture;
+pub mod price;
 mod prove;
 mod rewrite;
 mod sight;
