@@ -236,3 +236,39 @@ fn every_recipe_that_comes_along_can_be_read() {
         ["birth_places", "cifar", "mnist", "sentiment", "sentiment_minilm", "shakespeare", "translate"]
     );
 }
+
+#[test]
+fn jobs_that_cannot_go_on_say_why() {
+    let own = Own::new("jobs");
+    let (file, dev) = (own.write("train.tsv", reviews(60)), own.write("dev.tsv", reviews(30)));
+    let toml = format!(
+        "task = \"classify\"\n[model]\nfamily = \"bert\"\n{SMALL}context = 24\npooling = \"mean\"\n\
+         [tokenizer]\nkind = \"wordpiece\"\nvocabulary = 80\n\
+         [data]\nkind = \"classes\"\ntrain = [\"{file}\"]\nevaluate = [\"{dev}\"]\n[train]\nbatch = 16\n"
+    );
+    let recipe = Recipe::parse(&toml, "test.toml", &[]).unwrap();
+    let mut job: regard_recipe::Job = recipe.build(&cpu()).unwrap();
+    let text = job.take(&own.0.join("none.safetensors")).unwrap_err().to_string();
+    assert!(text.contains("none.safetensors: No such file or directory"), "{text}");
+    let text = job.export(own.0.join("model")).unwrap_err().to_string();
+    assert!(text.contains("no parameter or state is called `"), "{text}");
+    // A store that holds something else under the model's names.
+    let first = job.task.model().parameters().declared().next().unwrap();
+    let name = first.name.clone();
+    job.store.declare(&name, [1], regard_graph::Init::Zeros).unwrap();
+    let clash = format!("`{name}` is f32 [1] in the store, the graph declares f32 ");
+    let text = job.examine().unwrap_err().to_string();
+    assert!(text.contains(&clash), "{text}");
+    let text = job.run(None, &mut Silent, None).unwrap_err().to_string();
+    assert!(text.contains(&clash), "{text}");
+    let other = Recipe::parse("[data]\nkind = \"mnist\"\n", "test.toml", &[]).unwrap();
+    let text = other.build_after(job).err().unwrap().to_string();
+    assert!(text.starts_with("data of the kind Mnist has nothing for the task Language; "), "{text}");
+    let text = resume(&own.0, &cpu(), &mut Silent, None).unwrap_err().to_string();
+    assert!(text.starts_with("cannot read ") && text.contains("recipe.toml: No such file"), "{text}");
+    // Made by hand, it is checked as one from a file.
+    let mut by_hand = recipe;
+    by_hand.train.micro_batch = Some(0);
+    let text = by_hand.build(&cpu()).err().unwrap().to_string();
+    assert_eq!(text, "the recipe: a batch of 0 examples; give train.batch at least 1");
+}

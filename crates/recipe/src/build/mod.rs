@@ -66,6 +66,8 @@ impl Recipe {
     }
 
     fn built(&self, cpu: &Cpu, before: Option<Job>) -> Result<Job> {
+        // It may have been made by hand, without a file that was checked.
+        self.check("the recipe")?;
         model::check(self)?;
         let start = match (&self.from.model, &before) {
             (Some(name), None) => Some(Start::open(name)?),
