@@ -215,8 +215,15 @@ mod tests {
 
     #[test]
     fn a_window_beyond_counting_is_as_wide_as_the_context() {
-        let config =
-            GptConfig { layers: 1, width: 8, heads: 2, vocabulary: 9, context: 8, ..GptConfig::SMALL };
+        let config = GptConfig {
+            layers: 1,
+            width: 8,
+            heads: 2,
+            vocabulary: 9,
+            context: 8,
+            dropout: 0.0,
+            ..GptConfig::SMALL
+        };
         let gpt = Gpt::new(GptConfig { window: Some(usize::MAX), ..config }).unwrap();
         let (cpu, mut store) = (Cpu::with(1, regard_device::Level::best()).unwrap(), Store::new(0));
         let mut generator = Generator::new(&gpt, Settings::default(), &mut store, &cpu).unwrap();
