@@ -182,7 +182,7 @@ fn the_reference() {
     let feed = |ids: f64| Feed::new().with("x", two()).with("ids", one(ids));
     assert_eq!(run(&g, &feed(3.0), Mode::Exact).unwrap().value(y).data(), [1.0, 2.0]);
     assert_eq!(
-        text(run(&g, &Feed::new().with("x", two()), Mode::Exact)),
+        text(regard_engine::reference::run(&g, &Feed::new().with("x", two()), Mode::Exact)),
         "input `ids` (i32 [1]) was never fed; set it before the run"
     );
     assert_eq!(

@@ -130,6 +130,13 @@ fn a_case_that_checks_nothing_is_refused() {
     });
     assert_eq!(said(ids.forward()), "case: the i32 input `ids` must be given");
     assert_eq!(said(ids.backward()), "case: the i32 input `ids` must be given");
+    assert_eq!(said(ids.all(1e-6)), "case: the i32 input `ids` must be given");
+    let mut g = Graph::new();
+    g.open('T', 2).unwrap();
+    assert_eq!(
+        said(Case::new(|_| Ok(vec![])).size('T', 3).sizes(&g)),
+        "size: T = 3 is over the bound 2 that the program was planned for; record it with a larger bound"
+    );
     let feed = regard_engine::Feed::new().with_stored("w", regard_ops::Array::scalar(1.0));
     let filled = regard_engine::check::fill_store(&mut regard_engine::Store::new(0), &feed);
     assert_eq!(said(filled), "no parameter or state is called `w`; there is no parameter or state here");

@@ -55,9 +55,13 @@ impl Confusion {
         Ok(Confusion { names: names.iter().map(|name| name.to_string()).collect(), counts })
     }
 
-    /// How often this answer got this prediction.
+    /// How often this answer got this prediction; never, if there is no such class.
     pub fn count(&self, answer: usize, prediction: usize) -> u64 {
-        self.counts[answer * self.names.len() + prediction]
+        let classes = self.names.len();
+        if answer >= classes || prediction >= classes {
+            return 0;
+        }
+        self.counts[answer * classes + prediction]
     }
 
     /// The share of predictions that are right; also the micro mean of precision, recall and F1.
@@ -178,6 +182,8 @@ mod tests {
 
     #[test]
     fn unknown_classes_are_refused() {
+        let both = Confusion::new(&["a", "b"], &[0, 1], &[0, 1]).unwrap();
+        assert_eq!([both.count(0, 0), both.count(0, 2), both.count(usize::MAX, 1)], [1, 0, 0]);
         assert_eq!(
             Confusion::new(&["a", "b"], &[0, 2], &[0, 1]).unwrap_err().to_string(),
             "confusion: prediction 1 is class 2, there are 2; count classes from 0 and name them all"

@@ -96,6 +96,10 @@ fn nonsense_is_refused() {
         Chrf::default().corpus(&["a", "b"], &[vec!["a"], vec![]]).unwrap_err().to_string(),
         "chrF: hypothesis 1 has no reference; give it at least one"
     );
+    assert_eq!(
+        Chrf::default().sentence::<&str>("a", &[]).unwrap_err().to_string(),
+        "chrF: hypothesis 0 has no reference; give it at least one"
+    );
     let odd = Bleu { smoothing: Smoothing::AddK(f64::NAN), ..bleu };
     assert_eq!(
         odd.sentence("a", &["a"]).unwrap_err().to_string(),

@@ -165,7 +165,7 @@ impl Generator {
             let mut broken = false;
             for (index, row) in rows.iter_mut().enumerate().filter(|(_, row)| row.ended.is_none()) {
                 let scores = self.steps.scores(index)?;
-                let example = request.first_example + index as u64;
+                let example = request.first_example.wrapping_add(index as u64);
                 let Some(chosen) = request.sampling.choose(scores, &row.seen, example) else {
                     return Err(Error::Scores { row: index, length: row.seen.len() });
                 };
@@ -195,5 +195,42 @@ impl Generator {
             ended: row.ended.unwrap_or(Ended::Broken),
         };
         Ok(rows.into_iter().map(generated).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use regard_models::{Gpt, GptConfig, T5, T5Config};
+
+    #[test]
+    fn what_sees_without_end_needs_a_capacity() {
+        let config = T5Config { encoder_layers: 1, decoder_layers: 1, vocabulary: 9, ..T5Config::small() };
+        let (t5, cpu) = (T5::new(config).unwrap(), Cpu::with(1, regard_device::Level::best()).unwrap());
+        let settings = Settings { source: Some(4), ..Settings::default() };
+        let text =
+            Generator::with_sources(&t5, settings, &mut Store::new(0), &cpu).err().unwrap().to_string();
+        assert_eq!(text, "generate: the model sees without end; give a capacity");
+    }
+
+    #[test]
+    fn a_window_beyond_counting_is_as_wide_as_the_context() {
+        let config = GptConfig {
+            layers: 1,
+            width: 8,
+            heads: 2,
+            vocabulary: 9,
+            context: 8,
+            dropout: 0.0,
+            ..GptConfig::SMALL
+        };
+        let gpt = Gpt::new(GptConfig { window: Some(usize::MAX), ..config }).unwrap();
+        let (cpu, mut store) = (Cpu::with(1, regard_device::Level::best()).unwrap(), Store::new(0));
+        let mut generator = Generator::new(&gpt, Settings::default(), &mut store, &cpu).unwrap();
+        assert_eq!(generator.capacity(), 8);
+        // Nor does the number of the last example there can be overflow.
+        let prompts = [vec![1]];
+        let request = Request { first_example: u64::MAX, ..Request::greedy(&prompts, 2) };
+        assert_eq!(generator.generate(&request, &mut store).unwrap()[0].ids.len(), 2);
     }
 }

@@ -70,8 +70,8 @@ impl Steps {
         chunk = chunk.min(settings.capacity.or(model.context()).unwrap_or(chunk));
         let seen = match (model.window(), model.context()) {
             // What the first id of a chunk sees must outlive the chunk.
-            (Some(window), Some(context)) => (window + chunk - 1).min(context),
-            (Some(window), None) => window + chunk - 1,
+            (Some(window), Some(context)) => window.saturating_add(chunk - 1).min(context),
+            (Some(window), None) => window.saturating_add(chunk - 1),
             (None, Some(context)) => context,
             (None, None) => {
                 let Some(capacity) = settings.capacity else {

@@ -5,6 +5,9 @@ use regard_graph::{DType, Error, Graph, Init, Result, Var};
 use regard_ops::prelude::*;
 use regard_ops::{AttentionBias, RotarySpec};
 
+/// The most numbers of a table of sinusoids: a million positions of width 256.
+const MOST_FIXED: usize = 1 << 28;
+
 /// What is added to the embeddings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum AbsoluteConfig {
@@ -56,6 +59,14 @@ impl AbsolutePositions {
                         "positions",
                         format!("sinusoidal positions of the odd width {width}"),
                         "choose an even width: sines and cosines come in pairs",
+                    ));
+                }
+                // The table is written down here, before a plan could refuse its size.
+                if most.checked_mul(width).is_none_or(|numbers| numbers > MOST_FIXED) {
+                    return Err(Error::invalid(
+                        "positions",
+                        format!("a table of {most} sinusoidal positions of width {width}"),
+                        format!("choose sizes whose product is at most {MOST_FIXED}"),
                     ));
                 }
                 AbsolutePositions::Fixed { shape: [most, width], table: sinusoids(most, width) }
@@ -149,7 +160,7 @@ impl RelativePositions {
             RelativeConfig::Alibi => RelativePositions::Alibi(alibi_slopes(heads)),
             RelativeConfig::Clipped { reach } => RelativePositions::Clipped(parameters.declare(
                 "table",
-                [2 * reach + 1, heads],
+                [reach.saturating_mul(2).saturating_add(1), heads],
                 Init::Normal(0.02),
             )?),
             RelativeConfig::Rotary(spec) => RelativePositions::Rotary(spec),
@@ -224,5 +235,15 @@ mod tests {
             AbsolutePositions::new(config, &mut Parameters::new()).unwrap_err().to_string(),
             "positions: sinusoidal positions of the odd width 5; choose an even width: sines and cosines come in pairs"
         );
+        for most in [usize::MAX, 1 << 40] {
+            let config = AbsoluteConfig::Sinusoidal { width: 4, most };
+            assert_eq!(
+                AbsolutePositions::new(config, &mut Parameters::new()).unwrap_err().to_string(),
+                format!(
+                    "positions: a table of {most} sinusoidal positions of width 4; choose sizes whose product is at most \
+                     268435456"
+                )
+            );
+        }
     }
 }

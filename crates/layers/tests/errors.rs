@@ -135,3 +135,88 @@ fn streams_that_do_not_fit() {
     assert_eq!(text(feed_forward.onto(g, narrow, x)), residual);
     assert_eq!(text(attention.onto(g, narrow, x, Source::Own, &Context::default())), residual);
 }
+
+/// A block with cross-attention, over a width of 2.
+fn block(hidden: usize) -> BlockConfig {
+    let attention = AttentionConfig::new(2, 1).unwrap();
+    BlockConfig {
+        attention,
+        cross: Some(attention),
+        feed_forward: FeedForwardConfig {
+            width: 2,
+            hidden,
+            kind: FeedForwardKind::Relu,
+            bias: true,
+            dropout: 0.0,
+            std: 0.02,
+        },
+        norm: NormConfig::layer(2),
+        place: NormPlace::Pre,
+        dropout: 0.0,
+    }
+}
+
+fn stack(hidden: usize) -> StackConfig {
+    StackConfig { layers: 1, block: block(hidden), final_norm: true, relative: RelativeConfig::None }
+}
+
+#[test]
+fn blocks_and_tables_that_cannot_be() {
+    let nothing = "linear: 2 inputs and 0 outputs; give both a size of at least 1";
+    assert_eq!(text(Block::new(block(0), &mut Parameters::new())), nothing);
+    assert_eq!(text(Stack::new(stack(0), &mut Parameters::new())), nothing);
+    let p = &mut Parameters::new();
+    let buckets = RelativeConfig::Buckets { buckets: 8, max_distance: 16, bidirectional: true };
+    RelativePositions::new(buckets, 2, p).unwrap();
+    assert_eq!(
+        text(RelativePositions::new(RelativeConfig::Clipped { reach: 3 }, 2, p)),
+        "parameter `table` is declared twice: [8 2], then [7 2]; give one of them another name"
+    );
+}
+
+#[test]
+fn what_goes_forward_must_fit() {
+    let p = &mut Parameters::new();
+    let linear = p.under("linear", |p| Linear::new(LinearConfig::new(2, 2), p)).unwrap();
+    let table = EmbeddingConfig { tokens: 5, width: 2, std: 0.02 };
+    let embedding: Embedding = p.under("table", |p| Embedding::new(table, p)).unwrap();
+    let norm: Norm = p.under("norm", |p| Norm::new(NormConfig::layer(2), p)).unwrap();
+    let learned = AbsoluteConfig::Learned { width: 2, most: 3, std: 0.02 };
+    let positions: AbsolutePositions = p.under("positions", |p| AbsolutePositions::new(learned, p)).unwrap();
+    let feed_forward: FeedForward = p.under("mlp", |p| FeedForward::new(block(3).feed_forward, p)).unwrap();
+    let attention: AttentionLayer =
+        p.under("mix", |p| AttentionLayer::new(AttentionConfig::new(2, 1).unwrap(), p)).unwrap();
+    let one: Block = p.under("one", |p| Block::new(block(3), p)).unwrap();
+    let all: Stack = p.under("all", |p| Stack::new(stack(3), p)).unwrap();
+    let g = &mut Graph::new();
+    let narrow = g.input("narrow", DType::F32, [1, 4, 1]).unwrap();
+    let x = g.input("x", DType::F32, [1, 4, 2]).unwrap();
+    let slot = g.input("slot", DType::I32, [1, 3]).unwrap();
+    let own = Context::default();
+    let cached = Cached { slot, rows: 1, capacity: 8 };
+    let weight = "linear: weight is [2 2], expected [N K=1]; K comes from x";
+    for (said, expected) in [
+        (text(linear.forward(g, narrow)), weight),
+        (
+            text(embedding.forward(g, narrow)),
+            "embedding: ids is f32, expected i32; ids, positions and lengths are i32",
+        ),
+        (text(norm.forward(g, narrow)), "layer_norm: scale is [2], expected [C=1]; C comes from x"),
+        (text(positions.forward(g, x, None)), "add_position: "),
+        (text(feed_forward.forward(g, narrow)), "linear: weight is [3 2], expected [N K=1]; K comes from x"),
+        (text(attention.forward(g, narrow, Source::Own, &own)), weight),
+        (text(attention.keep(g, narrow, &cached)), weight),
+        (text(attention.keep(g, x, &cached)), "cache_write: "),
+        (
+            text(one.forward(g, narrow, &own, None)),
+            "layer_norm: scale is [2], expected [C=1]; C comes from x",
+        ),
+        (
+            text(all.forward(g, narrow, &own, None)),
+            "layer_norm: scale is [2], expected [C=1]; C comes from x",
+        ),
+        (text(all.keep(g, narrow, &cached)), weight),
+    ] {
+        assert!(said.starts_with(expected), "{said}");
+    }
+}

@@ -82,6 +82,7 @@ pub(crate) fn last(g: &mut Graph, x: Var) -> Result<Var> {
 
 /// How many rows there are, which caches must know before the run.
 pub(crate) fn fixed_rows(g: &Graph, var: Var) -> Result<usize> {
+    g.check_operands("decoding", &[var])?;
     g.shape(var).first().and_then(|batch| batch.fixed()).ok_or_else(|| {
         Error::invalid(
             "decoding",

@@ -230,6 +230,7 @@ impl Perceiver {
     /// The stream after the last norm: B T -> B T C. Taps: `latents`, what the last block left in them.
     pub fn hidden(&self, g: &mut Graph, ids: Var) -> Result<Var> {
         let PerceiverConfig { latents, width, dropout, masking, .. } = self.config;
+        g.check_operands("perceiver", &[ids])?;
         let [batch, length] = match g.shape(ids).as_ref() {
             [batch, length] => [batch.clone(), length.clone()],
             _ => {

@@ -252,6 +252,7 @@ impl Vit {
     /// Each patch through a linear layer, which is a convolution with the patch as its stride. B Ch Hh Ww -> B P C
     pub fn patch_embedding(&self, g: &mut Graph, image: Var) -> Result<Var> {
         let VitConfig { image: [height, width], channels, patch, .. } = self.config;
+        g.check_operands("vit", &[image])?;
         let fits = match &g.shape(image)[..] {
             [_, own @ ..] => own.iter().map(|size| size.fixed()).eq([channels, height, width].map(Some)),
             [] => false,

@@ -1,12 +1,14 @@
-//! What is said of operands that do not fit a GPT, and of sizes that no machine holds.
+//! What is said of operands that do not fit a model, and of sizes that no machine holds.
 
 use regard_engine::{Cpu, Program, Store};
-use regard_layers::FeedForwardKind;
+use regard_layers::{Context, FeedForwardKind, Source};
 use regard_models::import::json::Fields;
 use regard_models::{
-    Bert, BertConfig, BertText, Cached, Decoder, Gpt, GptConfig, T5, T5Config, Transformer,
-    TransformerConfig, View, Vit, VitConfig,
+    Bert, BertConfig, BertHead, BertText, Cached, Decoder, Decoding, EncoderDecoder, Gpt, GptConfig,
+    Perceiver, PerceiverConfig, PerceiverMasking, T5, T5Config, Transformer, TransformerConfig, View, Vit,
+    VitConfig,
 };
+use regard_ops::CrossEntropyOptions;
 use regard_ops::prelude::*;
 
 const SMALL: GptConfig =
@@ -123,4 +125,173 @@ fn a_bert_that_transformers_has_no_name_for() {
         text(regard_models::import::bert::config_to_json(&config)),
         "bert: transformers has no name for GatedSilu in this family; use Gelu, GeluTanh or Relu"
     );
+}
+
+#[test]
+fn encoder_decoders_that_do_not_fit() {
+    let t5 = T5Config { encoder_layers: 1, decoder_layers: 1, width: 8, vocabulary: 5, ..T5Config::small() };
+    let t5: T5 = T5::new(t5).unwrap();
+    let base = TransformerConfig { encoder_layers: 1, decoder_layers: 1, ..TransformerConfig::base(5) };
+    let transformer: Transformer = Transformer::new(base).unwrap();
+    let ids_expected = "embedding: ids is f32, expected i32; ids, positions and lengths are i32";
+    let leaves = |g: &mut Graph| {
+        let floats = g.input("floats", DType::F32, [1, 3]).unwrap();
+        let ids = g.input("ids", DType::I32, [1, 3]).unwrap();
+        let labels = g.input("labels", DType::I32, [1, 4]).unwrap();
+        let narrow = g.input("narrow", DType::F32, [1, 3, 7]).unwrap();
+        (floats, ids, labels, narrow, g.input("scale", DType::F32, shape![]).unwrap())
+    };
+    let options = CrossEntropyOptions::default;
+
+    let g = &mut Graph::new();
+    let (floats, ids, labels, narrow, scale) = leaves(g);
+    assert_eq!(text(t5.encode(g, floats, None)), ids_expected);
+    assert_eq!(text(t5.logits(g, floats, None, ids)), ids_expected);
+    assert_eq!(text(t5.loss(g, [floats, ids, ids], None, scale)), ids_expected);
+    let said = text(t5.loss_with(g, [ids, ids, labels], None, scale, options()));
+    assert!(said.contains("cross_entropy: targets is [1 4], expected "), "{said}");
+    let said = text(t5.hidden(g, narrow, None, ids));
+    assert!(said.ends_with(" 8], expected [N K=7]; K comes from x"), "{said}");
+
+    let g = &mut Graph::new();
+    let (floats, ids, labels, narrow, scale) = leaves(g);
+    assert_eq!(text(transformer.encode(g, floats, None)), ids_expected);
+    assert_eq!(text(transformer.logits(g, floats, None, ids)), ids_expected);
+    let said = text(transformer.loss(g, [ids, ids, labels], None, scale, options()));
+    assert!(said.contains("cross_entropy: targets is [1 4], expected "), "{said}");
+    assert_eq!(
+        text(transformer.hidden(g, narrow, None, ids)),
+        "linear: weight is [512 512], expected [N K=7]; K comes from x"
+    );
+    // What both are to those that write one token after another.
+    for model in [&t5 as &dyn EncoderDecoder, &transformer] {
+        let mut g = Graph::inference();
+        let b = g.open('B', 3).unwrap();
+        let open = g.input("open", DType::I32, shape![b, 3]).unwrap();
+        let lengths = g.input("lengths", DType::I32, shape![b]).unwrap();
+        let mask = g.input("mask", DType::Bool, shape![b, 4]).unwrap();
+        let floats = g.input("floats", DType::F32, [1, 3]).unwrap();
+        let narrow = g.input("narrow", DType::F32, shape![b, 3, 7]).unwrap();
+        let own = Cached::growing(open, lengths, 16);
+        let decoding = Decoding { own, memory_capacity: 4, memory_mask: mask, memory_row: None };
+        for said in [
+            text(model.decode(&mut g, open, &decoding)),
+            text(model.next(&mut g, open, &decoding)),
+            text(model.resume(&mut g, open, &decoding)),
+            text(model.keep(&mut g, narrow, open, 4)),
+        ] {
+            assert_eq!(
+                said,
+                "decoding: the batch of a run with caches is open; give ids of a fixed batch: each example has a row of \
+                 its own in the caches"
+            );
+        }
+        let context = Context::default();
+        assert_eq!(text(model.encode(&mut g, floats, None)), ids_expected);
+        assert_eq!(text(model.stream(&mut g, floats, &context, (Source::Own, &context))), ids_expected);
+        let said = text(model.scores(&mut g, narrow));
+        assert!(said.ends_with("], expected [N K=7]; K comes from x"), "{said}");
+    }
+}
+
+#[test]
+fn losses_and_streams_that_do_not_fit() {
+    let vit: Vit = Vit::new(VitConfig { layers: 1, ..VitConfig::preset("vit-tiny-16").unwrap() }).unwrap();
+    let mut g = Graph::new();
+    let small = g.input("small", DType::F32, [1, 3, 10, 10]).unwrap();
+    let image = g.input("image", DType::F32, [1, 3, 224, 224]).unwrap();
+    let targets = g.input("targets", DType::I32, [4]).unwrap();
+    let scale = g.input("scale", DType::F32, shape![]).unwrap();
+    for said in [
+        text(vit.hidden(&mut g, small)),
+        text(vit.pooled(&mut g, small)),
+        text(vit.loss(&mut g, small, targets, scale)),
+    ] {
+        assert!(
+            said.starts_with("vit: image is [1 3 10 10], expected [B Ch Hh Ww] = [B 3 224 224]; "),
+            "{said}"
+        );
+    }
+    let said = text(vit.loss_with(&mut g, image, targets, scale, CrossEntropyOptions::default()));
+    assert!(said.contains("cross_entropy: targets is [4], expected "), "{said}");
+
+    let config = BertConfig { layers: 1, head: BertHead::Masked, ..regard_models::bert::PRESETS[0].1 };
+    let bert: Bert = Bert::new(config).unwrap();
+    let mut g = Graph::new();
+    let floats = g.input("floats", DType::F32, [1, 3]).unwrap();
+    let ids = g.input("ids", DType::I32, [1, 3]).unwrap();
+    let targets = g.input("targets", DType::I32, [1, 4]).unwrap();
+    let scale = g.input("scale", DType::F32, shape![]).unwrap();
+    let of = |ids| BertText { ids, token_types: None, key_mask: None };
+    let expected = "embedding: ids is f32, expected i32; ids, positions and lengths are i32";
+    assert_eq!(text(bert.mean(&mut g, &of(floats))), expected);
+    assert_eq!(text(bert.loss(&mut g, &of(floats), targets, scale)), expected);
+    let said = text(bert.loss_with(&mut g, &of(ids), targets, scale, CrossEntropyOptions::default()));
+    assert!(said.contains("cross_entropy: targets is [1 4], expected "), "{said}");
+}
+
+#[test]
+fn configs_that_are_something_else() {
+    use regard_models::import::{mingpt, native};
+    let list = serde_json::json!([1]);
+    assert_eq!(
+        text(Fields::new("bert", &list).map(|_| ())),
+        "bert: the config is no JSON object; give the whole config.json"
+    );
+    let config = serde_json::json!({ "model_type": "gpt2", "a": 1 });
+    assert_eq!(
+        text(Fields::new("bert", &config).map(|_| ())),
+        "bert: the config is one of model_type `gpt2`; give one of model_type `bert`, or import it as what it is"
+    );
+    let fields: Fields = Fields::new("gpt2", &config).unwrap();
+    let said = text(fields.text("a").map(|_| ()));
+    assert!(said.starts_with("gpt2: `a` is ") && said.contains("text"), "{said}");
+    let none = serde_json::json!({});
+    let missing = |said: String| {
+        said.contains(": the config has no `") && said.ends_with("give the whole config.json of the model")
+    };
+    for said in [
+        text(mingpt::config_from_json(&none)),
+        text(native::bert_from_json(&none)),
+        text(native::gpt_from_json(&none)),
+        text(native::perceiver_from_json(&none)),
+    ] {
+        assert!(missing(said.clone()), "{said}");
+    }
+}
+
+#[test]
+fn perceivers_and_values_of_another_graph() {
+    let config = PerceiverConfig {
+        layers: 2,
+        heads: 2,
+        width: 8,
+        latents: 2,
+        context: 4,
+        vocabulary: 5,
+        masking: PerceiverMasking::Prefix,
+        dropout: 0.0,
+    };
+    let perceiver: Perceiver = Perceiver::new(config).unwrap();
+    let mut g = Graph::new();
+    let flat = g.input("flat", DType::I32, [3]).unwrap();
+    let ids = g.input("ids", DType::I32, [1, 3]).unwrap();
+    let targets = g.input("targets", DType::I32, [1, 4]).unwrap();
+    let scale = g.input("scale", DType::F32, shape![]).unwrap();
+    let narrow = g.input("narrow", DType::F32, [1, 3, 7]).unwrap();
+    assert_eq!(text(perceiver.hidden(&mut g, flat)), "perceiver: ids are [3]; give ids [B T]");
+    assert_eq!(
+        text(perceiver.scores(&mut g, narrow)),
+        "linear: weight is [5 8], expected [N K=7]; K comes from x"
+    );
+    let said = text(perceiver.loss(&mut g, ids, targets, scale));
+    assert!(said.starts_with("linear_cross_entropy: targets is [1 4], expected "), "{said}");
+    // Shapes are asked for before anything is recorded: a value that this graph does not have must not be looked up.
+    let mut other = Graph::new();
+    let foreign = "operand 0 belongs to another graph; record it in this one";
+    assert_eq!(text(perceiver.hidden(&mut other, ids)), format!("perceiver: {foreign}"));
+    let vit: Vit = Vit::new(VitConfig { layers: 1, ..VitConfig::preset("vit-tiny-16").unwrap() }).unwrap();
+    assert_eq!(text(vit.patch_embedding(&mut other, narrow)), format!("vit: {foreign}"));
+    let t5 = T5::new(T5Config { encoder_layers: 1, decoder_layers: 1, ..T5Config::small() }).unwrap();
+    assert_eq!(text(t5.keep(&mut other, narrow, ids, 4)), format!("decoding: {foreign}"));
 }

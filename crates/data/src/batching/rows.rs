@@ -171,16 +171,16 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        let check = |result: Result<TokenRows>, part: &str| {
+        let refused = |result: Result<TokenRows>, part: &str| {
             let text = result.err().unwrap().to_string();
             assert!(text.contains(part), "{text}");
         };
         let consecutive =
             |text: Vec<u32>, context| TokenRows::consecutive(text, context, 1, Order::Sequential, false);
-        check(consecutive(vec![1], 4), "a text of 1 tokens does not fill rows of 4");
-        check(consecutive(vec![1, 2], 0), "a text of 2 tokens does not fill rows of 0");
-        check(consecutive(vec![1, u32::MAX], 4), "the token 4294967295 at position 1 is out of range");
-        check(TokenRows::random(vec![1; 4], 4, 1, 1, 0), "a text of 5 tokens at least");
-        check(TokenRows::random(vec![1; 9], 4, 0, 1, 0), "1 batches of 0 rows are none");
+        refused(consecutive(vec![1], 4), "a text of 1 tokens does not fill rows of 4");
+        refused(consecutive(vec![1, 2], 0), "a text of 2 tokens does not fill rows of 0");
+        refused(consecutive(vec![1, u32::MAX], 4), "the token 4294967295 at position 1 is out of range");
+        refused(TokenRows::random(vec![1; 4], 4, 1, 1, 0), "a text of 5 tokens at least");
+        refused(TokenRows::random(vec![1; 9], 4, 0, 1, 0), "1 batches of 0 rows are none");
     }
 }

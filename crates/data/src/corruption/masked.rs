@@ -21,6 +21,12 @@ impl Masked {
     /// Masking at a rate of 0.15, with tokens of `0..vocabulary`. `special` are the ids that are left alone: padding, the
     /// beginning and end of texts; the mask is one of them.
     pub fn new(seed: u64, mask: u32, vocabulary: usize, special: &[u32]) -> Result<Masked> {
+        if vocabulary > i32::MAX as usize {
+            return Err(Error::invalid(
+                format!("{vocabulary} tokens are more than ids can count"),
+                "give the size of the vocabulary",
+            ));
+        }
         let mut marks = vec![false; vocabulary];
         for &id in special.iter().chain([&mask]) {
             match marks.get_mut(id as usize) {
@@ -150,6 +156,8 @@ mod tests {
         let check = |text: String, part: &str| assert!(text.contains(part), "{text}");
         let text = Masked::new(0, 9, 9, &[]).unwrap_err().to_string();
         check(text, "the special token 9 is not among 9 tokens");
+        let text = Masked::new(0, 0, usize::MAX, &[]).unwrap_err().to_string();
+        check(text, "18446744073709551615 tokens are more than ids can count");
         let text = Masked::new(0, 0, 2, &[1]).unwrap_err().to_string();
         check(text, "all 2 tokens are special: none can be masked");
         let masked = Masked::new(0, 0, 9, &[]).unwrap();

@@ -186,6 +186,8 @@ mod tests {
         let spans = Spans::new(0, 1, 8).unwrap();
         let text = spans.corrupt(0, 0, &[2, 3, 1]).unwrap_err().to_string();
         assert!(text.contains("the token 1 at position 2"), "{text}");
+        let text = spans.example(0, 0, &[1, 2, 3]).unwrap_err().to_string();
+        assert!(text.contains("the token 1 at position 0"), "{text}");
         let text = spans.restore(&[2, 1, 3]).unwrap_err().to_string();
         assert!(text.contains("this is no corrupted text: it has 1 marks"), "{text}");
     }

@@ -55,7 +55,7 @@ impl Lines {
         let Some(range) = self.place(index) else {
             return Err(Error::file(
                 &self.path,
-                format!("has no line {}; it has {}", index + 1, self.len()),
+                format!("has no line {}; it has {}", index.saturating_add(1), self.len()),
                 "ask for one that is there",
             ));
         };
@@ -79,7 +79,8 @@ impl Lines {
 
     /// Where a line lies, without its end.
     fn place(&self, index: usize) -> Option<Range<usize>> {
-        let (start, next) = (*self.starts.get(index)? as usize, *self.starts.get(index + 1)? as usize);
+        let (start, next) =
+            (*self.starts.get(index)? as usize, *self.starts.get(index.checked_add(1)?)? as usize);
         let line = &self.bytes.as_slice()[start..next - 1];
         let end = next - 1 - usize::from(line.last() == Some(&b'\r'));
         Some(start..end)

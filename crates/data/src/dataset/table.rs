@@ -324,7 +324,7 @@ impl<'a> Column<'a> {
         let Some(&row) = table.rows.get(index) else {
             return Err(Error::file(
                 &table.path,
-                format!("has no row {}; it has {}", index + 1, table.len()),
+                format!("has no row {}; it has {}", index.saturating_add(1), table.len()),
                 "ask for one that is there",
             ));
         };

@@ -70,7 +70,7 @@ impl TextRows {
         let Some(row) = self.rows.get(index) else {
             return Err(Error::file(
                 self.lines.path(),
-                format!("has no row {}; it has {}", index + 1, self.len()),
+                format!("has no row {}; it has {}", index.saturating_add(1), self.len()),
                 "ask for one that is there",
             ));
         };

@@ -117,6 +117,10 @@ fn a_name_is_found_in_a_local_cache() {
         text(find("../no/such"), &scratch),
         "no folder is called `../no/such`; a model is a folder, or a name like `organisation/name` from a local cache"
     );
+    assert_eq!(
+        text(Folder::find("../no/such"), &scratch),
+        "no folder is called `../no/such`; a model is a folder, or a name like `organisation/name` from a local cache"
+    );
     std::fs::create_dir_all(scratch.join("first/models--empty/snapshots")).unwrap();
     assert_eq!(
         text(find("empty"), &scratch),

@@ -187,6 +187,7 @@ fn characters_are_sorted_behind_the_reserved_ones() {
         "character 3 of the text is `\\u{202e}` (U+202E), which is not among the 8 that the tokenizer knows; leave it \
          out, build the vocabulary from a text that has it, or reserve an unknown character"
     );
+    assert!(said(tokenizer.encode_bare("ab\u{202e}")).starts_with("character 3 of the text is `\\u{202e}`"));
     assert_eq!(
         said(tokenizer.needed(Special::End)),
         "the tokenizer has no token that ends a text; reserve a character for it, or train a tokenizer that has one"

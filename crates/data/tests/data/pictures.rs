@@ -137,6 +137,11 @@ fn cifar_files_are_records() {
         "100.bin: holds 3074 bytes, expected a multiple of 3073: 1 for the class and 3072 for the pixels of each image; \
          it is cut off or another format: copy it again"
     );
+    assert_eq!(
+        text(Images::cifar100(&[&first], Cifar100::Fine), &scratch),
+        "1.bin: holds 6146 bytes, expected a multiple of 3074: 2 for the class and 3072 for the pixels of each image; it \
+         is cut off or another format: copy it again"
+    );
     let wrong = scratch.put("3.bin", [record(&[3], 1), record(&[10], 2)].concat());
     assert_eq!(
         text(Images::cifar10(&[&wrong]), &scratch),

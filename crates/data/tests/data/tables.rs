@@ -234,3 +234,19 @@ fn real_tables_have_the_rows_that_they_should() {
     let asked = Table::open(shared("a5/birth_test_inputs.tsv").unwrap(), Format::Tsv, false).unwrap();
     assert_eq!((asked.len(), asked.names().len()), (437, 1));
 }
+
+#[test]
+fn a_table_that_changes_under_its_reader_is_told() {
+    use std::io::Write;
+    let scratch = Scratch::new();
+    let path = scratch.put("a.tsv", "one\tx\ntwo\ty\n");
+    let table = Table::open(&path, Format::Tsv, false).unwrap();
+    let column = table.column_at(1).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().write_all(b"one\tx\ntwo y\n").unwrap();
+    assert_eq!(
+        text(column.iter().collect::<Result<Vec<_>, _>>(), &scratch),
+        "a.tsv:2: was changed while it was read; open it again"
+    );
+    let said = text(column.get(usize::MAX), &scratch);
+    assert!(said.ends_with("it has 2; ask for one that is there"), "{said}");
+}

@@ -108,6 +108,7 @@ fn parallel_texts_have_as_many_lines() {
     let (german, english) = (scratch.put("a.de", "eins\r\nzwei\r\n"), scratch.put("a.en", "one\ntwo"));
     let pairs = Parallel::open(&german, &english).unwrap();
     assert_eq!((pairs.len(), pairs.get(1).unwrap()), (2, ("zwei", "two")));
+    assert_eq!(text(pairs.get(2), &scratch), "a.de: has no line 3; it has 2; ask for one that is there");
     assert_eq!(
         text(Parallel::open(&german, scratch.put("b.en", "one\n")), &scratch),
         "a.de has 2 lines, b.en has 1, expected as many; line i of one belongs to line i of the other: copy both again"
@@ -209,4 +210,25 @@ fn real_texts_have_the_lines_that_they_should() {
     let pairs = Parallel::open(german, english).unwrap();
     assert_eq!(pairs.len(), 29_000);
     assert_eq!(pairs.get(0).unwrap().1, "Two young, White males are outside near many bushes.");
+}
+
+/// Puts other bytes where a mapped file has its own, as an editor might.
+fn overwrite(path: &std::path::Path, bytes: &[u8]) {
+    use std::io::Write;
+    std::fs::OpenOptions::new().write(true).open(path).unwrap().write_all(bytes).unwrap();
+}
+
+#[test]
+fn a_file_that_changes_under_its_reader_is_told() {
+    let scratch = Scratch::new();
+    let path = scratch.put("lines.txt", "ab\ncd\n");
+    let (lines, rows) = (Lines::open(&path).unwrap(), TextRows::open(&path, Cut::Lines).unwrap());
+    overwrite(&path, b"ab\n\xff\xff\n");
+    let said = "lines.txt:2: was changed while it was read; open it again";
+    assert_eq!(text(lines.iter().collect::<Result<Vec<_>, _>>(), &scratch), said);
+    assert_eq!(text(rows.iter().collect::<Result<Vec<_>, _>>(), &scratch), said);
+    assert_eq!(lines.get(0).unwrap(), "ab");
+    // The largest index there can be is no line either.
+    let said = text(lines.get(usize::MAX), &scratch);
+    assert!(said.ends_with("it has 2; ask for one that is there"), "{said}");
 }

@@ -161,6 +161,10 @@ fn recording_refuses_operands_that_do_not_fit() {
         "map: operand 1 belongs to another graph; record it in this one"
     );
     assert_eq!(text(record(&mut g, map(2), &[x, y])), "map: b is f32 [3], expected f32 [2 3]; as a");
+    assert_eq!(
+        text(g.record(Arc::new(map(2)), Arc::new(()), &[x])),
+        "map: 1 operands were given, it takes 2; give a, b"
+    );
     let seven = Mock { name: "deepen", ..spread(Fact::f32([1; 7])) };
     assert_eq!(text(record(&mut g, seven, &[x])), "deepen: output 0 has 7 axes; at most 6 are supported");
     assert!(g.nodes().is_empty() && g.values().len() == 2, "what is refused leaves nothing behind");

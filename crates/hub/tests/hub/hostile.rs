@@ -4,7 +4,9 @@ use crate::golden::{Own, folder, model};
 use regard_data::{Checkpoint, Data, Save, SaveOptions, save_folder};
 use regard_engine::{Cpu, Store};
 use regard_graph::Init;
-use regard_hub::{AnyModel, Batch, Images, Rows, forward, open, save};
+use regard_hub::forward::{Sizes, record};
+use regard_hub::{AnyModel, Batch, GptForm, Images, Rows, forward, open, save};
+use regard_models::{Gpt, GptConfig};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -225,9 +227,21 @@ fn a_model_is_not_made_or_saved_of_nothing() {
         AnyModel::from_config(&json!({ "model_type": "mamba" }), opened.checkpoint())
             .unwrap_err()
             .to_string(),
-        "hub: models of model_type `mamba` are not known; known are bert, gpt2, llama, mingpt, mt5, t5, transformer, vit"
+        "hub: models of model_type `mamba` are not known; known are bert, gpt2, llama, mingpt, mt5, \
+         regard-bert, regard-gpt, regard-perceiver, t5, transformer, vit"
     );
+    let config = GptConfig { layers: 1, heads: 2, width: 8, vocabulary: 5, context: 4, ..GptConfig::LLAMA };
+    let llama = AnyModel::Gpt(Gpt::new(config).unwrap(), GptForm::Gpt2);
+    assert_eq!(
+        llama.config_to_json().unwrap_err().to_string(),
+        "gpt2: GPT-2 has learned positions, LayerNorm and no window; export it as another family"
+    );
+    let sizes = Sizes { batch: 1, tokens: 20, targets: 0, types: false };
+    let text = record(&opened.model, sizes).err().unwrap().to_string();
+    assert!(text.starts_with("add_position: "), "{text}");
     let own = Own::new("nothing");
+    let text = open("../no/such").unwrap_err().to_string();
+    assert!(text.contains("no folder is called `../no/such`"), "{text}");
     let text = save(&opened.model, &Store::new(0), &own.0, &Default::default()).unwrap_err().to_string();
     assert!(text.starts_with("no parameter or state is called `"), "{text}");
 }

@@ -31,7 +31,7 @@ impl Backward {
 }
 
 /// Records the gradient of an attention.
-pub fn record(form: &Form, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
+pub(super) fn record(form: &Form, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
     let mut grads = vec![None; tape.inputs.len()];
     let dlse = tape.grads[1];
     let dy = match (tape.grads[0], dlse) {

@@ -133,6 +133,10 @@ fn errors() {
     let position = g.input("position", DType::I32, [2, 4]).unwrap();
     let spec = RotarySpec::default();
     let text = |result: regard_graph::Result<Var>| result.unwrap_err().to_string();
+    assert_eq!(
+        regard_ops::Rotary::new(spec, None, false).unwrap_err().to_string(),
+        "rotary: D is open; fix it, or give the width that turns"
+    );
     assert_eq!(text(g.rotary(flat, None, spec)), "rotary: x is [2 3 6], expected [B T H D]");
     assert_eq!(
         text(g.rotary(position, None, RotarySpec { width: Some(2), ..spec })),

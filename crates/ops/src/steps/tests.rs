@@ -45,6 +45,8 @@ fn a_step_of_nothing_is_refused() {
     let x = g.input_with_gradient("x", shape![]).unwrap();
     let text = g.accumulate_step(x).unwrap_err().to_string();
     assert!(text.contains("accumulate_step: the graph has no parameters; record the model first"), "{text}");
+    let text = g.accumulate_some(x, &[x]).unwrap_err().to_string();
+    assert!(text.contains("it was given a value that is no parameter; give parameters"), "{text}");
     let lr = g.input("lr", DType::F32, shape![]).unwrap();
     let step = g.input("step", DType::I32, shape![]).unwrap();
     let text = g.apply_step(&AdamW::default(), 1.0, lr, step).unwrap_err().to_string();

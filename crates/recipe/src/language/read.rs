@@ -75,7 +75,7 @@ impl Recipe {
     }
 
     /// What types cannot say.
-    fn check(&self, place: &str) -> Result<()> {
+    pub(crate) fn check(&self, place: &str) -> Result<()> {
         for (index, one) in self.stages().iter().enumerate() {
             let train = &one.train;
             let wrong = |what: String, advice: &str| {
@@ -87,6 +87,10 @@ impl Recipe {
             };
             if !self.stage.is_empty() && one.name.is_empty() {
                 return wrong("it has no name".into(), "give it one: name = \"pretrain\"");
+            }
+            if one.name.contains(['/', '\\']) && !self.stage.is_empty() {
+                let what = format!("it is called `{}`", one.name);
+                return wrong(what, "leave slashes out: its folder is called by its name");
             }
             if train.batch == 0 || train.micro_batch == Some(0) {
                 return wrong("a batch of 0 examples".into(), "give train.batch at least 1");

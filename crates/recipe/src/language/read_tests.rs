@@ -107,6 +107,10 @@ fn nonsense_is_refused() {
         text("[[stage]]\n[stage.train]\nlr = 1.0\n", &[]),
         "my.toml: stage 1: it has no name; give it one: name = \"pretrain\""
     );
+    assert_eq!(
+        text("[[stage]]\nname = \"../up\"\n", &[]),
+        "my.toml: stage 1: it is called `../up`; leave slashes out: its folder is called by its name"
+    );
 }
 
 #[test]
@@ -146,4 +150,8 @@ fn a_recipe_is_called_as_its_file() {
     std::fs::remove_file(&path).unwrap();
     let missing = Recipe::open(&path, &[]).unwrap_err().to_string();
     assert!(missing.starts_with("cannot read "), "{missing}");
+    let below = Recipe::default().save(path.join("below.toml")).unwrap_err().to_string();
+    assert!(below.starts_with("cannot write ") && below.ends_with("; check the path"), "{below}");
+    let text = Recipe::parse("", "my.toml", &["train.lrr=1".to_string()]).unwrap_err().to_string();
+    assert_eq!(text, "train.lrr=1: there is no key `lrr`; did you mean `lr`?");
 }

@@ -1,6 +1,7 @@
 //! The study in seconds: every arm runs, answers every question, and what it says goes on paper.
 
 use super::*;
+use regard_data::biographies;
 use regard_device::Level;
 use regard_train::Silent;
 
@@ -47,6 +48,8 @@ fn every_arm_answers_every_question() {
         // Saved and opened again, it says the same.
         let model = folder.join(result.arm.name());
         result.save(&data.tokenizer, &model).unwrap();
+        let text = ArmResult::save(result, &data.tokenizer, &file).unwrap_err().to_string();
+        assert!(text.contains("predictions.txt"), "{text}");
         let opened = regard_hub::open(model.to_str().unwrap()).unwrap();
         let mut store = Store::new(0);
         opened.load_into(&mut store).unwrap();
@@ -88,6 +91,13 @@ fn what_does_not_fit_is_said() {
     let short = StudySettings { context: 20, latents: 12, ..tiny() };
     let text = run(&data, &short, &cpu, &mut Silent, None).err().unwrap().to_string();
     assert!(text.ends_with("the model has room for 20: give it a longer context"), "{text}");
+
+    let text = StudyData::invented(biographies::Settings { templates: 0, ..Default::default() });
+    assert_eq!(text.unwrap_err().to_string(), "there are no 0 kinds of sentences; ask for 1 to 12");
+    let none = Path::new("no-such-folder/text.txt");
+    let refused = StudyData::open(StudyFiles { text: none, train: none, dev: none, test: None });
+    let text = refused.unwrap_err().to_string();
+    assert!(text.starts_with("cannot open no-such-folder/text.txt: "), "{text}");
 
     let model = model(&tiny(), Arm::Rotary, data.tokenizer.vocabulary()).unwrap().without_dropout().unwrap();
     let mut store = Store::new(0);

@@ -211,3 +211,31 @@ fn the_report_is_whole_and_needs_nothing_else() {
     let page = std::fs::read_to_string(folder.report()).unwrap();
     assert!(page.contains("<h2>Wrong &lt;answers&gt;</h2><p>none</p>"));
 }
+
+#[test]
+fn a_trainer_outside_of_a_run() {
+    let cpu = regard_engine::Cpu::with(1, regard_device::Level::best()).unwrap();
+    let mut store = regard_engine::Store::new(0);
+    let idle = Settings { learning_rate: 0.0, ..settings(1) };
+    assert_eq!(
+        text(Trainer::new(&SMALL, idle, &mut store, &cpu)),
+        "the learning rate is 0; give a number above 0"
+    );
+    let none = first_not_finite(&SMALL, &settings(1), &[], 1, &mut regard_engine::Store::new(0), &cpu);
+    let said = text(none);
+    assert!(said.starts_with("no parameter or state is called `hidden.weight`"), "{said}");
+    let mut trainer: Trainer = Trainer::new(&SMALL, settings(1), &mut store, &cpu).unwrap();
+    assert_eq!(
+        text(trainer.step(&[], &mut store)),
+        "no target counts in the batch of step 1; check what the source masks: a batch without targets teaches nothing"
+    );
+    let path = Temporary::new("outside");
+    let folder = RunFolder::create(path.path(), "").unwrap();
+    let said = text(trainer.restore(&path.path().join("none.safetensors"), &mut store));
+    assert!(said.contains("none.safetensors: No such file or directory"), "{said}");
+    let said = text(trainer.save(&path.path().join("no/x.safetensors"), "", &store));
+    assert!(said.starts_with("cannot write ") && said.ends_with("; check the path"), "{said}");
+    std::fs::create_dir(path.path().join("report.html")).unwrap();
+    let said = text(report::write(&folder, trainer.settings(), trainer.state(), &History::default(), &[]));
+    assert!(said.ends_with("report.html: is a folder; name a file to write"), "{said}");
+}
