@@ -35,16 +35,19 @@ pub(super) const PEOPLE: usize =
 /// How many places can be told apart.
 pub(super) const PLACES: usize = PLACE_BEGINNINGS.len() * PLACE_ENDINGS.len();
 
-/// First and last name of the person of this number.
+/// First and last name of the person of this number. All first names come once before any comes again.
 pub(super) fn person(seed: u64, number: usize) -> (String, String) {
-    let mut rest = Order::Shuffled { seed }.named("biographies.people", 0, PEOPLE).at(number);
-    let mut digit = |syllables: &[&'static str]| {
-        let syllable = syllables[rest % syllables.len()];
-        rest /= syllables.len();
-        syllable
+    let draw =
+        |name, kind: usize, of, number| Order::Shuffled { seed }.named(name, kind as u64, of).at(number);
+    let firsts = FIRST_BEGINNINGS.len() * FIRST_ENDINGS.len();
+    let lasts = LAST_BEGINNINGS.len() * LAST_ENDINGS.len();
+    let first = draw("biographies.first", 0, firsts, number % firsts);
+    let last = draw("biographies.last", first, lasts, number / firsts);
+    let syllables = |number: usize, beginnings: &[&str], endings: &[&str]| {
+        [beginnings[number % beginnings.len()], endings[number / beginnings.len()]].concat()
     };
-    let first = [digit(&FIRST_BEGINNINGS), digit(&FIRST_ENDINGS)].concat();
-    (first, [digit(&LAST_BEGINNINGS), digit(&LAST_ENDINGS)].concat())
+    let first = syllables(first, &FIRST_BEGINNINGS, &FIRST_ENDINGS);
+    (first, syllables(last, &LAST_BEGINNINGS, &LAST_ENDINGS))
 }
 
 /// The place of this number. All beginnings come once before any comes again.
