@@ -260,6 +260,9 @@ pub struct DataRecipe {
     pub limit: usize,
     /// How many people the generated biographies have.
     pub people: usize,
+    /// Whether the first line of a table names its columns; text and class are then those called `sentence` (or `text`)
+    /// and `label`, otherwise the first two.
+    pub header: bool,
     /// Whether the order changes from epoch to epoch.
     pub shuffle: bool,
     /// Images: by how many pixels they are shifted at most.
@@ -281,7 +284,8 @@ impl Default for DataRecipe {
             test: None,
             hold_out: 0.0,
             limit: 0,
-            people: 1000,
+            people: 400,
+            header: false,
             shuffle: true,
             shift: 0,
             flip: false,
@@ -349,6 +353,9 @@ pub struct TrainRecipe {
     pub floor: f64,
     /// Examples of one step.
     pub batch: usize,
+    /// Batches of examples of about the same length, with at most so many tokens each, padding counted; instead of `batch`
+    /// examples. For pairs.
+    pub batch_tokens: Option<usize>,
     /// Examples that are run at a time; as many as the batch has if not given.
     pub micro_batch: Option<usize>,
     /// How often the training data is gone through.
@@ -390,6 +397,7 @@ impl Default for TrainRecipe {
             decay_tokens: None,
             floor: 0.1,
             batch: 32,
+            batch_tokens: None,
             micro_batch: None,
             epochs: 1,
             steps: None,
@@ -439,8 +447,6 @@ pub enum ScheduleRecipe {
     /// It comes down in half a wave.
     #[default]
     Cosine,
-    /// It falls with the root of the step.
-    InverseRoot,
 }
 
 /// How products are computed.
