@@ -361,7 +361,8 @@ fn classes(frame: &Frame<'_>) -> Result<Prepared> {
     };
     let (mut train, other) = (gather(&train)?, gather(&other)?);
     let limit = frame.limited(train.texts.len());
-    (train.texts.truncate(limit), train.classes.truncate(limit));
+    train.texts.truncate(limit);
+    train.classes.truncate(limit);
     // The best epoch is chosen on what is withheld, where something is; then the other files are for the end.
     let (mut choose, mut test) = (other, None);
     if data.hold_out > 0.0 {

@@ -222,7 +222,7 @@ fn with_dropout(model: &AnyModel, recipe: &Recipe) -> Result<AnyModel> {
         }
         AnyModel::Perceiver(model) => {
             let config = regard_models::PerceiverConfig { dropout, ..*model.config() };
-            AnyModel::Perceiver(regard_models::Perceiver::new(config)?)
+            AnyModel::Perceiver(Box::new(regard_models::Perceiver::new(config)?))
         }
         other => other.clone(),
     })

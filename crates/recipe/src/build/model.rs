@@ -143,7 +143,7 @@ pub(crate) fn fresh(recipe: &Recipe, facts: Facts) -> Result<AnyModel> {
             (config.dropout, config.attention_dropout) = (dropout, Some(attention));
             Ok(AnyModel::Gpt(Gpt::new(config)?, GptForm::Native))
         }
-        Family::Perceiver => Ok(AnyModel::Perceiver(Perceiver::new(PerceiverConfig {
+        Family::Perceiver => Ok(AnyModel::Perceiver(Box::new(Perceiver::new(PerceiverConfig {
             layers: model.layers.unwrap_or(4),
             heads: model.heads.unwrap_or(8),
             width: model.width.unwrap_or(256),
@@ -156,7 +156,7 @@ pub(crate) fn fresh(recipe: &Recipe, facts: Facts) -> Result<AnyModel> {
                 Some(MaskingRecipe::Corner) => PerceiverMasking::Corner,
             },
             dropout,
-        })?)),
+        })?))),
         Family::Bert => {
             let mut config = BertConfig::preset(model.preset.as_deref().unwrap_or("bert-tiny"))?;
             set(&mut config.layers, model.layers);

@@ -94,7 +94,7 @@ impl Start {
             }
             AnyModel::Perceiver(model) => {
                 fits(recipe.task == Kind::Language)?;
-                AnyModel::Perceiver(Perceiver::new(PerceiverConfig { dropout, ..*model.config() })?)
+                AnyModel::Perceiver(Box::new(Perceiver::new(PerceiverConfig { dropout, ..*model.config() })?))
             }
             AnyModel::Bert(bert) => {
                 fits(matches!(recipe.task, Kind::Classify | Kind::Masked))?;

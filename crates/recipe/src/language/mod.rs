@@ -1,5 +1,5 @@
 //! The language of recipes: every table and key, with its meaning and its default. Nothing here knows how a model is made
-//! or data is read; a key that does not exist, or a value of another type, is refused where it stands ([`read`]).
+//! or data is read; a key that does not exist, or a value of another type, is refused where it stands.
 //!
 //! Paths are relative to the directory in which the command runs, in recipes as in overrides.
 

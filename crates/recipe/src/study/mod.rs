@@ -312,7 +312,7 @@ fn model(settings: &StudySettings, arm: Arm, vocabulary: usize) -> Result<AnyMod
     if arm == Arm::Perceiver {
         let masking = PerceiverMasking::Prefix;
         let config = PerceiverConfig { layers, heads, width, latents, context, vocabulary, masking, dropout };
-        return Ok(AnyModel::Perceiver(Perceiver::new(config)?));
+        return Ok(AnyModel::Perceiver(Box::new(Perceiver::new(config)?)));
     }
     let positions = match arm {
         Arm::Rotary => Positions::Rotary(RotarySpec::default()),
