@@ -7,9 +7,8 @@ mod names;
 mod sentences;
 
 use crate::batching::Order;
-use crate::draws::Draws;
 use crate::{Error, Result, whole};
-use sentences::{Facts, SENTENCES};
+use sentences::SENTENCES;
 use std::io::Write;
 use std::path::Path;
 
@@ -120,17 +119,13 @@ impl Biographies {
             let births = births(seed, split, count, places.len());
             let hidden = Order::Shuffled { seed }.named("biographies.withheld", split as u64, count);
             for (number, birth) in births.into_iter().enumerate() {
-                let mut draws = Draws::new(seed, 0, "biographies.lines", people.len() as u64);
                 let (first, last) = names::person(seed, people.len());
                 let place = &places[birth];
-                // Some other place, each as likely.
-                let other = (birth + 1 + draws.below(places.len() - 1)) % places.len();
                 let name = format!("{first} {last}");
-                let facts = Facts::new(&mut draws, &name, place, &places[other]);
                 let kinds =
                     Order::Shuffled { seed }.named("biographies.kinds", people.len() as u64, templates);
                 people.push(Person {
-                    lines: (0..tellings).map(|telling| SENTENCES[kinds.at(telling)](&facts)).collect(),
+                    lines: (0..tellings).map(|telling| SENTENCES[kinds.at(telling)](&name, place)).collect(),
                     name,
                     place: place.clone(),
                     split,

@@ -8,16 +8,16 @@ const FIRST_BEGINNINGS: [&str; 20] = [
     "Ve", "Yo", "Zu",
 ];
 const FIRST_ENDINGS: [&str; 20] = [
-    "bbin", "dru", "fen", "gorn", "ksa", "lbo", "lvin", "mba", "mper", "ndo", "nko", "rda", "rvil", "sko",
+    "bin", "dru", "fen", "gorn", "ksa", "lbo", "lin", "mba", "per", "ndo", "nko", "rda", "vil", "sko",
     "tham", "tto", "vash", "wen", "xil", "zim",
 ];
 const LAST_BEGINNINGS: [&str; 25] = [
-    "Ab", "Bor", "Cal", "Der", "Ek", "Fal", "Gar", "Hol", "Ig", "Jas", "Kor", "Lan", "Mol", "Nar", "Ob",
-    "Pol", "Quil", "Res", "Sar", "Tol", "Ur", "Vam", "Wil", "Yar", "Zel",
+    "Ab", "Bo", "Ca", "De", "Ek", "Fa", "Ga", "Ho", "Ig", "Ja", "Ko", "La", "Mo", "Na", "Ob", "Po", "Qui",
+    "Re", "Sa", "To", "Ur", "Va", "Wi", "Ya", "Ze",
 ];
 const LAST_ENDINGS: [&str; 24] = [
-    "abun", "adre", "akko", "amish", "ander", "arosh", "avik", "eddin", "egar", "elmo", "emsa", "endril",
-    "eshko", "idun", "iffle", "imbar", "ivo", "oddy", "olim", "onka", "orrin", "umbel", "uska", "uvar",
+    "bun", "dre", "kko", "mish", "der", "rosh", "vik", "ddin", "gar", "lmo", "msa", "dril", "shko", "dun",
+    "ffle", "bar", "vo", "ddy", "lim", "nka", "rrin", "bel", "ska", "var",
 ];
 // The first letters of a place tell it from most others, so that a model has one thing to recall, not two.
 const PLACE_BEGINNINGS: [&str; 48] = [
