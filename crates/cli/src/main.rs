@@ -1,5 +1,6 @@
 //! The `regard` command: parse, build the parts, run. One file for each command.
 
+mod audit;
 mod bench;
 mod claims;
 mod data;
@@ -12,11 +13,16 @@ mod forward;
 mod generate;
 mod import;
 mod loaded;
+mod look;
+mod look_page;
 mod machine;
 mod model_folder;
 mod printer;
+mod proofs;
+mod prove;
 mod runs;
 mod translate;
+mod ways;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -53,6 +59,12 @@ enum Command {
     Runs(runs::Options),
     /// Time one workload at sizes of your choice.
     Bench(bench::Options),
+    /// Prove on the recorded graph what a model's family promises: causality, padding, batches, receptive fields.
+    Prove(prove::Options),
+    /// Run a model by all the ways to the same answer, and compare: batches, padding, caches, threads, the f64 reference.
+    Audit(audit::Options),
+    /// See who attends to whom in a text: maps, heads in numbers, and what changes without a head.
+    Look(look::Options),
     /// Put what course notes say about attention to the test: numbers, verdicts, pages.
     Claims(claims::Options),
 }
@@ -71,6 +83,9 @@ fn main() -> ExitCode {
         Command::Data(options) => data::run(&options),
         Command::Runs(options) => runs::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Prove(options) => prove::run(&options),
+        Command::Audit(options) => audit::run(&options),
+        Command::Look(options) => look::run(&options),
         Command::Claims(options) => claims::run(&options),
     };
     match result {

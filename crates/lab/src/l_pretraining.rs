@@ -38,7 +38,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Costs as in H7.",
         formula: "",
         errata: &["E37"],
-        run: Run::Pending("H7"),
+        run: Run::Pending("H7, whose counts it repeats"),
     },
     Claim {
         id: "L5",
