@@ -1,13 +1,16 @@
 //! The `regard` command: parse, build the parts, run. One file for each command.
 
 mod audit;
+mod bars;
 mod bench;
 mod claims;
+mod classify;
 mod data;
 mod demo;
 mod describe;
 mod embed;
 mod ends;
+mod evaluate;
 mod export;
 mod forward;
 mod generate;
@@ -21,6 +24,7 @@ mod printer;
 mod proofs;
 mod prove;
 mod runs;
+mod train;
 mod translate;
 mod ways;
 
@@ -53,6 +57,12 @@ enum Command {
     Import(import::Options),
     /// Write a model for others: in another dtype, in files of another size.
     Export(export::Options),
+    /// Train a model by a recipe, in a run folder from which it can be resumed.
+    Train(train::Options),
+    /// Examine a trained model: metrics on the data of its recipe, or on other files.
+    Evaluate(evaluate::Options),
+    /// Tell the class of texts or images, with probabilities.
+    Classify(classify::Options),
     /// Look into data, turn text to tokens, learn a tokenizer, make biographies.
     Data(data::Options),
     /// List runs, or compare them and their recipes.
@@ -80,6 +90,9 @@ fn main() -> ExitCode {
         Command::Translate(options) => translate::run(&options),
         Command::Import(options) => import::run(&options),
         Command::Export(options) => export::run(&options),
+        Command::Train(options) => train::run(&options),
+        Command::Evaluate(options) => evaluate::run(&options),
+        Command::Classify(options) => classify::run(&options),
         Command::Data(options) => data::run(&options),
         Command::Runs(options) => runs::run(&options),
         Command::Bench(options) => bench::run(&options),
@@ -91,6 +104,8 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        // What there is to say was said; 130 is what shells expect of a program that Ctrl-C ended.
+        Err(error) if error.is::<train::Interrupted>() => ExitCode::from(130),
         Err(error) => {
             eprintln!("regard: {}", told(&error));
             ExitCode::FAILURE

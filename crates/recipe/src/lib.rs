@@ -5,10 +5,12 @@
 
 pub mod ask;
 mod error;
+pub mod job;
 pub mod language;
 pub mod study;
 pub mod task;
 
 pub use error::{Error, Result};
+pub use job::Job;
 pub use language::Recipe;
 pub use task::{Bounds, ModelTask};

@@ -200,13 +200,13 @@ pub enum PoolingRecipe {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TokenizerRecipe {
-    /// `characters`, `bytes`, `bpe`, `wordpiece` or `file`.
+    /// `characters`, `bytes`, `bpe`, `wordpiece`, `unigram` or `file`. A model that is not made anew brings its own.
     pub kind: TokenizerKind,
     /// The `tokenizer.json` of kind `file`.
     pub path: Option<PathBuf>,
-    /// How many tokens `bpe` and `wordpiece` learn from the training text.
+    /// How many tokens `bpe`, `wordpiece` and `unigram` learn from the training text, at most.
     pub vocabulary: usize,
-    /// Whether text is made lower case first, by `bpe` and `wordpiece`.
+    /// Whether text is made lower case first, by `wordpiece`.
     pub lowercase: bool,
 }
 
@@ -229,6 +229,8 @@ pub enum TokenizerKind {
     Bpe,
     /// Pieces of words, learned from the training text.
     Wordpiece,
+    /// Likely pieces, learned from the training text.
+    Unigram,
     /// A `tokenizer.json`.
     File,
 }
@@ -245,6 +247,10 @@ pub struct DataRecipe {
     pub train: Vec<PathBuf>,
     /// The target side of pairs.
     pub train_target: Vec<PathBuf>,
+    /// The columns of the text and of its class, by the names that the first line gives them; the first two columns of
+    /// files without such a line if not given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
     /// Files to examine with.
     pub evaluate: Vec<PathBuf>,
     /// The target side of pairs.
@@ -260,9 +266,6 @@ pub struct DataRecipe {
     pub limit: usize,
     /// How many people the generated biographies have.
     pub people: usize,
-    /// Whether the first line of a table names its columns; text and class are then those called `sentence` (or `text`)
-    /// and `label`, otherwise the first two.
-    pub header: bool,
     /// Whether the order changes from epoch to epoch.
     pub shuffle: bool,
     /// Images: by how many pixels they are shifted at most.
@@ -278,6 +281,7 @@ impl Default for DataRecipe {
             form: FormRecipe::Questions,
             train: Vec::new(),
             train_target: Vec::new(),
+            columns: Vec::new(),
             evaluate: Vec::new(),
             evaluate_target: Vec::new(),
             text: None,
@@ -285,7 +289,6 @@ impl Default for DataRecipe {
             hold_out: 0.0,
             limit: 0,
             people: 400,
-            header: false,
             shuffle: true,
             shift: 0,
             flip: false,
@@ -351,10 +354,10 @@ pub struct TrainRecipe {
     pub decay_tokens: Option<u64>,
     /// What is left of it at the end, as a fraction.
     pub floor: f64,
-    /// Examples of one step.
+    /// Examples of one step; the most of them where `batch_tokens` is given.
     pub batch: usize,
-    /// Batches of examples of about the same length, with at most so many tokens each, padding counted; instead of `batch`
-    /// examples. For pairs.
+    /// Pairs: tokens of one step, padding counted, on the longer of the two sides. Pairs of about the same length then
+    /// share a step.
     pub batch_tokens: Option<usize>,
     /// Examples that are run at a time; as many as the batch has if not given.
     pub micro_batch: Option<usize>,
@@ -447,6 +450,8 @@ pub enum ScheduleRecipe {
     /// It comes down in half a wave.
     #[default]
     Cosine,
+    /// It falls with the root of time: half of it is left at four times the warm-up.
+    InverseRoot,
 }
 
 /// How products are computed.
