@@ -54,8 +54,10 @@ pub fn run(options: &Options) -> Result<()> {
     let answers = answers(&options.model, &questions, options.max, &cpu)?;
     let mut out = std::io::stdout().lock();
     if options.json {
-        let pairs: Vec<_> =
-            questions.iter().zip(&answers).map(|(question, answer)| json!({"question": question, "answer": answer}));
+        let pairs = questions
+            .iter()
+            .zip(&answers)
+            .map(|(question, answer)| json!({"question": question, "answer": answer}));
         writeln!(out, "{}", json!({"answers": pairs.collect::<Vec<_>>()}))?;
         return Ok(());
     }
@@ -78,7 +80,6 @@ pub fn answers(model: &Path, questions: &[String], most: usize, cpu: &Cpu) -> Re
     let vocabulary = opened.model.vocabulary().unwrap_or(0);
     let tokenizer = Tokenizer::beside(folder, vocabulary)?;
     let rows = ROWS.min(questions.len().max(1));
-    let mut answerer =
-        Answerer::new(&opened.model, &tokenizer, rows, most, Precision::F32, &mut store, cpu)?;
+    let mut answerer = Answerer::new(&opened.model, &tokenizer, rows, most, Precision::F32, &mut store, cpu)?;
     Ok(answerer.answer(questions, &mut store)?)
 }

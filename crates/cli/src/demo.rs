@@ -71,7 +71,8 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if options.json {
         let mut page = told(&study, &options.out, began.elapsed().as_secs_f64());
-        let asked = asked.iter().map(|(one, said)| json!({"question": one.text, "said": said, "right": one.place}));
+        let asked =
+            asked.iter().map(|(one, said)| json!({"question": one.text, "said": said, "right": one.place}));
         page["asked"] = asked.collect::<Vec<_>>().into();
         writeln!(out, "{page}")?;
         return stopped(&study);

@@ -12,6 +12,7 @@ pub fn on_interrupt() -> Result<Arc<AtomicBool>> {
         if raised.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
+        eprintln!("\nending after this step; once more ends at once");
     })
     .context("cannot listen for Ctrl-C")?;
     Ok(flag)

@@ -7,7 +7,9 @@ use crate::stopping::on_interrupt;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use regard_data::whole;
-use regard_recipe::study::{self, Arm, ArmResult, Study, StudyData, StudyFiles, StudyListener, StudySettings};
+use regard_recipe::study::{
+    self, Arm, ArmResult, Study, StudyData, StudyFiles, StudyListener, StudySettings,
+};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
