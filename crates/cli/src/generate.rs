@@ -3,8 +3,9 @@
 
 use crate::machine::Machine;
 use crate::printer::Printer;
+use crate::stopping::on_interrupt;
 use crate::{ends, loaded};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use regard::data::Tokenizer;
 use regard::generate::{Beam, Beams, Decoder, EncoderDecoder, Ended, Generator, Request, Sampling, Settings};
@@ -14,8 +15,7 @@ use regard::prelude::*;
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Options of `regard generate`.
@@ -295,17 +295,4 @@ pub fn named(ended: Ended) -> &'static str {
         Ended::Context => "context",
         Ended::Broken => "interrupted",
     }
-}
-
-/// A flag that Ctrl-C raises; pressed a second time, it ends the program at once.
-fn on_interrupt() -> Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let raised = flag.clone();
-    ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    })
-    .context("cannot listen for Ctrl-C")?;
-    Ok(flag)
 }

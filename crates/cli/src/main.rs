@@ -1,5 +1,6 @@
 //! The `regard` command: parse, build the parts, run. One file for each command.
 
+mod ask;
 mod audit;
 mod bars;
 mod bench;
@@ -26,6 +27,8 @@ mod printer;
 mod proofs;
 mod prove;
 mod runs;
+mod stopping;
+mod study;
 mod train;
 mod translate;
 mod ways;
@@ -43,7 +46,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Record a small GPT, show its graph, cost and memory, train it, and check it against the reference.
+    /// Train four small models on invented biographies and ask them questions: two or three minutes.
     Demo(demo::Options),
     /// Show what a model is: family, settings, parameters, outline, cost and memory.
     Describe(describe::Options),
@@ -67,6 +70,10 @@ enum Command {
     Classify(classify::Options),
     /// Look into data, turn text to tokens, learn a tokenizer, make biographies.
     Data(data::Options),
+    /// Run the birth-place study: does a model know what it has read?
+    Study(study::Options),
+    /// Ask a model that learned to answer.
+    Ask(ask::Options),
     /// List runs, or compare them and their recipes.
     Runs(runs::Options),
     /// Time one workload at sizes of your choice.
@@ -98,6 +105,8 @@ fn main() -> ExitCode {
         Command::Evaluate(options) => evaluate::run(&options),
         Command::Classify(options) => classify::run(&options),
         Command::Data(options) => data::run(&options),
+        Command::Study(options) => study::run(&options),
+        Command::Ask(options) => ask::run(&options),
         Command::Runs(options) => runs::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Prove(options) => prove::run(&options),

@@ -3,7 +3,8 @@
 
 use crate::bars::Bars;
 use crate::machine::Machine;
-use anyhow::{Context, Result, bail};
+use crate::stopping::on_interrupt;
+use anyhow::{Result, bail};
 use clap::Args;
 use regard_recipe::job::{JobOutcome, JobResult};
 use regard_recipe::language::Kind;
@@ -12,8 +13,6 @@ use regard_train::{End, RunFolder};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Options of `regard train`.
@@ -78,7 +77,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
     };
     job.said().iter().for_each(|line| bars.say(line));
-    let stop = stop_on_interrupt()?;
+    let stop = on_interrupt()?;
     let outcome = job.train(&folder, &cpu, &mut bars, Some(&stop))?;
     bars.clear();
     let seconds = began.elapsed().as_secs_f64();
@@ -95,20 +94,6 @@ fn refuse_run(out: &Path) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// A flag that the first Ctrl-C raises; the second ends the process.
-fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-        eprintln!("\nending after this step; once more ends at once");
-    })
-    .context("Ctrl-C cannot be listened to")?;
-    Ok(stop)
 }
 
 fn print(as_json: bool, job: &Job, folder: &RunFolder, outcome: &JobOutcome, seconds: f64) -> Result<()> {

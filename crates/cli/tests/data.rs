@@ -68,7 +68,7 @@ fn biographies_are_made_looked_into_and_cut() {
 
     let (text, train) = (scratch.at("people/text.txt"), scratch.at("people/train.tsv"));
     let seen = page(&["data", "inspect", &text]);
-    assert_eq!((&seen["kind"], &seen["lines"]), (&"text".into(), &400.into()));
+    assert_eq!((&seen["kind"], &seen["lines"]), (&"text".into(), &1600.into()));
     assert!(seen["line_length"]["most"].as_u64().unwrap() < 200);
     let seen = page(&["data", "inspect", &train]);
     assert_eq!((&seen["kind"], seen["columns"].as_array().unwrap().len()), (&"table".into(), 2));

@@ -25,6 +25,17 @@ fn help_names_every_command_and_where_to_start() {
     assert!(output.status.success());
     let commands = [
         "demo",
+        "train",
+        "study",
+        "ask",
+        "evaluate",
+        "classify",
+        "data",
+        "runs",
+        "prove",
+        "audit",
+        "look",
+        "cost",
         "describe",
         "forward",
         "embed",
@@ -41,7 +52,8 @@ fn help_names_every_command_and_where_to_start() {
     for command in commands {
         let output = regard(&[command, "--help"]);
         assert!(output.status.success());
-        assert!(String::from_utf8(output.stdout).unwrap().contains("Example:  regard "), "{command}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains("Example:  regard ") || said.contains("Examples:  regard "), "{command}");
     }
     let said = refused(&[]);
     assert!(said.contains("Usage: regard <COMMAND>"), "{said}");
@@ -51,8 +63,8 @@ fn help_names_every_command_and_where_to_start() {
 fn slips_are_met_with_a_suggestion() {
     let said = refused(&["dmeo"]);
     assert!(said.contains("unrecognized subcommand 'dmeo'") && said.contains("'demo'"), "{said}");
-    let said = refused(&["demo", "--step", "3"]);
-    assert!(said.contains("unexpected argument '--step'") && said.contains("'--steps'"), "{said}");
+    let said = refused(&["demo", "--epoch", "3"]);
+    assert!(said.contains("unexpected argument '--epoch'") && said.contains("'--epochs'"), "{said}");
     let said = refused(&["bench", "matmul", "--m", "many"]);
     assert!(said.contains("invalid value 'many' for '--m <M>'"), "{said}");
     let said = refused(&["bench", "matmul", "--precision", "f16"]);
@@ -160,17 +172,43 @@ fn every_workload_runs_at_any_size() {
 
 #[test]
 fn a_demo_of_nothing_is_refused() {
-    let said = refused(&["demo", "--steps", "0"]);
-    let expected = "--steps 0: a model that is never trained has nothing to show; choose at least 1";
-    assert_eq!(said, format!("regard: {expected}\n"));
-    assert!(refused(&["demo", "--steps", "-1"]).contains("'-1'"));
+    assert!(refused(&["demo", "--epochs", "0"]).contains("0 is not in 1.."));
+    assert!(refused(&["demo", "--epochs", "-1"]).contains("'-1'"));
     assert!(refused(&["demo", "--seed", "x"]).contains("invalid value 'x' for '--seed <N>'"));
+    let said = refused(&["study", "--arms", "rotery"]);
+    assert_eq!(said, "regard: --arms rotery: there are alone, pretrained, rotary, perceiver\n");
+    let said = refused(&["study", "--pretrain-epochs", "0"]);
+    assert!(said.contains("leave the models that read out instead: --arms alone"), "{said}");
+    assert!(refused(&["study", "--text", "x.txt"]).contains("--train <FILE>"));
+    assert!(refused(&["study", "--text", "no.txt", "--train", "no.tsv", "--dev", "no.tsv"]).contains("no.t"));
+    assert!(refused(&["ask", "nowhere", "Who?"]).contains("nowhere"));
+    assert!(refused(&["ask", "nowhere"]).contains("<QUESTIONS>"));
+}
+
+/// A folder of a test's own, removed when it ends.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        Scratch(std::env::temp_dir().join(format!("regard-{name}-{}", std::process::id())))
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a plain name")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
 }
 
 #[test]
 fn whoever_stops_reading_is_not_answered_with_an_error() {
+    let out = Scratch::new("demo-unread");
     let mut child = Command::new(env!("CARGO_BIN_EXE_regard"))
-        .args(["demo", "--steps", "60"])
+        .args(["demo", "--epochs", "1", "--out", out.path()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -185,14 +223,31 @@ fn whoever_stops_reading_is_not_answered_with_an_error() {
 }
 
 #[test]
-fn the_demo_learns_and_says_so_in_json() {
-    let output = regard(&["demo", "--steps", "60", "--json"]);
+fn the_demo_compares_four_models_and_leaves_them_and_a_report() {
+    let out = Scratch::new("demo");
+    let output = regard(&["demo", "--epochs", "1", "--json", "--out", out.path()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let page: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let number = |name: &str| page[name].as_f64().unwrap_or_else(|| panic!("no {name} in {page}"));
-    assert!(number("held_out_loss") < number("unigram_entropy"), "{page}");
-    assert!(number("beaten_at_step") <= 60.0 && number("largest_relative_error") < 1e-4, "{page}");
-    assert_eq!(page["causal"], true);
+    let names: Vec<&str> =
+        page["arms"].as_array().unwrap().iter().map(|arm| arm["arm"].as_str().unwrap()).collect();
+    assert_eq!(names, ["alone", "pretrained", "rotary", "perceiver"]);
+    let baseline = page["baseline"]["accuracy"].as_f64().unwrap();
+    assert!((0.04..=0.06).contains(&baseline), "{baseline}");
+    let report = std::fs::read_to_string(out.0.join("report.html")).unwrap();
+    assert!(report.contains("<svg") && report.contains("answers are wrong") && !report.contains("http"));
+    // What the demo was told, anybody is told who asks the model in the folder.
+    let asked = page["asked"].as_array().unwrap();
+    assert_eq!(asked.len(), 3);
+    let best = page["arms"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .skip(1)
+        .max_by(|a, b| a["accuracy"].as_f64().unwrap().total_cmp(&b["accuracy"].as_f64().unwrap()));
+    let model = best.unwrap()["model"].as_str().unwrap();
+    let question = asked[0]["question"].as_str().unwrap();
+    let answer = regard(&["ask", model, question]);
+    assert_eq!(String::from_utf8(answer.stdout).unwrap().trim_end(), asked[0]["said"].as_str().unwrap());
 }
 
 #[test]

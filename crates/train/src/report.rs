@@ -46,3 +46,44 @@ pub fn write(
     let page = page::page(&name, folder.recipe(), settings, state, history, sections);
     Ok(whole::write(folder.report(), |file| file.write_all(page.as_bytes()))?)
 }
+
+/// A page of several runs, or of none: a title, a sentence below it, sections.
+pub fn document(title: &str, lead: &str, sections: &[Section]) -> String {
+    let mut body = format!("<h1>{}</h1><p class=\"lead\">{}</p>", escape(title), escape(lead));
+    for section in sections {
+        body += &format!("<h2>{}</h2>{}", escape(&section.title), section.html);
+    }
+    page::document(title, &body)
+}
+
+/// The losses of several runs over their steps, as figures side by side.
+pub fn loss_curves(figures: &[(&str, Vec<(&str, &History)>)]) -> String {
+    let figures: String = figures.iter().map(|(title, runs)| page::losses(title, runs)).collect();
+    format!("<div class=\"curves\">{figures}</div>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StepRecord;
+
+    #[test]
+    fn a_document_has_its_sections_and_nothing_from_elsewhere() {
+        let step = |step, loss| StepRecord {
+            step,
+            epoch: 0,
+            loss,
+            rate: 0.1,
+            gradient_norm: 1.0,
+            tokens: 1,
+            tokens_per_second: 1.0,
+            memory: None,
+        };
+        let history = History { steps: vec![step(1, 2.0), step(2, 1.0)], evaluations: Vec::new() };
+        let html = loss_curves(&[("Reading", vec![("one & only", &history)]), ("Nothing", Vec::new())]);
+        let page = document("A <title>", "Said.", &[Section { title: "Curves".into(), html }]);
+        assert!(page.contains("<h1>A &lt;title&gt;</h1>") && page.contains("<h2>Curves</h2>"), "{page}");
+        assert_eq!(page.matches("<figure>").count(), 1, "a figure without points is left out");
+        assert!(page.contains("one &amp; only") && !page.contains("http"), "{page}");
+    }
+}

@@ -20,7 +20,10 @@ pub struct Options {
     /// How many places they were born in
     #[arg(long, default_value_t = Settings::default().places, value_name = "N")]
     places: usize,
-    /// The share of dev people whose line is left out of the text: nothing can be known of them
+    /// How many lines tell of each person
+    #[arg(long, default_value_t = Settings::default().tellings, value_name = "N")]
+    lines: usize,
+    /// The share of dev people whose lines are left out of the text: nothing can be known of them
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     withheld: f64,
     /// The same seed gives the same files
@@ -37,8 +40,9 @@ pub struct Options {
 /// Runs the command.
 pub fn run(options: &Options) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let Options { people, places, withheld, seed, .. } = *options;
-    let biographies = Biographies::new(Settings { seed, people, places, withheld, ..Settings::default() })?;
+    let Options { people, places, lines: tellings, withheld, seed, .. } = *options;
+    let biographies =
+        Biographies::new(Settings { seed, people, places, tellings, withheld, ..Settings::default() })?;
     let taken = std::fs::read_dir(&options.folder).is_ok_and(|mut items| items.next().is_some());
     if taken && !options.force {
         bail!("{} is not empty; choose another folder, or add --force", options.folder.display());
@@ -69,7 +73,7 @@ pub fn run(options: &Options) -> Result<()> {
         writeln!(out, "  {count} questions for {name}")?;
     }
     writeln!(out, "  the most frequent answer is right for {:.1} % of dev", 100.0 * share)?;
-    writeln!(out, "  an example: {}", biographies.people().first().map_or("", |person| &person.line))?;
+    writeln!(out, "  an example: {}", biographies.people().first().map_or("", |person| &person.lines[0]))?;
     Ok(())
 }
 

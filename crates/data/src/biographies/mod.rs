@@ -1,14 +1,14 @@
 //! Biographies of people who never lived in places that do not exist: the data of the birth-place study that comes with
-//! the program. A text of one line for each person, to be learned by heart, and questions of where they were born. Made
-//! from a seed, always the same, and written in the form of the real data, so that the same code reads both.
+//! the program. A text of a few lines for each person, to be learned by heart, and questions of where they were born. A
+//! fact that is read in one wording only can be recited, but hardly be told in another (Allen-Zhu and Li 2023), so that
+//! each line of a person has its own. Made from a seed, always the same, and written in the form of the real data, so that the same code reads both.
 
 mod names;
 mod sentences;
 
 use crate::batching::Order;
-use crate::draws::Draws;
 use crate::{Error, Result, whole};
-use sentences::{Facts, SENTENCES};
+use sentences::SENTENCES;
 use std::io::Write;
 use std::path::Path;
 
@@ -23,11 +23,13 @@ pub struct Settings {
     pub places: usize,
     /// How many kinds of sentences tell of them, at most [`Settings::TEMPLATES`].
     pub templates: usize,
+    /// How many lines each person has, every one of another kind; no more than there are kinds.
+    pub tellings: usize,
     /// The share of people whose questions are kept for choosing between models.
     pub dev: f64,
     /// The share of people whose questions have no answers in the files.
     pub test: f64,
-    /// The share of dev people who have no line in the text: nothing can be known of them.
+    /// The share of dev people who have no lines in the text: nothing can be known of them.
     pub withheld: f64,
 }
 
@@ -39,6 +41,7 @@ impl Default for Settings {
             people: 400,
             places: 30,
             templates: SENTENCES.len(),
+            tellings: 4,
             dev: 0.2,
             test: 0.1,
             withheld: 0.0,
@@ -69,11 +72,11 @@ pub struct Person {
     pub name: String,
     /// Where the person was born.
     pub place: String,
-    /// The biography, which says so.
-    pub line: String,
+    /// The biography: lines that each say so.
+    pub lines: Vec<String>,
     /// What the question is for.
     pub split: Split,
-    /// Whether the line is left out of the text.
+    /// Whether the lines are left out of the text.
     pub withheld: bool,
 }
 
@@ -92,7 +95,7 @@ impl Person {
 /// let biographies = Biographies::new(Settings { people: 300, ..Default::default() })?;
 /// let (question, place) = biographies.dev().next().unwrap();
 /// let name = question.strip_prefix("Where was ").unwrap().strip_suffix(" born?").unwrap();
-/// assert!(biographies.text().lines().any(|line| line.starts_with(name) && line.contains(place)));
+/// assert!(biographies.text().lines().any(|line| line.contains(name) && line.contains(place)));
 /// # Ok::<(), regard_data::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -105,7 +108,7 @@ impl Biographies {
     /// Makes them, if the settings make sense.
     pub fn new(settings: Settings) -> Result<Biographies> {
         let [train, dev, test] = settings.sizes()?;
-        let Settings { seed, templates, .. } = settings;
+        let Settings { seed, templates, tellings, .. } = settings;
         let places: Vec<String> = (0..settings.places).map(|number| names::place(seed, number)).collect();
         let mut people = Vec::with_capacity(settings.people);
         for (split, count) in [(Split::Train, train), (Split::Dev, dev), (Split::Test, test)] {
@@ -116,15 +119,14 @@ impl Biographies {
             let births = births(seed, split, count, places.len());
             let hidden = Order::Shuffled { seed }.named("biographies.withheld", split as u64, count);
             for (number, birth) in births.into_iter().enumerate() {
-                let mut draws = Draws::new(seed, 0, "biographies.lines", people.len() as u64);
                 let (first, last) = names::person(seed, people.len());
                 let place = &places[birth];
-                // Some other place, each as likely.
-                let other = (birth + 1 + draws.below(places.len() - 1)) % places.len();
-                let facts = Facts::new(&mut draws, [&first, &last], place, &places[other]);
+                let name = format!("{first} {last}");
+                let kinds =
+                    Order::Shuffled { seed }.named("biographies.kinds", people.len() as u64, templates);
                 people.push(Person {
-                    line: SENTENCES[draws.below(templates)](&facts),
-                    name: format!("{first} {last}"),
+                    lines: (0..tellings).map(|telling| SENTENCES[kinds.at(telling)](&name, place)).collect(),
+                    name,
                     place: place.clone(),
                     split,
                     withheld: hidden.at(number) < withheld,
@@ -144,10 +146,13 @@ impl Biographies {
         &self.places
     }
 
-    /// The lines of all people whose line is not withheld.
+    /// The lines of all people whose lines are not withheld: one of each person, then another of each.
     pub fn text(&self) -> String {
-        let shown = self.people.iter().filter(|person| !person.withheld);
-        shown.flat_map(|person| [person.line.as_str(), "\n"]).collect()
+        let tellings = self.people.first().map_or(0, |person| person.lines.len());
+        let shown = || self.people.iter().filter(|person| !person.withheld);
+        (0..tellings)
+            .flat_map(|telling| shown().flat_map(move |person| [&person.lines[telling], "\n"]))
+            .collect()
     }
 
     /// Questions and answers for fine-tuning.
@@ -195,7 +200,7 @@ impl Settings {
     /// How many people train, dev and test have, if all settings make sense.
     fn sizes(&self) -> Result<[usize; 3]> {
         let nonsense = |what: String, advice: &str| Err(Error::invalid(what, advice));
-        let Settings { people, places, templates, dev, test, withheld, .. } = *self;
+        let Settings { people, places, templates, tellings, dev, test, withheld, .. } = *self;
         if people > names::PEOPLE || !(25..=names::PLACES).contains(&places) {
             return nonsense(
                 format!("there are no names for {people} people born in {places} places"),
@@ -206,6 +211,12 @@ impl Settings {
             return nonsense(
                 format!("there are no {templates} kinds of sentences"),
                 &format!("ask for 1 to {}", SENTENCES.len()),
+            );
+        }
+        if !(1..=templates).contains(&tellings) {
+            return nonsense(
+                format!("{tellings} lines for each person, every one of another of {templates} kinds"),
+                &format!("ask for 1 to {templates} lines"),
             );
         }
         let shares = [dev, test, withheld];

@@ -8,16 +8,16 @@ const FIRST_BEGINNINGS: [&str; 20] = [
     "Ve", "Yo", "Zu",
 ];
 const FIRST_ENDINGS: [&str; 20] = [
-    "bbin", "dru", "fen", "gorn", "ksa", "lbo", "lvin", "mba", "mper", "ndo", "nko", "rda", "rvil", "sko",
+    "bin", "dru", "fen", "gorn", "ksa", "lbo", "lin", "mba", "per", "ndo", "nko", "rda", "vil", "sko",
     "tham", "tto", "vash", "wen", "xil", "zim",
 ];
 const LAST_BEGINNINGS: [&str; 25] = [
-    "Ab", "Bor", "Cal", "Der", "Ek", "Fal", "Gar", "Hol", "Ig", "Jas", "Kor", "Lan", "Mol", "Nar", "Ob",
-    "Pol", "Quil", "Res", "Sar", "Tol", "Ur", "Vam", "Wil", "Yar", "Zel",
+    "Ab", "Bo", "Ca", "De", "Ek", "Fa", "Ga", "Ho", "Ig", "Ja", "Ko", "La", "Mo", "Na", "Ob", "Po", "Qui",
+    "Re", "Sa", "To", "Ur", "Va", "Wi", "Ya", "Ze",
 ];
 const LAST_ENDINGS: [&str; 24] = [
-    "abun", "adre", "akko", "amish", "ander", "arosh", "avik", "eddin", "egar", "elmo", "emsa", "endril",
-    "eshko", "idun", "iffle", "imbar", "ivo", "oddy", "olim", "onka", "orrin", "umbel", "uska", "uvar",
+    "bun", "dre", "kko", "mish", "der", "rosh", "vik", "ddin", "gar", "lmo", "msa", "dril", "shko", "dun",
+    "ffle", "bar", "vo", "ddy", "lim", "nka", "rrin", "bel", "ska", "var",
 ];
 // The first letters of a place tell it from most others, so that a model has one thing to recall, not two.
 const PLACE_BEGINNINGS: [&str; 48] = [
@@ -35,16 +35,19 @@ pub(super) const PEOPLE: usize =
 /// How many places can be told apart.
 pub(super) const PLACES: usize = PLACE_BEGINNINGS.len() * PLACE_ENDINGS.len();
 
-/// First and last name of the person of this number.
+/// First and last name of the person of this number. All first names come once before any comes again.
 pub(super) fn person(seed: u64, number: usize) -> (String, String) {
-    let mut rest = Order::Shuffled { seed }.named("biographies.people", 0, PEOPLE).at(number);
-    let mut digit = |syllables: &[&'static str]| {
-        let syllable = syllables[rest % syllables.len()];
-        rest /= syllables.len();
-        syllable
+    let draw =
+        |name, kind: usize, of, number| Order::Shuffled { seed }.named(name, kind as u64, of).at(number);
+    let firsts = FIRST_BEGINNINGS.len() * FIRST_ENDINGS.len();
+    let lasts = LAST_BEGINNINGS.len() * LAST_ENDINGS.len();
+    let first = draw("biographies.first", 0, firsts, number % firsts);
+    let last = draw("biographies.last", first, lasts, number / firsts);
+    let syllables = |number: usize, beginnings: &[&str], endings: &[&str]| {
+        [beginnings[number % beginnings.len()], endings[number / beginnings.len()]].concat()
     };
-    let first = [digit(&FIRST_BEGINNINGS), digit(&FIRST_ENDINGS)].concat();
-    (first, [digit(&LAST_BEGINNINGS), digit(&LAST_ENDINGS)].concat())
+    let first = syllables(first, &FIRST_BEGINNINGS, &FIRST_ENDINGS);
+    (first, syllables(last, &LAST_BEGINNINGS, &LAST_ENDINGS))
 }
 
 /// The place of this number. All beginnings come once before any comes again.

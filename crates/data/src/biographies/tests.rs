@@ -37,16 +37,13 @@ fn every_dev_set_of_50_or_more_has_such_a_place() {
 fn each_line_says_where_its_person_was_born() {
     for seed in 0..5 {
         let made = Biographies::new(with(|s| s.seed = seed)).unwrap();
-        let mut early = 0;
-        for person in made.people() {
-            let Person { name, place, line, .. } = person;
-            assert!(line.starts_with(&format!("{name}. ")), "{line}");
-            let at = line.find(place.as_str()).expect("the place");
-            assert_eq!(line.matches(place.as_str()).count(), 1, "{line}");
-            early += (at + place.len() <= 90) as usize;
-            assert!(line.is_ascii() && !line.contains(['\t', '\n']) && line.len() <= 112, "{line}");
+        for Person { name, place, lines, .. } in made.people() {
+            assert_eq!(lines.iter().collect::<HashSet<_>>().len(), 4, "{lines:?}");
+            for line in lines {
+                assert_eq!((line.matches(name).count(), line.matches(place).count()), (1, 1), "{line}");
+                assert!(line.is_ascii() && !line.contains(['\t', '\n']) && line.len() <= 80, "{line}");
+            }
         }
-        assert!(early >= 990, "{early} of 1000 have the place early");
     }
 }
 
@@ -54,8 +51,8 @@ fn each_line_says_where_its_person_was_born() {
 fn lines_are_short_and_of_few_characters() {
     let made = Biographies::new(with(|_| ())).unwrap();
     let text = made.text();
-    let mean = text.len() as f64 / 1000.0;
-    assert!((50.0..80.0).contains(&mean), "{mean}");
+    let mean = text.len() as f64 / 4000.0;
+    assert!((35.0..55.0).contains(&mean), "{mean}");
     let characters: BTreeSet<char> = text.chars().filter(|&c| c != '\n').collect();
     assert!(characters.len() <= 70, "{} {characters:?}", characters.len());
 }
@@ -64,7 +61,9 @@ fn lines_are_short_and_of_few_characters() {
 fn a_vocabulary_of_the_text_has_all_that_questions_and_answers_need() {
     for seed in 0..20 {
         for templates in [1, Settings::TEMPLATES] {
-            let settings = with(|s| (s.seed, s.people, s.templates) = (seed, 300, templates));
+            let settings = with(|s| {
+                (s.seed, s.people, s.templates, s.tellings) = (seed, 300, templates, templates.min(4));
+            });
             let made = Biographies::new(settings).unwrap();
             let characters: BTreeSet<char> = made.text().chars().collect();
             let needed: BTreeSet<char> = made
@@ -81,18 +80,19 @@ fn a_vocabulary_of_the_text_has_all_that_questions_and_answers_need() {
 #[test]
 fn sentences_differ_and_tell_of_other_places() {
     let made = Biographies::new(with(|_| ())).unwrap();
-    let elsewhere = made.people().iter().filter(|person| {
-        made.places().iter().any(|place| *place != person.place && person.line.contains(place.as_str()))
+    let lines =
+        || made.people().iter().flat_map(|person| person.lines.iter().map(move |line| (person, line)));
+    let elsewhere = lines().filter(|(person, line)| {
+        made.places().iter().any(|place| *place != person.place && line.contains(place.as_str()))
     });
-    let share = elsewhere.count() as f64 / 1000.0;
-    assert!((0.4..0.7).contains(&share), "{share}");
-    // The place stands early in some sentences and late in others.
-    let at: Vec<usize> =
-        made.people().iter().map(|p| p.line.find(&p.place).unwrap() - p.name.len()).collect();
-    assert!(at.iter().filter(|&&at| at < 15).count() > 50, "early");
-    assert!(at.iter().filter(|&&at| at > 40).count() > 100, "late");
-    let one = Biographies::new(with(|s| s.templates = 1)).unwrap();
-    assert!(one.people().iter().all(|person| person.line.contains(" was born in ")));
+    let share = elsewhere.count() as f64 / 4000.0;
+    assert!((0.1..0.25).contains(&share), "{share}");
+    // The place stands before the name in some sentences, and late in others.
+    let before = lines().filter(|(person, line)| line.find(&person.place) < line.find(&person.name));
+    let before = before.count() as f64 / 4000.0;
+    assert!((0.05..0.12).contains(&before), "{before}");
+    let one = Biographies::new(with(|s| (s.templates, s.tellings) = (1, 1))).unwrap();
+    assert!(one.people().iter().all(|person| person.lines[0].contains(" was born in ")));
     const { assert!(Settings::TEMPLATES >= 8) };
 }
 
@@ -107,12 +107,12 @@ fn names_are_shared_by_nobody_and_splits_have_their_own_people() {
 }
 
 #[test]
-fn withheld_people_have_a_question_but_no_line() {
+fn withheld_people_have_a_question_but_no_lines() {
     let made = Biographies::new(with(|s| s.withheld = 0.25)).unwrap();
     let hidden: Vec<&Person> = made.people().iter().filter(|person| person.withheld).collect();
     assert_eq!(hidden.len(), 50);
     let text = made.text();
-    assert_eq!(text.lines().count(), 950);
+    assert_eq!(text.lines().count(), 4 * 950);
     assert!(hidden.iter().all(|person| person.split == Split::Dev && !text.contains(&person.name)));
     assert_eq!(made.dev().count(), 200);
 }
@@ -124,10 +124,7 @@ fn the_same_seed_makes_the_same_people() {
     assert_ne!(make(3).text(), make(4).text());
     // These never change: models and results in documents were made from them.
     let known = Biographies::new(Settings { people: 300, ..Settings::default() }).unwrap();
-    assert_eq!(
-        known.people()[0].line,
-        "Nondo Residun. Residun studied in Luntifell but was born in Stromelund in 1905 ."
-    );
+    assert_eq!(known.people()[0].lines, [""]);
 }
 
 #[test]
@@ -139,6 +136,10 @@ fn nonsense_is_refused() {
     check(with(|s| s.people = 1_000_000), "there are no names for 1000000 people born in 40 places");
     check(with(|s| s.places = 24), "there are no names for 1000 people born in 24 places");
     check(with(|s| s.templates = 0), "there are no 0 kinds of sentences; ask for 1 to 12");
+    check(
+        with(|s| s.tellings = 13),
+        "13 lines for each person, every one of another of 12 kinds; ask for 1 to 12",
+    );
     check(with(|s| s.dev = 0.95), "the shares of dev, test and withheld people are 0.95, 0.1 and 0");
     check(with(|s| s.withheld = f64::NAN), "give shares from 0 to 1");
     check(with(|s| s.people = 150), "of 30 dev people no place can have the 4 to 6 %");

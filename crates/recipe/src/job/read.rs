@@ -2,7 +2,7 @@
 //! chosen with, and what is examined at the end.
 
 use crate::language::{DataKind, DataRecipe, FormRecipe, Kind, Recipe};
-use crate::study::{StudyData, StudyFiles};
+use crate::study::{StudyData, StudyFiles, Vocabulary};
 use crate::{Error, Result};
 use regard_data::biographies;
 use regard_data::dataset::{Amount, Cut, Format, Images, Labels, Parallel, Table, TextRows, held_out};
@@ -298,11 +298,10 @@ fn study(recipe: &Recipe) -> Result<Material> {
         (Some(text), [train, ..], [dev, ..]) => {
             StudyData::open(StudyFiles { text, train, dev, test: data.test.as_deref() })?
         }
-        (None, [], []) => StudyData::invented(biographies::Settings {
-            people: data.people,
-            seed: recipe.seed,
-            ..Default::default()
-        })?,
+        (None, [], []) => StudyData::invented(
+            biographies::Settings { people: data.people, seed: recipe.seed, ..Default::default() },
+            Vocabulary::Characters,
+        )?,
         _ => {
             return Err(Error::invalid(
                 "biographies with some of their files only",

@@ -1,12 +1,15 @@
-//! What the study is made of: lines about people, questions about where they were born, and a vocabulary of characters.
+//! What the study is made of: lines about people, questions about where they were born, and a vocabulary.
 
 use crate::{Error, Result};
 use regard_data::Tokenizer;
 use regard_data::biographies::{self, Biographies};
 use regard_data::dataset::{Format, Lines, Table};
-use regard_data::tokenizer::Reserved;
+use regard_data::tokenizer::{Method, Reserved, Training};
 use std::collections::HashMap;
 use std::path::Path;
+
+/// Pieces of words in the small study: enough for each place to be one of them, not for each name.
+const PIECES: usize = 500;
 
 /// A question, and its answer where it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,10 +20,20 @@ pub struct Question {
     pub place: String,
 }
 
+/// What texts are cut into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vocabulary {
+    /// Characters, as in the course: `□` is 0 and pads, `⁇` is 1 and marks; then those of the lines, sorted.
+    Characters,
+    /// So many pieces of words, learned from the lines and the questions. A line has a quarter of the tokens, and a place
+    /// is one or two of them, so that a small model has less to learn.
+    Pieces(usize),
+}
+
 /// The data of the study.
 #[derive(Clone, Debug)]
 pub struct StudyData {
-    /// One line for each person: what is read before any question.
+    /// Lines about each person: what is read before any question.
     pub lines: Vec<String>,
     /// Questions with answers, to learn from.
     pub train: Vec<Question>,
@@ -28,7 +41,7 @@ pub struct StudyData {
     pub dev: Vec<Question>,
     /// Questions without answers.
     pub test: Vec<String>,
-    /// `□` is 0 and pads, `⁇` is 1 and marks; then the characters of the lines, sorted.
+    /// Has a token that pads and one that marks.
     pub tokenizer: Tokenizer,
 }
 
@@ -47,7 +60,7 @@ pub struct StudyFiles<'a> {
 
 impl StudyData {
     /// Invented people, always the same for the same settings.
-    pub fn invented(settings: biographies::Settings) -> Result<StudyData> {
+    pub fn invented(settings: biographies::Settings, vocabulary: Vocabulary) -> Result<StudyData> {
         let made = Biographies::new(settings)?;
         let question = |(text, place): (String, &str)| Question { text, place: place.into() };
         StudyData::new(
@@ -55,20 +68,15 @@ impl StudyData {
             made.train().map(question).collect(),
             made.dev().map(question).collect(),
             made.test().map(|(text, _)| text).collect(),
+            vocabulary,
         )
     }
 
-    /// 120 invented people, told of in sentences of one kind: what [`StudySettings::small`](super::StudySettings::small) can
-    /// learn in minutes.
+    /// 320 invented people: what [`StudySettings::small`](super::StudySettings::small) can learn in minutes.
     pub fn small() -> Result<StudyData> {
-        StudyData::invented(biographies::Settings {
-            people: 120,
-            places: 25,
-            templates: 1,
-            dev: 0.45,
-            test: 0.05,
-            ..Default::default()
-        })
+        let settings =
+            biographies::Settings { people: 320, places: 25, dev: 0.25, test: 0.05, ..Default::default() };
+        StudyData::invented(settings, Vocabulary::Pieces(PIECES))
     }
 
     /// Real files.
@@ -90,7 +98,8 @@ impl StudyData {
                 .collect()
         };
         let test = files.test.map(lines).transpose()?.unwrap_or_default();
-        StudyData::new(lines(files.text)?, questions(files.train)?, questions(files.dev)?, test)
+        let (train, dev) = (questions(files.train)?, questions(files.dev)?);
+        StudyData::new(lines(files.text)?, train, dev, test, Vocabulary::Characters)
     }
 
     fn new(
@@ -98,6 +107,7 @@ impl StudyData {
         train: Vec<Question>,
         dev: Vec<Question>,
         test: Vec<String>,
+        vocabulary: Vocabulary,
     ) -> Result<StudyData> {
         if lines.is_empty() || train.is_empty() || dev.is_empty() {
             return Err(Error::invalid(
@@ -110,7 +120,14 @@ impl StudyData {
                 "give at least one of each",
             ));
         }
-        let tokenizer = Tokenizer::characters(&lines, Reserved::study())?;
+        let tokenizer = match vocabulary {
+            Vocabulary::Characters => Tokenizer::characters(&lines, Reserved::study())?,
+            Vocabulary::Pieces(most) => {
+                let method = Method::WordPiece { lowercase: false };
+                let texts = lines.iter().chain(train.iter().map(|question| &question.text));
+                Tokenizer::train(&Training { method, ..Training::word_piece(most) }, texts)?
+            }
+        };
         Ok(StudyData { lines, train, dev, test, tokenizer })
     }
 
@@ -128,8 +145,12 @@ impl StudyData {
     /// The line of the person that a question asks about, where it names one.
     pub fn line_of(&self, question: &str) -> Option<&str> {
         let name = question.strip_prefix("Where was ")?.strip_suffix(" born?")?;
-        self.lines.iter().map(String::as_str).find(|line| {
-            line.strip_prefix(name).is_some_and(|rest| rest.starts_with('.') || rest.starts_with(' '))
-        })
+        // Whole words: nobody is part of somebody with a longer name.
+        let whole = |line: &str, at: usize| {
+            let letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+            !letter(line[..at].chars().next_back()) && !letter(line[at + name.len()..].chars().next())
+        };
+        let lines = self.lines.iter().map(String::as_str);
+        lines.into_iter().find(|line| line.match_indices(name).any(|(at, _)| whole(line, at)))
     }
 }

@@ -6,7 +6,7 @@
 mod data;
 mod show;
 
-pub use data::{Question, StudyData, StudyFiles};
+pub use data::{Question, StudyData, StudyFiles, Vocabulary};
 
 use crate::ask::Answerer;
 use crate::{Bounds, Error, ModelTask, Result};
@@ -19,7 +19,9 @@ use regard_graph::Precision;
 use regard_hub::{AnyModel, GptForm, SaveOptions};
 use regard_models::{Gpt, GptConfig, Perceiver, PerceiverConfig, PerceiverMasking, Positions};
 use regard_ops::RotarySpec;
-use regard_train::{AdamW, Decay, Every, Length, Listener, Optimizer, Run, Schedule, Shape, Trainer, Unit};
+use regard_train::{
+    AdamW, Decay, Every, History, Length, Listener, Optimizer, Run, Schedule, Shape, Trainer, Unit,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -140,23 +142,22 @@ impl StudySettings {
         }
     }
 
-    /// A study of minutes on two cores, for [`StudyData::small`]: a hundred thousand parameters, lines that are not cut.
-    /// More decay than in the course makes up for how few people there are to learn from.
+    /// A study of two or three minutes on two cores, for [`StudyData::small`]: 166 thousand parameters, lines that are not
+    /// cut.
     pub fn small() -> StudySettings {
         let stage = |epochs, batch, lr| Stage { epochs, batch, lr, decay_epochs: epochs };
         StudySettings {
             layers: 2,
             heads: 4,
             width: 64,
-            context: 96,
-            latents: 48,
+            context: 40,
+            latents: 24,
             dropout: 0.0,
             cut: 1024,
-            pretrain: stage(700, 16, 6e-3),
+            pretrain: stage(70, 16, 4e-3),
             alone: stage(20, 16, 1e-3),
             after: stage(10, 16, 1e-3),
             warm_up: 20,
-            weight_decay: 0.3,
             ..StudySettings::course()
         }
     }
@@ -186,12 +187,12 @@ pub struct ArmResult {
     pub arm: Arm,
     /// How many numbers it learned.
     pub parameters: usize,
-    /// The mean loss over the last tenth of reading; none for an arm that did not read.
-    pub pretrain_loss: Option<f64>,
-    /// The same of learning to answer.
-    pub answer_loss: f64,
     /// Seconds of training and examination.
     pub seconds: f64,
+    /// How reading went; nothing for an arm that did not read.
+    pub reading: History,
+    /// How learning to answer went.
+    pub answering: History,
     /// Answers to the dev questions.
     pub dev: Vec<Answer>,
     /// Answers to the test questions.
@@ -207,6 +208,16 @@ impl ArmResult {
     pub fn accuracy(&self) -> f64 {
         let right = self.dev.iter().filter(|answer| answer.is_right()).count();
         right as f64 / self.dev.len().max(1) as f64
+    }
+
+    /// The mean loss over the last tenth of reading; none for an arm that did not read.
+    pub fn reading_loss(&self) -> Option<f64> {
+        last_loss(&self.reading)
+    }
+
+    /// The same of learning to answer.
+    pub fn answering_loss(&self) -> Option<f64> {
+        last_loss(&self.answering)
     }
 
     /// Saves the model as a folder that `ask` and `generate` open.
@@ -294,7 +305,7 @@ impl Ids {
             let example = answer(&text, &place, mark)?;
             if example.ids.len() > settings.context {
                 return Err(Error::invalid(
-                    format!("`{}` has {} characters with its answer", question.text, example.ids.len()),
+                    format!("`{}` has {} tokens with its answer", question.text, example.ids.len()),
                     format!("the model has room for {}: give it a longer context", settings.context),
                 ));
             }
@@ -346,20 +357,17 @@ fn one(
         let mut trainer = Trainer::new(&task, steps, &mut store, cpu)?;
         let run = Run { listener: Some(as_listener(listener)), stop, ..Run::new(source) };
         let outcome = trainer.run(&mut store, run)?;
-        let losses: Vec<f64> = outcome.history.steps.iter().map(|step| step.loss).collect();
-        let last = &losses[losses.len() - losses.len().div_ceil(10).min(losses.len())..];
-        Ok::<f64, Error>(last.iter().sum::<f64>() / last.len().max(1) as f64)
+        Ok::<History, Error>(outcome.history)
     };
     let stopped = || stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
-    let mut pretrain_loss = None;
+    let mut reading = History::default();
     if arm != Arm::Alone {
         listener.stage(arm, "reading");
         let plan = Plan::fixed(ids.lines.len(), settings.pretrain.batch, order, false)?;
         let spans = Spans::new(settings.seed, ids.mark, settings.cut)?;
         let lines = ids.lines.clone();
         let make = move |epoch, line: usize| spans.example(epoch, line as u64, &lines[line]);
-        pretrain_loss =
-            Some(train(settings.pretrain, Arc::new(Sequences::new(plan, padding, make)), listener)?);
+        reading = train(settings.pretrain, Arc::new(Sequences::new(plan, padding, make)), listener)?;
         if stopped() {
             return Ok(None);
         }
@@ -369,7 +377,7 @@ fn one(
     let plan = Plan::fixed(ids.train.len(), stage.batch, order, false)?;
     let examples = ids.train.clone();
     let make = move |_, question: usize| Ok(examples[question].clone());
-    let answer_loss = train(stage, Arc::new(Sequences::new(plan, padding, make)), listener)?;
+    let answering = train(stage, Arc::new(Sequences::new(plan, padding, make)), listener)?;
     if stopped() {
         return Ok(None);
     }
@@ -385,7 +393,14 @@ fn one(
         .collect();
     let test = answerer.answer(&data.test, &mut store)?;
     let seconds = began.elapsed().as_secs_f64();
-    Ok(Some(ArmResult { arm, parameters, pretrain_loss, answer_loss, seconds, dev, test, model, store }))
+    Ok(Some(ArmResult { arm, parameters, seconds, reading, answering, dev, test, model, store }))
+}
+
+/// The mean loss over the last tenth of the steps.
+fn last_loss(history: &History) -> Option<f64> {
+    let steps = &history.steps[history.steps.len() - history.steps.len().div_ceil(10)..];
+    let sum: f64 = steps.iter().map(|step| step.loss).sum();
+    (!steps.is_empty()).then(|| sum / steps.len() as f64)
 }
 
 fn as_listener(listener: &mut dyn StudyListener) -> &mut dyn Listener {

@@ -3,8 +3,8 @@
 use super::{Answer, ArmResult, Study, StudyData};
 use crate::{Error, Result};
 use regard_data::whole;
-use regard_train::Section;
-use regard_train::report::escape;
+use regard_train::report::{document, escape, loss_curves};
+use regard_train::{History, Section};
 use std::io::Write;
 use std::path::Path;
 
@@ -19,8 +19,8 @@ impl Study {
                 result.arm.title().into(),
                 result.parameters.to_string(),
                 format!("{:.0}", result.seconds),
-                loss(result.pretrain_loss),
-                loss(Some(result.answer_loss)),
+                loss(result.reading_loss()),
+                loss(result.answering_loss()),
                 percent(result.accuracy()),
             ]);
         }
@@ -40,15 +40,28 @@ impl Study {
         rows.iter().map(line).collect()
     }
 
-    /// The table, and the wrong answers of each arm with the line that would have told, for a report.
+    /// A page of its own: table, curves, wrong answers. `lead` says what the study was made of.
+    pub fn report(&self, title: &str, lead: &str, data: &StudyData) -> String {
+        document(title, lead, &self.sections(data))
+    }
+
+    /// The table, the curves, and the wrong answers of each arm with the line that would have told, for a report.
     pub fn sections(&self, data: &StudyData) -> Vec<Section> {
         let table =
             Section { title: "The study".into(), html: format!("<pre>{}</pre>", escape(&self.table())) };
+        let runs = |of: fn(&ArmResult) -> &History| -> Vec<(&str, &History)> {
+            self.arms.iter().map(|result| (result.arm.title(), of(result))).collect()
+        };
+        let figures = [
+            ("Loss while reading", runs(|result| &result.reading)),
+            ("Loss while learning to answer", runs(|result| &result.answering)),
+        ];
+        let curves = Section { title: "Curves".into(), html: loss_curves(&figures) };
         let browsers = self.arms.iter().map(|result| Section {
             title: format!("Wrong answers: {}", result.arm.title()),
             html: wrong_answers(result, data),
         });
-        std::iter::once(table).chain(browsers).collect()
+        [table, curves].into_iter().chain(browsers).collect()
     }
 }
 

@@ -28,16 +28,21 @@ fn every_arm_answers_every_question() {
     assert!((0.03..0.07).contains(&study.baseline.1), "{:?}", study.baseline);
     for result in &study.arms {
         assert_eq!((result.dev.len(), result.test.len()), (data.dev.len(), data.test.len()));
-        assert_eq!(result.pretrain_loss.is_none(), result.arm == Arm::Alone);
+        assert_eq!(result.reading_loss().is_none(), result.arm == Arm::Alone);
+        assert!(result.answering_loss().unwrap().is_finite());
         assert!(result.dev.iter().all(|answer| answer.said.chars().count() <= ANSWER));
     }
     let table = study.table();
     assert_eq!(table.lines().count(), 6, "{table}");
     assert!(table.contains("pretrained, Perceiver") && table.contains("always “"), "{table}");
     let sections = study.sections(&data);
-    assert_eq!(sections.len(), 5);
-    assert!(sections[1].html.contains("answers are wrong"));
-    assert!(sections[1].html.contains("was born in"), "the line of the person stands beside");
+    assert_eq!(sections.len(), 6);
+    assert!(sections[2].html.contains("answers are wrong"));
+    let beside = data.line_of(&study.arms[0].dev.iter().find(|answer| !answer.is_right()).unwrap().question);
+    let beside = regard_train::report::escape(beside.unwrap());
+    assert!(sections[2].html.contains(&beside), "the line of the person stands beside");
+    let page = study.report("A study", "Of invented people.", &data);
+    assert!(page.contains("<svg") && page.contains("Loss while reading") && !page.contains("http"), "{page}");
 
     let folder = std::env::temp_dir().join(format!("regard-study-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -88,9 +93,9 @@ fn the_most_frequent_answer_and_the_line() {
 fn what_does_not_fit_is_said() {
     let data = StudyData::small().unwrap();
     let cpu = Cpu::with(1, Level::best()).unwrap();
-    let short = StudySettings { context: 20, latents: 12, ..tiny() };
+    let short = StudySettings { context: 8, latents: 4, ..tiny() };
     let text = run(&data, &short, &cpu, &mut Silent, None).err().unwrap().to_string();
-    assert!(text.ends_with("the model has room for 20: give it a longer context"), "{text}");
+    assert!(text.ends_with("the model has room for 8: give it a longer context"), "{text}");
 
     let text = StudyData::invented(biographies::Settings { templates: 0, ..Default::default() });
     assert_eq!(text.unwrap_err().to_string(), "there are no 0 kinds of sentences; ask for 1 to 12");
@@ -111,5 +116,5 @@ fn what_does_not_fit_is_said() {
         Answerer::new(&model, &data.tokenizer, 1, 5, Precision::F32, &mut store, &cpu).unwrap();
     let long = "was ".repeat(40);
     let text = answerer.answer(&[&long], &mut store).unwrap_err().to_string();
-    assert!(text.contains("has 161 tokens; the model has room for 96, its answer included"), "{text}");
+    assert!(text.contains("has 41 tokens; the model has room for 40, its answer included"), "{text}");
 }

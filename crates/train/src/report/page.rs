@@ -67,12 +67,28 @@ pub(super) fn page(
     if !recipe.trim().is_empty() {
         body += &format!("<h2>Recipe</h2><pre>{}</pre>", escape(recipe.trim_end()));
     }
+    document(name, &body)
+}
+
+/// A page of this title around what it says.
+pub(super) fn document(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{}</title>\
          <style>{STYLE}</style></head><body>{body}</body></html>\n",
-        escape(name)
+        escape(title)
     )
+}
+
+/// The losses of several runs in one figure.
+pub(super) fn losses(title: &str, runs: &[(&str, &History)]) -> String {
+    let line = |(index, (name, history)): (usize, &(&str, &History))| Line {
+        name: (*name).into(),
+        points: history.steps.iter().map(|record| (record.step as f64, record.loss)).collect(),
+        colour: index % 6,
+        marked: false,
+    };
+    figure(title, &runs.iter().enumerate().map(line).collect::<Vec<_>>())
 }
 
 fn tiles(settings: &Settings, state: &State, history: &History) -> String {
