@@ -97,7 +97,10 @@ fn what_does_not_fit_is_said() {
     let text = run(&data, &short, &cpu, &mut Silent, None).err().unwrap().to_string();
     assert!(text.ends_with("the model has room for 8: give it a longer context"), "{text}");
 
-    let text = StudyData::invented(biographies::Settings { templates: 0, ..Default::default() });
+    let text = StudyData::invented(
+        biographies::Settings { templates: 0, ..Default::default() },
+        Vocabulary::Characters,
+    );
     assert_eq!(text.unwrap_err().to_string(), "there are no 0 kinds of sentences; ask for 1 to 12");
     let none = Path::new("no-such-folder/text.txt");
     let refused = StudyData::open(StudyFiles { text: none, train: none, dev: none, test: None });
