@@ -360,11 +360,14 @@ fn a_classifier_of_images_is_trained_examined_and_used() {
     const SIDE: usize = 8;
     let scratch = Scratch::new("images");
     // The upper or the lower half is bright.
-    let picture = |i: usize| -> Vec<u8> {
-        (0..SIDE * SIDE)
-            .map(|at| if (at / 32 == 0) == (i % 2 == 0) { 200 + (i % 50) as u8 } else { (i % 40) as u8 })
-            .collect()
-    };
+    let picture =
+        |i: usize| -> Vec<u8> {
+            (0..SIDE * SIDE)
+                .map(|at| {
+                    if (at / 32 == 0) == i.is_multiple_of(2) { 200 + (i % 50) as u8 } else { (i % 40) as u8 }
+                })
+                .collect()
+        };
     fs::create_dir_all(scratch.path("digits")).unwrap();
     for (half, count) in [("train", 60usize), ("t10k", 20)] {
         let sizes = [count as u32, SIDE as u32, SIDE as u32].map(u32::to_be_bytes).concat();
@@ -453,6 +456,11 @@ fn stages_follow_each_other() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("  exact ") && said.contains("by always "), "{said}");
     assert!(said.contains("report: runs/tiny/answer/report.html"), "{said}");
+    let answers = fs::read_to_string(scratch.path("runs/tiny/answers.tsv")).unwrap();
+    assert!(
+        answers.starts_with("Where was ") && answers.lines().all(|line| line.contains("?\t")),
+        "{answers}"
+    );
     for name in ["read/checkpoints/last.safetensors", "answer/metrics.jsonl", "model/config.json"] {
         assert!(scratch.path("runs/tiny").join(name).is_file(), "{name}");
     }

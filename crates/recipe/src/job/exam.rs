@@ -35,7 +35,7 @@ pub struct Exam {
 
 enum Runner {
     Nothing,
-    Classes(Classifier),
+    Classes(Box<Classifier>),
     Translations(Box<Translator>),
     Answers(Box<Answerer>),
 }
@@ -221,7 +221,7 @@ impl Exam {
         Ok(match &self.raw {
             Raw::Classes(_) | Raw::Images(..) => {
                 let bounds = self.examples.bounds(&self.how);
-                Runner::Classes(Classifier::new(model, bounds, precision, store, &self.cpu)?)
+                Runner::Classes(Box::new(Classifier::new(model, bounds, precision, store, &self.cpu)?))
             }
             Raw::Pairs(pairs) => {
                 let how = Translating {

@@ -44,6 +44,9 @@ use std::sync::atomic::AtomicBool;
 /// The file with what a run came to.
 pub const RESULT: &str = "result.json";
 
+/// The file with answers to questions whose answers are not known.
+pub const ANSWERS: &str = "answers.tsv";
+
 /// A recipe made ready.
 pub struct Job {
     recipe: Recipe,
@@ -252,6 +255,7 @@ impl Job {
             listener.note("examining the best weights");
         }
         let (result, sections) = stage.last_exam(&self.beside, &mut store, cpu)?;
+        stage.answer_test(&self.beside, &mut store, cpu, &folder.path().join(ANSWERS))?;
         let result = JobResult { step, model, ..result };
         let text = format!("{:#}\n", result.json());
         whole::write(folder.path().join(RESULT), |file| file.write_all(text.as_bytes()))?;
@@ -440,6 +444,22 @@ impl Stage {
             ..JobResult::default()
         };
         Ok((result, regard_train::Examiner::sections(&exam)))
+    }
+}
+
+impl Stage {
+    /// Answers the questions of a study whose answers are kept by others: `question TAB answer`, a line for each.
+    fn answer_test(&self, beside: &Beside, store: &mut Store, cpu: &Cpu, path: &Path) -> Result<()> {
+        let asked = self.material.study.iter().flat_map(|study| &study.test);
+        let asked: Vec<(String, String)> = asked.map(|question| (question.clone(), String::new())).collect();
+        if asked.is_empty() || !matches!(self.material.train, Raw::Questions(_)) {
+            return Ok(());
+        }
+        let mut exam = Exam::new(Raw::Questions(asked), self.setting(beside, cpu))?;
+        let findings = exam.examine(self.recipe.evaluate.beams.max(1), store)?;
+        let lines = findings.predictions.iter().map(|one| format!("{}\t{}\n", one.given, one.said));
+        let text: String = lines.collect();
+        Ok(whole::write(path, |file| file.write_all(text.as_bytes()))?)
     }
 }
 
