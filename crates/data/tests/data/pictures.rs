@@ -5,7 +5,7 @@ use crate::scratch::Scratch;
 use crate::{shared, text};
 use flate2::{Compression, write::GzEncoder};
 use image::{GrayImage, ImageFormat, Luma, Rgb, RgbImage};
-use regard_data::dataset::{Cifar100, FolderOptions, Images, Labels};
+use regard_data::dataset::{Cifar100, FolderOptions, ImageForm, Images, Labels, read_image};
 use std::io::{Cursor, Write};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -251,4 +251,15 @@ fn real_images_are_those_of_the_field() {
     let cifar = shared("cifar10/test_batch_first2000.bin.gz").unwrap();
     let cifar = Images::cifar10(&[cifar]).unwrap();
     assert_eq!((cifar.len(), cifar.labels().name(cifar.label(0))), (2000, Some("cat")));
+}
+
+#[test]
+fn one_image_that_is_none_is_named() {
+    let scratch = Scratch::new();
+    let form = ImageForm { width: 2, height: 2, grey: false };
+    let none = text(read_image(scratch.join("none.png"), form));
+    assert!(none.contains("none.png"), "{none}");
+    let path = scratch.put("words.png", b"no picture");
+    let words = text(read_image(&path, form));
+    assert!(words.contains("words.png"), "{words}");
 }
