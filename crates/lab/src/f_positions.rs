@@ -1,5 +1,9 @@
 //! Group F: self-attention, positions, and what a layer can be made to do.
 
+mod constructions;
+mod convolution;
+mod order;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -20,7 +24,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Self-attention without positions ignores the order of its inputs.",
         formula: "f(XP) = f(X)P",
         errata: &["E16"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(order::equivariant),
     },
     Claim {
         id: "F-3",
@@ -29,7 +33,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Positions are sines and cosines of rising wave length; a shift is a rotation.",
         formula: "PE(p+k) = R_k·PE(p)",
         errata: &["E11"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(order::sinusoids_turn),
     },
     Claim {
         id: "F-4",
@@ -56,7 +60,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "With A = I and W_O·W_V = I the layer is the identity.",
         formula: "a_ii = e^β/(e^β + n − 1)",
         errata: &["E12"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(constructions::identity),
     },
     Claim {
         id: "F-7",
@@ -65,7 +69,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "With A a permutation matrix the layer permutes its inputs.",
         formula: "a₂₁ = 1 ⇒ h₁ = v₂",
         errata: &["E17"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(constructions::permutation),
     },
     Claim {
         id: "F-8",
@@ -74,7 +78,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A banded A makes a convolution: k = 1 pointwise, [⅓ ⅓ ⅓], [¼ ½ ¼].",
         formula: "bias log w_δ, −∞ outside of the band",
         errata: &["E13", "E14"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(convolution::banded_is_convolution),
     },
     Claim {
         id: "F-9",

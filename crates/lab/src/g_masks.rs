@@ -1,5 +1,8 @@
 //! Group G: masks and streaming.
 
+mod causal;
+mod padding;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -11,7 +14,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Scores of later keys are −∞ before the softmax, so that their weights are exactly 0.",
         formula: "a(later key) = 0; the first query sees itself alone",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(causal::exact),
     },
     Claim {
         id: "G2",
@@ -20,7 +23,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The causal attention matrix is lower triangular.",
         formula: "A[key, query] = 0 for key > query",
         errata: &["E15"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(causal::triangle),
     },
     Claim {
         id: "G3",
@@ -65,7 +68,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A mask of keys holds for all heads and is combined with the causal one.",
         formula: "allowed = causal ∧ key mask",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(padding::combined),
     },
     Claim {
         id: "G8",

@@ -1,5 +1,10 @@
 //! Group I: normalisation and residuals.
 
+mod batch_norm;
+mod dependence;
+mod layer_norm;
+mod residual;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -11,7 +16,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "LN(x) = γ ⊙ (x − μ)/√(σ² + ε) + β over the features of each example.",
         formula: "y = γ ⊙ (x − μ)/√(σ² + ε) + β",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(layer_norm::formula),
     },
     Claim {
         id: "I2",
@@ -20,7 +25,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Layer norm mixes the features of an example, batch norm the examples of a feature.",
         formula: "LN: same row; BN in training: same column; BN in evaluation: itself",
         errata: &["E29"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(dependence::norms),
     },
     Claim {
         id: "I3",
@@ -29,7 +34,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "‖y − β1‖ = γ√d.",
         formula: "‖y − β1‖ = |γ|√d · σ/√(σ² + ε)",
         errata: &["E30"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(layer_norm::length_of),
     },
     Claim {
         id: "I4",
@@ -38,7 +43,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Before γ and β the normed vector has zᵀ1 = 0 and ‖z‖ = √d.",
         formula: "zᵀ1 = 0, ‖z‖ = √d (ε = 0)",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(layer_norm::unit),
     },
     Claim {
         id: "I5",
@@ -47,7 +52,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The Jacobian of layer norm kills 1 and x − μ, and shrinks the rest by 1/σ.",
         formula: "J·1 = 0, J·(x−μ) = 0",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(residual::lost_directions),
     },
     Claim {
         id: "I6",
@@ -56,7 +61,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The original order norms after each addition; pre-norm norms before each part.",
         formula: "LN(x + F(x))  and  x + F(LN(x))",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(residual::places),
     },
     Claim {
         id: "I7",
@@ -65,7 +70,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "∂(x + F)/∂x = I + ∂F/∂x, so that gradients are at least 1.",
         formula: "F = −x ⇒ I + ∂F/∂x = 0",
         errata: &["E20"],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(residual::at_least_one),
     },
     Claim {
         id: "I8",
@@ -96,6 +101,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Batch norm norms by the batch in training and by running statistics in evaluation.",
         formula: "r ← (1−m)·r + m·batch",
         errata: &[],
-        run: Run::Pending("an experiment that is being written"),
+        run: Run::Exact(batch_norm::modes),
     },
 ];

@@ -16,6 +16,7 @@ mod compute;
 mod context;
 mod errata;
 mod finding;
+mod jacobian;
 mod json;
 pub mod picture;
 mod run;

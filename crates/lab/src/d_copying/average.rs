@@ -65,7 +65,7 @@ pub fn two(_context: &Context) -> Result<Finding> {
             .row([keys.to_string()].into_iter().chain([0.1, 0.01, 0.001].map(|e| figure(least(e).max(0.0)))));
     }
     finding = finding
-        .number(Number::at_most("weights against the formula, and against each other", off, 1e-15))
+        .number(Number::at_most("weights against the formula, and against each other", off, 1e-14))
         .number(Number::at_most("error at the smallest β, against ε", least_off, 1e-14))
         .number(Number::equal("weight at β = 12, n = 10", weights(10, 2, 12.0)?[0], 0.5, 2e-5));
     Ok(finding
@@ -94,7 +94,7 @@ pub fn subset(_context: &Context) -> Result<Finding> {
         Verdict::True,
         "The sum of any subset of orthonormal keys, times a large β, gives each of them an equal share.",
     )
-    .number(Number::at_most("weights against the formula, all sizes", off, 1e-15))
+    .number(Number::at_most("weights against the formula, all sizes", off, 1e-14))
     .number(Number::at_most("β = 20: weights against 1/|S|", limit, 1e-7))
     .picture(
         Chart::new(

@@ -53,7 +53,7 @@ pub fn margin(context: &Context) -> Result<Finding> {
     }
     Ok(Finding::new(Verdict::True, "A key that leads by a margin has at least the weight 1/(1+(n−1)e^(−margin)); equal rivals attain it.")
         .number(Number::count("scenes of 400 below the bound", broken, 0))
-        .number(Number::at_most("equal rivals: difference from the bound", exact, 1e-15))
+        .number(Number::at_most("equal rivals: difference from the bound", exact, 1e-14))
         .number(Number::shown("margin for a weight of 0.99 among 10 keys", (9.0f64 * 99.0).ln()))
         .picture(
             Chart::new("Weight of the best key of ten", Axis::new("margin over the second, after β").covering(&[0.0]), Axis::new("weight").covering(&[0.0, 1.0]))
