@@ -15,6 +15,7 @@ mod claim;
 mod compute;
 mod context;
 mod errata;
+mod experiment;
 mod finding;
 mod jacobian;
 mod json;
