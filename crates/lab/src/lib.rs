@@ -20,8 +20,10 @@ mod finding;
 mod jacobian;
 mod json;
 pub mod picture;
+mod recurrent;
 mod run;
 pub mod site;
+mod specimens;
 pub mod statistics;
 
 mod a_primitive;

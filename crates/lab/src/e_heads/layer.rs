@@ -4,7 +4,9 @@ use crate::compute::{array, compute, differing, largest_difference};
 use crate::picture::{Axis, Chart, Colours, Heat};
 use crate::{Context, Draws, Finding, Number, Table, Verdict};
 use regard::Result;
-use regard::layers::{AttentionConfig, AttentionLayer, Context as Surroundings, Parameters, Source, SourceConfig};
+use regard::layers::{
+    AttentionConfig, AttentionLayer, Context as Surroundings, Parameters, Source, SourceConfig,
+};
 use regard::ops::{Attention, AttentionMask, LinearOptions};
 use regard::prelude::*;
 use regard::{cost, reach};
@@ -137,7 +139,10 @@ pub fn widths(_context: &Context) -> Result<Finding> {
     let free = AttentionConfig { head_width: 7, value_width: 3, ..AttentionConfig::new(12, 3)? };
     let mut parameters = Parameters::new();
     AttentionLayer::new(free, &mut parameters)?;
-    let mut table = Table::new("Projections of 3 heads with d_k = 7 and d_v = 3 over a width of 12", &["parameter", "shape"]);
+    let mut table = Table::new(
+        "Projections of 3 heads with d_k = 7 and d_v = 3 over a width of 12",
+        &["parameter", "shape"],
+    );
     for declared in parameters.declared() {
         table.row([declared.name.clone(), declared.shape.to_string()]);
     }
@@ -156,7 +161,8 @@ pub fn widths(_context: &Context) -> Result<Finding> {
     };
     let widths = [1usize, 4, 8, 16, 64];
     let betas = widths.iter().map(|&d| beta(d)).collect::<Result<Vec<f64>>>()?;
-    let off = widths.iter().zip(&betas).map(|(&d, b)| (b * (d as f64).sqrt() - 1.0).abs()).fold(0.0, f64::max);
+    let off =
+        widths.iter().zip(&betas).map(|(&d, b)| (b * (d as f64).sqrt() - 1.0).abs()).fold(0.0, f64::max);
     Ok(Finding::new(
         Verdict::Works,
         "Heads share the width by default; 10 among 3 is refused with the reason; other widths can be given; β follows the head’s width.",
@@ -180,9 +186,8 @@ pub fn split_and_join(context: &Context) -> Result<Finding> {
     let (batch, keys) = (2, 4);
     let x = draws.normals(batch * keys * WIDTH);
     let mask: Vec<f64> = (0..batch * keys).map(|at| f64::from(u8::from(at != 1 && at != 6))).collect();
-    let feed = Feed::new()
-        .with("x", array(&[batch, keys, WIDTH], &x)?)
-        .with("mask", array(&[batch, keys], &mask)?);
+    let feed =
+        Feed::new().with("x", array(&[batch, keys, WIDTH], &x)?).with("mask", array(&[batch, keys], &mask)?);
     let repeated: Vec<f64> = (0..batch)
         .flat_map(|b| (0..HEADS * keys).map(move |_| b))
         .flat_map(|b| mask[b * keys..(b + 1) * keys].to_vec())
@@ -230,18 +235,29 @@ pub fn split_and_join(context: &Context) -> Result<Finding> {
 pub fn additive(context: &Context) -> Result<Finding> {
     let scene = Scene::new(&mut context.draws("E-4"), AttentionConfig::new(WIDTH, HEADS)?, 1)?;
     let whole = scene.whole(&scene.feed)?;
-    let parts =
-        (0..HEADS).map(|head| scene.whole(&scene.only(head))).collect::<Result<Vec<Vec<f64>>>>()?;
+    let parts = (0..HEADS).map(|head| scene.whole(&scene.only(head))).collect::<Result<Vec<Vec<f64>>>>()?;
     let bias = scene.feed.stored["output.bias"].data();
     let sum: Vec<f64> = (0..whole.len())
         .map(|at| bias[at % WIDTH] + parts.iter().map(|part| part[at]).sum::<f64>())
         .collect();
     let length = |part: &[f64], t: usize| crate::compute::length(&part[t * WIDTH..(t + 1) * WIDTH]);
     let shares: Vec<f64> = parts.iter().flat_map(|part| (0..QUERIES).map(move |t| length(part, t))).collect();
-    Ok(Finding::new(Verdict::True, "Each head adds its own linear map of its own output; the bias comes once.")
-        .number(Number::at_most("bias + Σ of single heads against the layer", largest_difference(&whole, &sum), 1e-13).erratum("E10"))
-        .picture(Heat::new("Length of what each head adds", "head", "query", QUERIES, shares, Colours::Rising))
-        .how("The layer once as it is and once for each head with the columns of all other heads of W_O set to 0."))
+    Ok(Finding::new(
+        Verdict::True,
+        "Each head adds its own linear map of its own output; the bias comes once.",
+    )
+    .number(
+        Number::at_most(
+            "bias + Σ of single heads against the layer",
+            largest_difference(&whole, &sum),
+            1e-13,
+        )
+        .erratum("E10"),
+    )
+    .picture(Heat::new("Length of what each head adds", "head", "query", QUERIES, shares, Colours::Rising))
+    .how(
+        "The layer once as it is and once for each head with the columns of all other heads of W_O set to 0.",
+    ))
 }
 
 /// E-5: parameters and multiply-adds are the same for every h; the softmax grows with h.
@@ -258,13 +274,15 @@ pub fn equal_cost(_context: &Context) -> Result<Finding> {
     };
     let heads = [1usize, 2, 4, 8, 16, 32];
     let found = heads.iter().map(|&h| counted(h)).collect::<Result<Vec<_>>>()?;
-    let mut table = Table::new("Width 64, 48 positions", &["heads", "parameters", "multiply-adds", "other arithmetic"]);
+    let mut table =
+        Table::new("Width 64, 48 positions", &["heads", "parameters", "multiply-adds", "other arithmetic"]);
     for (h, (p, m, f)) in heads.iter().zip(&found) {
         table.row([h.to_string(), p.to_string(), m.to_string(), f.to_string()]);
     }
     let (parameters, macs, flops) = found[0];
     let per_head = (found[1].2 - flops) as f64;
-    let bent = heads.iter().zip(&found).map(|(&h, f)| (f.2 as f64 - flops as f64 - (h - 1) as f64 * per_head).abs());
+    let bent =
+        heads.iter().zip(&found).map(|(&h, f)| (f.2 as f64 - flops as f64 - (h - 1) as f64 * per_head).abs());
     let per_weight = per_head / (n * n) as f64;
     Ok(Finding::new(
         Verdict::True,
@@ -288,14 +306,20 @@ pub fn equal_cost(_context: &Context) -> Result<Finding> {
 /// E-13: queries from one sequence, keys and values from another.
 pub fn cross(context: &Context) -> Result<Finding> {
     let keys = 9;
-    let config = AttentionConfig { source: SourceConfig::Memory(WIDTH), ..AttentionConfig::new(WIDTH, HEADS)? };
+    let config =
+        AttentionConfig { source: SourceConfig::Memory(WIDTH), ..AttentionConfig::new(WIDTH, HEADS)? };
     let scene = Scene::new(&mut context.draws("E-13"), config, keys)?;
     let y = scene.whole(&scene.feed)?;
     let off = largest_difference(&y, &scene.by_heads()?);
     let mut g = Graph::inference();
     let [x, memory] = scene.inputs(&mut g)?;
     let out = scene.layer.forward(&mut g, x, Source::Memory(memory), &Surroundings::default())?;
-    let query = reach::Query { from: vec![x, memory], to: vec![out], grain: reach::Grain::Position, ..Default::default() };
+    let query = reach::Query {
+        from: vec![x, memory],
+        to: vec![out],
+        grain: reach::Grain::Position,
+        ..Default::default()
+    };
     let said = reach::reach(&g, &query)?;
     let pairs = |from: Var| -> Result<Vec<f64>> {
         let mut can = Vec::new();

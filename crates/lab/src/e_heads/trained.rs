@@ -1,11 +1,11 @@
 //! What training makes of heads: roles, redundancy, gradients, capacity, and how near to one-hot they come.
 
 use crate::experiment::{
-    INDUCTION, INDUCTION_LENGTH, Model, Pattern, Task, Tiny, Training, carries, evaluate, induction, over_seeds,
-    patterns, seeds, train,
+    INDUCTION, INDUCTION_LENGTH, Model, Pattern, Task, Tiny, Training, carries, evaluate, induction, number,
+    over_seeds, patterns, seeds, train,
 };
 use crate::picture::{Axis, Chart, Colours, Heat, figure};
-use crate::{Context, Finding, Number, Table, Verdict};
+use crate::{Context, Finding, Table, Verdict};
 use regard::Result;
 use regard::ops::AttentionKind;
 use regard::prelude::*;
@@ -57,14 +57,24 @@ pub fn specialise(context: &Context) -> Result<Finding> {
     let seeds = seeds(context, 5);
     let mut table = Table::new(
         "Heads of the first seed",
-        &["layer", "head", "entropy, nats", "mean distance", "previous token", "itself", "first token", "after the same token"],
+        &[
+            "layer",
+            "head",
+            "entropy, nats",
+            "mean distance",
+            "previous token",
+            "itself",
+            "first token",
+            "after the same token",
+        ],
     );
     let (mut best_previous, mut best_copy, mut spread, mut accuracy) = (vec![], vec![], vec![], vec![]);
     let mut pictures = vec![];
     for &seed in &seeds {
         let (model, mut trained) = induction(context, seed)?;
         accuracy.push(evaluate(&model, &mut trained.store, INDUCTION, 128, INDUCTION_LENGTH)?.accuracy);
-        let batch = INDUCTION.batch(&mut Context { seed: seed + 1, ..*context }.draws("E-7"), 64, INDUCTION_LENGTH);
+        let batch =
+            INDUCTION.batch(&mut Context { seed: seed + 1, ..*context }.draws("E-7"), 64, INDUCTION_LENGTH);
         let found = patterns(&model, &mut trained.store, &batch)?;
         let mut roles = Vec::new();
         for (layer, (pattern, _)) in found.iter().enumerate() {
@@ -92,7 +102,14 @@ pub fn specialise(context: &Context) -> Result<Finding> {
                 if let Some(&(layer, head, _)) = best {
                     let title = format!("Layer {layer}, head {head}: the most weight on the {name}");
                     let weights = found[layer].0.mean(head);
-                    pictures.push(Heat::new(title, "query", "key", INDUCTION_LENGTH, weights, Colours::Rising));
+                    pictures.push(Heat::new(
+                        title,
+                        "query",
+                        "key",
+                        INDUCTION_LENGTH,
+                        weights,
+                        Colours::Rising,
+                    ));
                 }
             }
         }
@@ -108,10 +125,10 @@ pub fn specialise(context: &Context) -> Result<Finding> {
             carries(context, seeds.len())
         ),
     )
-    .number(Number::sampled("accuracy of the model", over_seeds(&accuracy)))
-    .number(Number::sampled("largest weight of a head on the previous token", over_seeds(&best_previous)))
-    .number(Number::sampled("largest weight of a head on what followed the same token", over_seeds(&best_copy)))
-    .number(Number::sampled("longest less shortest mean distance of a head", over_seeds(&spread)))
+    .number(number("accuracy of the model", over_seeds(&accuracy)))
+    .number(number("largest weight of a head on the previous token", over_seeds(&best_previous)))
+    .number(number("largest weight of a head on what followed the same token", over_seeds(&best_copy)))
+    .number(number("longest less shortest mean distance of a head", over_seeds(&spread)))
     .table(table)
     .how("Two causal layers of four heads, trained on sequences of a random period; the weights of 64 held-out examples.");
     for picture in pictures {
@@ -151,8 +168,10 @@ pub fn redundant(context: &Context) -> Result<Finding> {
         let (model, mut trained) = induction(context, seed)?;
         let store = &mut trained.store;
         let whole = evaluate(&model, store, INDUCTION, 128, INDUCTION_LENGTH)?.loss;
-        let batch = INDUCTION.batch(&mut Context { seed: seed + 1, ..*context }.draws("E-8"), 64, INDUCTION_LENGTH);
-        let means: Vec<Vec<f64>> = patterns(&model, store, &batch)?.into_iter().map(|found| found.1).collect();
+        let batch =
+            INDUCTION.batch(&mut Context { seed: seed + 1, ..*context }.draws("E-8"), 64, INDUCTION_LENGTH);
+        let means: Vec<Vec<f64>> =
+            patterns(&model, store, &batch)?.into_iter().map(|found| found.1).collect();
         let mut rises = Vec::new();
         for layer in 0..model.config().layers {
             for head in 0..model.config().heads {
@@ -169,7 +188,10 @@ pub fn redundant(context: &Context) -> Result<Finding> {
             shown = rises;
         }
     }
-    let mut table = Table::new("Loss with one head less, minus the whole model’s, first seed", &["layer", "head", "set to 0", "set to its mean"]);
+    let mut table = Table::new(
+        "Loss with one head less, minus the whole model’s, first seed",
+        &["layer", "head", "set to 0", "set to its mean"],
+    );
     for (layer, head, zero, mean) in &shown {
         table.row([layer.to_string(), head.to_string(), figure(*zero), figure(*mean)]);
     }
@@ -186,9 +208,9 @@ pub fn redundant(context: &Context) -> Result<Finding> {
             carries(context, seeds.len())
         ),
     )
-    .number(Number::sampled("share of heads whose removal costs less than 0.05", over_seeds(&free)))
-    .number(Number::sampled("rise of the loss without the least needed head", over_seeds(&least)))
-    .number(Number::sampled("rise of the loss without the most needed head", over_seeds(&most)))
+    .number(number("share of heads whose removal costs less than 0.05", over_seeds(&free)))
+    .number(number("rise of the loss without the least needed head", over_seeds(&least)))
+    .number(number("rise of the loss without the most needed head", over_seeds(&most)))
     .table(table)
     .picture(
         Chart::new("Rise of the loss without one head", Axis::names("layer.head", names), Axis::new("loss").covering(&[0.0]))
@@ -201,17 +223,27 @@ pub fn redundant(context: &Context) -> Result<Finding> {
 /// E-9: gradient norms against the number of heads at equal width.
 pub fn gradient_flow(context: &Context) -> Result<Finding> {
     let task = Task::Reverse { symbols: 8 };
-    let many = context.size(6, 20);
+    let many = context.size(5, 20);
     let heads = [1usize, 2, 4, 8];
     let parts = ["query.weight", "key.weight", "value.weight"];
     let mut chart = Chart::new("Gradient norm at the first step", Axis::log("heads"), Axis::log("norm"));
-    let mut table = Table::new("Means over seeds", &["heads", "W_Q", "W_K", "W_V", "all, mean of 30 steps", "loss after 30 steps"]);
+    let mut table = Table::new(
+        "Means over seeds",
+        &["heads", "W_Q", "W_K", "W_V", "all, mean of 30 steps", "loss after 30 steps"],
+    );
     let mut found: Vec<[Vec<f64>; 5]> = Vec::new();
     for &h in &heads {
         let mut own: [Vec<f64>; 5] = Default::default();
         for seed in 0..many as u64 {
             let model = Model::new(Tiny { heads: h, layers: 2, ..Tiny::new(8, 32) })?;
-            let training = Training { seed: context.seed + seed, steps: 30, batch: 16, length: 8, rate: 3e-3, watch: &parts };
+            let training = Training {
+                seed: context.seed + seed,
+                steps: 30,
+                batch: 16,
+                length: 8,
+                rate: 3e-3,
+                watch: &parts,
+            };
             let trained = train(&model, task, &training)?;
             for (at, own) in own.iter_mut().enumerate().take(3) {
                 own.push(trained.watched[at][0]);
@@ -219,7 +251,9 @@ pub fn gradient_flow(context: &Context) -> Result<Finding> {
             own[3].push(trained.norms.iter().sum::<f64>() / 30.0);
             own[4].push(trained.last_loss());
         }
-        table.row([vec![h.to_string()], own.iter().map(|own| figure(over_seeds(own).value)).collect()].concat());
+        table.row(
+            [vec![h.to_string()], own.iter().map(|own| figure(over_seeds(own).value)).collect()].concat(),
+        );
         found.push(own);
     }
     for (at, name) in ["W_Q", "W_K", "W_V"].iter().enumerate() {
@@ -238,7 +272,8 @@ pub fn gradient_flow(context: &Context) -> Result<Finding> {
     );
     for (h, own) in heads.iter().zip(&found) {
         for (at, name) in ["W_Q", "W_K", "W_V"].iter().enumerate() {
-            finding = finding.number(Number::sampled(format!("{h} heads: gradient norm of {name}"), over_seeds(&own[at])));
+            finding =
+                finding.number(number(format!("{h} heads: gradient norm of {name}"), over_seeds(&own[at])));
         }
     }
     Ok(finding
@@ -249,30 +284,38 @@ pub fn gradient_flow(context: &Context) -> Result<Finding> {
 
 /// E-10: a task of two lookups, accuracy against the number of heads.
 pub fn capacity(context: &Context) -> Result<Finding> {
-    let task = Task::TwoLookups { keys: 4, values: 4 };
+    let task = Task::TwoLookups { keys: 6, values: 4 };
     let seeds = seeds(context, 5);
     let heads = [1usize, 2, 4];
-    let mut chart = Chart::new("Two lookups at equal parameters", Axis::new("step"), Axis::new("loss").covering(&[0.0]));
+    let mut chart =
+        Chart::new("Two lookups at equal parameters", Axis::new("step"), Axis::new("loss").covering(&[0.0]));
     let mut finding_numbers = Vec::new();
     let mut table = Table::new("Accuracy on held-out examples", &["heads", "parameters", "accuracy", "loss"]);
     let mut means = Vec::new();
     for &h in &heads {
         let (mut accuracy, mut loss) = (vec![], vec![]);
-        let model = Model::new(Tiny { heads: h, hidden: 64, most: 5, ..Tiny::new(task.vocabulary(), 16) })?;
+        let model = Model::new(Tiny { heads: h, most: 7, ..Tiny::new(task.vocabulary(), 8) })?;
         for &seed in &seeds {
-            let training =
-                Training { seed, steps: context.size(500, 4000), batch: 32, length: 5, rate: 1e-2, watch: &[] };
+            let training = Training {
+                seed,
+                steps: context.size(500, 4000),
+                batch: 32,
+                length: 7,
+                rate: 1e-2,
+                watch: &[],
+            };
             let mut trained = train(&model, task, &training)?;
-            let score = evaluate(&model, &mut trained.store, task, 512, 5)?;
+            let score = evaluate(&model, &mut trained.store, task, 512, 7)?;
             accuracy.push(score.accuracy);
             loss.push(score.loss);
             if seed == seeds[0] {
-                chart = chart.line(format!("{h} heads"), crate::experiment::Trained::curve(&trained.losses, 40));
+                chart =
+                    chart.line(format!("{h} heads"), crate::experiment::Trained::curve(&trained.losses, 40));
             }
         }
         let (a, l) = (over_seeds(&accuracy), over_seeds(&loss));
         table.row([h.to_string(), model.parameters().count().to_string(), figure(a.value), figure(l.value)]);
-        finding_numbers.push(Number::sampled(format!("{h} heads: accuracy"), a));
+        finding_numbers.push(number(format!("{h} heads: accuracy"), a));
         means.push(a.value);
     }
     Ok(Finding::new(
@@ -290,18 +333,22 @@ pub fn capacity(context: &Context) -> Result<Finding> {
     .numbers(finding_numbers)
     .table(table)
     .picture(chart)
-    .how("One layer of width 16; four keys with one of four values each, the last token names two keys, the answer is both values in order."))
+    .how("One layer of width 8; six keys with one of four values each, the last token names two keys, the answer is both values in order."))
 }
 
 /// E-12: largest and second weights of trained heads, and what becomes of the model under argmax.
 pub fn unimodal(context: &Context) -> Result<Finding> {
     let seeds = seeds(context, 5);
     let (mut largest, mut second, mut above, mut soft, mut hard) = (vec![], vec![], vec![], vec![], vec![]);
-    let mut table = Table::new("Heads of the first seed", &["layer", "head", "mean largest weight", "mean second weight"]);
+    let mut table = Table::new(
+        "Heads of the first seed",
+        &["layer", "head", "mean largest weight", "mean second weight"],
+    );
     let mut all = vec![];
     for &seed in &seeds {
         let (model, mut trained) = induction(context, seed)?;
-        let batch = INDUCTION.batch(&mut Context { seed: seed + 1, ..*context }.draws("E-12"), 64, INDUCTION_LENGTH);
+        let batch =
+            INDUCTION.batch(&mut Context { seed: seed + 1, ..*context }.draws("E-12"), 64, INDUCTION_LENGTH);
         let found = patterns(&model, &mut trained.store, &batch)?;
         let (mut firsts, mut seconds) = (vec![], vec![]);
         for (layer, (pattern, _)) in found.iter().enumerate() {
@@ -318,7 +365,12 @@ pub fn unimodal(context: &Context) -> Result<Finding> {
                     .collect();
                 let mean = |of: fn(&(f64, f64)) -> f64| own.iter().map(of).sum::<f64>() / own.len() as f64;
                 if seed == seeds[0] {
-                    table.row([layer.to_string(), head.to_string(), figure(mean(|w| w.0)), figure(mean(|w| w.1))]);
+                    table.row([
+                        layer.to_string(),
+                        head.to_string(),
+                        figure(mean(|w| w.0)),
+                        figure(mean(|w| w.1)),
+                    ]);
                 }
                 firsts.extend(own.iter().map(|w| w.0));
                 seconds.extend(own.iter().map(|w| w.1));
@@ -348,11 +400,11 @@ pub fn unimodal(context: &Context) -> Result<Finding> {
             carries(context, seeds.len())
         ),
     )
-    .number(Number::sampled("mean of the largest weight", over_seeds(&largest)))
-    .number(Number::sampled("mean of the second weight", over_seeds(&second)))
-    .number(Number::sampled("share of rows with a weight above one half", over_seeds(&above)))
-    .number(Number::sampled("accuracy with the softmax", over_seeds(&soft)))
-    .number(Number::sampled("accuracy with argmax in its place", over_seeds(&hard)))
+    .number(number("mean of the largest weight", over_seeds(&largest)))
+    .number(number("mean of the second weight", over_seeds(&second)))
+    .number(number("share of rows with a weight above one half", over_seeds(&above)))
+    .number(number("accuracy with the softmax", over_seeds(&soft)))
+    .number(number("accuracy with argmax in its place", over_seeds(&hard)))
     .table(table)
     .picture(Chart::new("Largest weights of trained heads", Axis::new("largest weight"), Axis::new("share")).bars("", bars))
     .how("The model of E-7; weights of queries in the second half of the sequence; the same parameters under hard attention."))

@@ -37,7 +37,9 @@ impl Pattern {
         let mut sum = vec![0.0; size];
         for row in 0..self.rows {
             let at = (row * self.heads + head) * size;
-            sum.iter_mut().zip(&self.weights[at..at + size]).for_each(|(sum, w)| *sum += w / self.rows as f64);
+            sum.iter_mut()
+                .zip(&self.weights[at..at + size])
+                .for_each(|(sum, w)| *sum += w / self.rows as f64);
         }
         sum
     }

@@ -142,10 +142,8 @@ impl Task {
             },
             Task::Induction { symbols } => {
                 let period = length / 4 + draws.below(length / 2 - length / 4 + 1);
-                let first: Vec<usize> = draws.permutation(symbols.max(period))[..period]
-                    .iter()
-                    .map(|&id| id % symbols)
-                    .collect();
+                let first: Vec<usize> =
+                    draws.permutation(symbols.max(period))[..period].iter().map(|&id| id % symbols).collect();
                 let ids: Vec<usize> = (0..length).map(|t| first[t % period]).collect();
                 let answers = (0..length).map(|t| (t >= period).then_some(first[(t + 1) % period])).collect();
                 (ids, answers)
@@ -165,8 +163,7 @@ impl Task {
                 let (mut ids, of) = pairs(draws, keys, values);
                 let (a, b) = (draws.below(keys), draws.below(keys));
                 ids.push(keys * values + a * keys + b);
-                let answers =
-                    (0..=keys).map(|t| (t == keys).then_some(of[a] * values + of[b])).collect();
+                let answers = (0..=keys).map(|t| (t == keys).then_some(of[a] * values + of[b])).collect();
                 (ids, answers)
             }
             Task::Lookup { keys, values } => {

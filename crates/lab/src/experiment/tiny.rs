@@ -195,7 +195,8 @@ impl Model {
                             p.under("down", |p| Linear::new(linear(hidden, width), p))?,
                         ),
                         Middle::Curved(kind) => {
-                            let own = FeedForwardConfig { width, hidden, kind, bias: true, dropout: 0.0, std };
+                            let own =
+                                FeedForwardConfig { width, hidden, kind, bias: true, dropout: 0.0, std };
                             Between::Curved(FeedForward::new(own, p)?)
                         }
                     })
@@ -249,7 +250,8 @@ impl Model {
         };
         let mut x = x;
         for (layer, block) in self.blocks.iter().enumerate() {
-            x = self.part(g, x, block, 0, |g, x| block.attention.forward(g, x, Source::Own, &surroundings))?;
+            x =
+                self.part(g, x, block, 0, |g, x| block.attention.forward(g, x, Source::Own, &surroundings))?;
             x = match &block.between {
                 Between::None => x,
                 Between::Linear(up, down) => self.part(g, x, block, 1, |g, x| {

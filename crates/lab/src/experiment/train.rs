@@ -172,7 +172,8 @@ mod tests {
     fn a_tiny_model_learns_to_reverse() {
         let task = Task::Reverse { symbols: 5 };
         let model = Model::new(Tiny::new(5, 16)).unwrap();
-        let training = Training { seed: 1, steps: 150, batch: 16, length: 5, rate: 1e-2, watch: &["query.weight"] };
+        let training =
+            Training { seed: 1, steps: 150, batch: 16, length: 5, rate: 1e-2, watch: &["query.weight"] };
         let mut trained = train(&model, task, &training).unwrap();
         assert!(trained.losses[0] > 1.2 && trained.last_loss() < 0.3, "{}", trained.last_loss());
         assert_eq!(trained.watched[0].len(), 150);

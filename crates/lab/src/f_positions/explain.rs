@@ -1,8 +1,11 @@
 //! Do attention weights explain answers? Their ranks against two measures of influence, on a model that must look things up.
 
-use crate::experiment::{Model, Task, Tiny, Training, carries, evaluate, one_cpu, over_seeds, patterns, seeds, spearman, train};
+use crate::experiment::{
+    Model, Task, Tiny, Training, carries, evaluate, number, one_cpu, over_seeds, patterns, seeds, spearman,
+    train,
+};
 use crate::picture::{Axis, Chart, figure};
-use crate::{Context, Finding, Number, Verdict};
+use crate::{Context, Finding, Verdict};
 use regard::Result;
 use regard::ops::CrossEntropyOptions;
 use regard::prelude::*;
@@ -17,7 +20,8 @@ pub fn weights_explain(context: &Context) -> Result<Finding> {
     for &seed in &seeds {
         let tiny = Tiny { layers: 2, most: length, ..Tiny::new(task.vocabulary(), 32) };
         let model = Model::new(tiny)?;
-        let training = Training { seed, steps: context.size(300, 1500), batch: 32, length, rate: 4e-3, watch: &[] };
+        let training =
+            Training { seed, steps: context.size(300, 1500), batch: 32, length, rate: 4e-3, watch: &[] };
         let mut trained = train(&model, task, &training)?;
         let store = &mut trained.store;
         accuracy.push(evaluate(&model, store, task, 256, length)?.accuracy);
@@ -25,7 +29,8 @@ pub fn weights_explain(context: &Context) -> Result<Finding> {
         // The answer's position looks at the others: mean over heads and layers.
         let found = patterns(&model, store, &batch)?;
         let weight = |row: usize, key: usize| -> f64 {
-            let each = found.iter().flat_map(|(p, _)| (0..p.heads).map(move |h| p.of(row, h, length - 1)[key]));
+            let each =
+                found.iter().flat_map(|(p, _)| (0..p.heads).map(move |h| p.of(row, h, length - 1)[key]));
             each.sum::<f64>() / (found.len() * found[0].0.heads) as f64
         };
         let (gradient, base) = influence(&model, store, &batch.ids, &batch.targets, rows, length)?;
@@ -64,10 +69,10 @@ pub fn weights_explain(context: &Context) -> Result<Finding> {
             carries(context, seeds.len())
         ),
     )
-    .number(Number::sampled("accuracy of the model", over_seeds(&accuracy)))
-    .number(Number::sampled("Spearman’s ρ of weights and |gradient × input|", over_seeds(&by_gradient)))
-    .number(Number::sampled("Spearman’s ρ of weights and ablation", over_seeds(&by_ablation)))
-    .number(Number::sampled("Spearman’s ρ of |gradient × input| and ablation", over_seeds(&between)))
+    .number(number("accuracy of the model", over_seeds(&accuracy)))
+    .number(number("Spearman’s ρ of weights and |gradient × input|", over_seeds(&by_gradient)))
+    .number(number("Spearman’s ρ of weights and ablation", over_seeds(&by_ablation)))
+    .number(number("Spearman’s ρ of |gradient × input| and ablation", over_seeds(&between)))
     .picture(
         Chart::new("Weight of a token, and what its removal does to the loss", Axis::new("weight, mean over heads and layers"), Axis::new("|change of the loss|"))
             .points("", cloud),
@@ -76,7 +81,14 @@ pub fn weights_explain(context: &Context) -> Result<Finding> {
 }
 
 /// |Σ gradient · embedding| at each place, and the loss of each example.
-fn influence(model: &Model, store: &mut Store, ids: &[i32], targets: &[i32], rows: usize, length: usize) -> Result<(Vec<f64>, Vec<f64>)> {
+fn influence(
+    model: &Model,
+    store: &mut Store,
+    ids: &[i32],
+    targets: &[i32],
+    rows: usize,
+    length: usize,
+) -> Result<(Vec<f64>, Vec<f64>)> {
     let width = model.config().width;
     let embedded = embeddings(model, store, ids, rows, length)?;
     let mut g = Graph::new();

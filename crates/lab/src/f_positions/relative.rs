@@ -11,6 +11,7 @@ use regard::layers::{
 };
 use regard::ops::{Attention, AttentionMask, WeightsRequest, Window};
 use regard::prelude::*;
+use regard::reference::{self, Mode};
 use regard_graph::{Integers, Sizes};
 
 /// F-1: the output has the shape of the input, and self-attention is cross-attention to oneself.
@@ -59,23 +60,20 @@ fn weights(config: RelativeConfig, n: usize, first: i32, content: &[f64], table:
         let dims = declared.shape.bound();
         feed = feed.with_stored(&declared.name, array(&dims, &table[..dims.count()])?);
     }
-    let found = compute(&feed, |g| {
-        let mut q = g.input("q", DType::F32, [1, n, heads, width])?;
-        let mut k = g.input("k", DType::F32, [1, n, heads, width])?;
-        let position = Some(g.input("position", DType::I32, [1, n])?);
-        if let Some(spec) = relative.rotary() {
-            q = g.rotary(q, position, spec)?;
-            k = g.rotary(k, position, spec)?;
-        }
-        let bias = relative.bias(g)?;
-        let spec = Attention { bias, query_position: position, key_position: position, ..Default::default() };
-        let [q, k] = [g.stop_gradient(q)?, g.stop_gradient(k)?];
-        let lse = g.attention(q, k, k, &spec)?.lse;
-        let lse = g.stop_gradient(lse)?;
-        let all = WeightsRequest::Block { queries: 0..n, keys: 0..n };
-        Ok(vec![g.attention_weights(q, k, lse, &spec, all)?.values])
-    })?;
-    Ok(found[0].data().to_vec())
+    let mut g = Graph::inference();
+    let mut q = g.input("q", DType::F32, [1, n, heads, width])?;
+    let mut k = g.input("k", DType::F32, [1, n, heads, width])?;
+    let position = Some(g.input("position", DType::I32, [1, n])?);
+    if let Some(spec) = relative.rotary() {
+        q = g.rotary(q, position, spec)?;
+        k = g.rotary(k, position, spec)?;
+    }
+    let bias = relative.bias(&mut g)?;
+    let spec = Attention { bias, query_position: position, key_position: position, ..Default::default() };
+    let lse = g.attention(q, k, k, &spec)?.lse;
+    let all = WeightsRequest::Block { queries: 0..n, keys: 0..n };
+    let weights = g.attention_weights(q, k, lse, &spec, all)?.values;
+    Ok(reference::run(&g, &feed, Mode::Exact)?.value(weights).data().to_vec())
 }
 
 /// F-4: weights do not change when all positions are shifted.
@@ -99,15 +97,30 @@ pub fn shift_invariant(context: &Context) -> Result<Finding> {
     for (name, config, within) in kinds {
         let near = weights(config, n, 0, &content, &table)?;
         let far = weights(config, n, 1000, &content, &table)?;
-        finding = finding.number(Number::at_most(format!("{name}: largest change of a weight when positions begin at 1000"), largest_difference(&near, &far), within));
+        finding = finding.number(Number::at_most(
+            format!("{name}: largest change of a weight when positions begin at 1000"),
+            largest_difference(&near, &far),
+            within,
+        ));
         // log(a(i,j)/a(i,i)) is the difference of scores: the same along every diagonal.
         let same = weights(config, n, 0, &alike, &table)?;
         let score = |i: usize, j: usize| (same[i * n + j] / same[i * n + i]).ln();
         let uneven = (0..n - 1).flat_map(|i| (0..n - 1).map(move |j| (i, j)));
         let uneven = uneven.map(|(i, j)| (score(i, j) - score(i + 1, j + 1)).abs()).fold(0.0, f64::max);
-        finding = finding.number(Number::at_most(format!("{name}: largest difference of scores along a diagonal"), uneven, 1e-12));
+        finding = finding.number(Number::at_most(
+            format!("{name}: largest difference of scores along a diagonal"),
+            uneven,
+            1e-12,
+        ));
         if name == "clipped table" || name == "ALiBi" {
-            finding = finding.picture(Heat::new(format!("{name}: weights of equal contents, head 1"), "query", "key", n, &same[..n * n], Colours::Rising));
+            finding = finding.picture(Heat::new(
+                format!("{name}: weights of equal contents, head 1"),
+                "query",
+                "key",
+                n,
+                &same[..n * n],
+                Colours::Rising,
+            ));
         }
     }
     Ok(finding.how("The biases and rotations of the library in one attention with explicit positions, counted from 0 and from 1000."))
@@ -126,7 +139,10 @@ pub fn window(context: &Context) -> Result<Finding> {
         let windowed = AttentionMask { causal: true, window, ..Default::default() };
         let allowed: Vec<f64> =
             (0..n * n).map(|at| f64::from(u8::from(at % n <= at / n && at / n < at % n + w))).collect();
-        let explicit = AttentionMask { explicit: Some(g.constant(DType::Bool, [1, 1, n, n], &allowed)?), ..Default::default() };
+        let explicit = AttentionMask {
+            explicit: Some(g.constant(DType::Bool, [1, 1, n, n], &allowed)?),
+            ..Default::default()
+        };
         let mut out = Vec::new();
         for mask in [windowed, explicit] {
             out.push(g.attention(x, x, x, &Attention { mask, ..Default::default() })?.y);
@@ -142,7 +158,8 @@ pub fn window(context: &Context) -> Result<Finding> {
         g.attention(x, x, x, &Attention { mask, ..Default::default() })?;
         Ok(cost::cost(&g, &Sizes::none(), &Integers::none(), None)?.total())
     };
-    let mut table = Table::new("Multiply-adds, head width 4", &["n", "window 64", "executed", "causal without window"]);
+    let mut table =
+        Table::new("Multiply-adds, head width 4", &["n", "window 64", "executed", "causal without window"]);
     let (mut wrong, mut local, mut full) = (0, vec![], vec![]);
     let w = 64;
     for n in [128usize, 256, 512, 1024, 2048, 4096] {
@@ -151,7 +168,9 @@ pub fn window(context: &Context) -> Result<Finding> {
         let pairs = w * (w + 1) / 2 + (n - w) * w;
         wrong += usize::from(windowed.math.macs != (2 * width * pairs) as u64);
         wrong += usize::from(whole.math.macs != (2 * width * n * (n + 1) / 2) as u64);
-        table.row([n as u64, windowed.math.macs, windowed.executed.macs, whole.math.macs].map(|x| x.to_string()));
+        table.row(
+            [n as u64, windowed.math.macs, windowed.executed.macs, whole.math.macs].map(|x| x.to_string()),
+        );
         local.push((n as f64, windowed.math.macs as f64));
         full.push((n as f64, whole.math.macs as f64));
     }

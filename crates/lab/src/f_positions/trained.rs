@@ -1,12 +1,17 @@
 //! Trained experiments on positions: other lengths, tasks with and without order, where absolute and where relative ones
 //! win, and whether a layer finds a convolution.
 
-use crate::experiment::{Encoding, Model, Task, Tiny, Training, carries, evaluate, one_cpu, over_seeds, seeds, train};
+use crate::experiment::{
+    Encoding, Model, Task, Tiny, Training, carries, evaluate, number, one_cpu, over_seeds, seeds, train,
+};
 use crate::picture::{Axis, Chart, Colours, Heat, figure};
 use crate::statistics::Estimate;
-use crate::{Context, Finding, Number, Table, Verdict};
+use crate::{Context, Finding, Table, Verdict};
 use regard::Result;
-use regard::layers::{AttentionConfig, AttentionLayer, Context as Surroundings, Parameters, RelativeConfig, RelativePositions, Source};
+use regard::layers::{
+    AttentionConfig, AttentionLayer, Context as Surroundings, Parameters, RelativeConfig, RelativePositions,
+    Source,
+};
 use regard::ops::{AdamW, Attention, WeightsRequest};
 use regard::prelude::*;
 
@@ -40,14 +45,20 @@ pub fn extrapolation(context: &Context) -> Result<Finding> {
     let lengths = [12usize, 16, 24, 36, 48];
     let steps = context.size(160, 1200);
     let mut table = Table::new("Accuracy, trained at 12", &["positions", "12", "16", "24", "36", "48"]);
-    let mut chart = Chart::new("Lengths beyond training", Axis::new("length"), Axis::new("accuracy").covering(&[0.0, 1.0]));
+    let mut chart = Chart::new(
+        "Lengths beyond training",
+        Axis::new("length"),
+        Axis::new("accuracy").covering(&[0.0, 1.0]),
+    );
     let (mut numbers, mut far) = (vec![], vec![]);
     for encoding in Encoding::ALL {
         let found = at_lengths(context, task, encoding, true, [12, steps], &lengths, 4)?;
-        table.row([vec![encoding.name().to_string()], found.iter().map(|e| figure(e.value)).collect()].concat());
+        table.row(
+            [vec![encoding.name().to_string()], found.iter().map(|e| figure(e.value)).collect()].concat(),
+        );
         chart = chart.line(encoding.name(), lengths.iter().zip(&found).map(|(&n, e)| (n as f64, e.value)));
-        numbers.push(Number::sampled(format!("{}: accuracy at 12", encoding.name()), found[0]));
-        numbers.push(Number::sampled(format!("{}: accuracy at 48", encoding.name()), found[4]));
+        numbers.push(number(format!("{}: accuracy at 12", encoding.name()), found[0]));
+        numbers.push(number(format!("{}: accuracy at 48", encoding.name()), found[4]));
         far.push(format!("{} {}", encoding.name(), figure(found[4].value)));
     }
     Ok(Finding::new(
@@ -69,11 +80,13 @@ pub fn order_free(context: &Context) -> Result<Finding> {
     let steps = context.size(250, 1500);
     let mut table = Table::new("Accuracy", &["task", "with positions", "without", "chance"]);
     let (mut numbers, mut values) = (vec![], vec![]);
-    for (name, task) in [("majority", Task::Majority { symbols: 4 }), ("reversal", Task::Reverse { symbols: 8 })] {
+    for (name, task) in
+        [("majority", Task::Majority { symbols: 4 }), ("reversal", Task::Reverse { symbols: 8 })]
+    {
         let mut own = vec![];
         for encoding in [Encoding::Learned, Encoding::None] {
             let found = at_lengths(context, task, encoding, false, [9, steps], &[9], 4)?[0];
-            numbers.push(Number::sampled(format!("{name}, positions {}: accuracy", encoding.name()), found));
+            numbers.push(number(format!("{name}, positions {}: accuracy", encoding.name()), found));
             own.push(found.value);
         }
         table.row([name.to_string(), figure(own[0]), figure(own[1]), figure(task.chance())]);
@@ -107,13 +120,14 @@ pub fn absolute_or_relative(context: &Context) -> Result<Finding> {
         ("the token at place 3", Task::At { symbols: 8, place: 3 }, 12usize),
         ("the token two before, at twice the length", Task::Back { symbols: 8, distance: 2 }, 24),
     ];
-    let mut table = Table::new("Accuracy", &["positions", "the token at place 3", "the token two before, n = 24"]);
+    let mut table =
+        Table::new("Accuracy", &["positions", "the token at place 3", "the token two before, n = 24"]);
     let mut rows = vec![vec![]; Encoding::ALL.len()];
     let mut numbers = vec![];
     for (name, task, asked) in tasks {
         for (row, encoding) in rows.iter_mut().zip(Encoding::ALL) {
             let found = at_lengths(context, task, encoding, task.causal(), [12, steps], &[asked], 4)?[0];
-            numbers.push(Number::sampled(format!("{name}: {}", encoding.name()), found));
+            numbers.push(number(format!("{name}: {}", encoding.name()), found));
             row.push(found.value);
         }
     }
@@ -157,7 +171,8 @@ pub fn learns_band(context: &Context) -> Result<Finding> {
     for &seed in &seeds {
         let cpu = one_cpu()?;
         let mut store = Store::new(seed);
-        let mut training = Program::new(record_step(&layer, &relative, batch, n, width)?, &[], &mut store, &cpu)?;
+        let mut training =
+            Program::new(record_step(&layer, &relative, batch, n, width)?, &[], &mut store, &cpu)?;
         let mut draws = Context { seed, ..*context }.draws("F-10");
         let mut last = vec![];
         let mut x = vec![];
@@ -180,9 +195,12 @@ pub fn learns_band(context: &Context) -> Result<Finding> {
         for row in weights.data().chunks(n * n) {
             mean.iter_mut().zip(row).for_each(|(sum, w)| *sum += w / batch as f64);
         }
-        let band: f64 = (0..n * n).filter(|at| (at / n).abs_diff(at % n) <= 1).map(|at| mean[at]).sum::<f64>() / n as f64;
+        let band: f64 =
+            (0..n * n).filter(|at| (at / n).abs_diff(at % n) <= 1).map(|at| mean[at]).sum::<f64>() / n as f64;
         in_band.push(band);
-        losses.push(last[last.len() - last.len().div_ceil(10)..].iter().sum::<f64>() / last.len().div_ceil(10) as f64);
+        losses.push(
+            last[last.len() - last.len().div_ceil(10)..].iter().sum::<f64>() / last.len().div_ceil(10) as f64,
+        );
         if picture.is_empty() {
             picture = mean;
             curve = crate::experiment::Trained::curve(&last, 50);
@@ -199,15 +217,21 @@ pub fn learns_band(context: &Context) -> Result<Finding> {
             carries(context, seeds.len())
         ),
     )
-    .number(Number::sampled("weight on distances −1, 0, 1", over_seeds(&in_band)))
-    .number(Number::sampled("mean squared error at the end", over_seeds(&losses)))
+    .number(number("weight on distances −1, 0, 1", over_seeds(&in_band)))
+    .number(number("mean squared error at the end", over_seeds(&losses)))
     .picture(Heat::new("Learned weights, mean over examples", "query", "key", n, picture, Colours::Rising))
     .picture(Chart::new("Training", Axis::new("step"), Axis::log("mean squared error")).line("", curve))
     .how("One head of width 8 over 12 positions of random numbers, with a table of biases by distance; targets renormalise at the border, as attention must."))
 }
 
 /// The step of F-10.
-fn record_step(layer: &AttentionLayer, relative: &RelativePositions, batch: usize, n: usize, width: usize) -> Result<Graph> {
+fn record_step(
+    layer: &AttentionLayer,
+    relative: &RelativePositions,
+    batch: usize,
+    n: usize,
+    width: usize,
+) -> Result<Graph> {
     let mut g = Graph::new();
     let x = g.input("x", DType::F32, [batch, n, width])?;
     let wanted = g.input("wanted", DType::F32, [batch, n, width])?;
@@ -227,7 +251,14 @@ fn record_step(layer: &AttentionLayer, relative: &RelativePositions, batch: usiz
 }
 
 /// The weights of F-10, as an output.
-fn record_look(g: &mut Graph, layer: &AttentionLayer, relative: &RelativePositions, batch: usize, n: usize, width: usize) -> Result<()> {
+fn record_look(
+    g: &mut Graph,
+    layer: &AttentionLayer,
+    relative: &RelativePositions,
+    batch: usize,
+    n: usize,
+    width: usize,
+) -> Result<()> {
     let x = g.input("x", DType::F32, [batch, n, width])?;
     let bias = relative.bias(g)?;
     layer.forward(g, x, Source::Own, &Surroundings { bias, ..Default::default() })?;
@@ -247,11 +278,13 @@ fn convolved(x: &[f32], n: usize, width: usize, taps: [f64; 3]) -> Vec<f32> {
     let mut out = vec![0.0; x.len()];
     for row in 0..rows {
         for t in 0..n {
-            let near: Vec<(usize, f64)> =
-                (0..3).filter_map(|tap| (t + tap).checked_sub(1).filter(|s| *s < n).map(|s| (s, taps[tap]))).collect();
+            let near: Vec<(usize, f64)> = (0..3)
+                .filter_map(|tap| (t + tap).checked_sub(1).filter(|s| *s < n).map(|s| (s, taps[tap])))
+                .collect();
             let total: f64 = near.iter().map(|(_, w)| w).sum();
             for c in 0..width {
-                let sum: f64 = near.iter().map(|&(s, w)| w / total * x[(row * n + s) * width + c] as f64).sum();
+                let sum: f64 =
+                    near.iter().map(|&(s, w)| w / total * x[(row * n + s) * width + c] as f64).sum();
                 out[(row * n + t) * width + c] = sum as f32;
             }
         }
