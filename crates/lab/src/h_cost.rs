@@ -3,6 +3,8 @@
 mod lines;
 mod runs;
 
+pub use runs::perceiver as perceiver_cost;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.

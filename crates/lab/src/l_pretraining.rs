@@ -1,5 +1,7 @@
 //! Group L: pretraining, fine-tuning, evaluation, and the Perceiver.
 
+mod corruption;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -11,7 +13,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Texts are cut, a span is masked and moved to the end.",
         formula: "",
         errata: &[],
-        run: Run::Pending("the pretraining data of the project"),
+        run: Run::Sampled(corruption::spans),
     },
     Claim {
         id: "L2",
@@ -38,7 +40,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Costs as in H7.",
         formula: "",
         errata: &["E37"],
-        run: Run::Pending("H7"),
+        run: Run::Exact(crate::h_cost::perceiver_cost),
     },
     Claim {
         id: "L5",
@@ -47,7 +49,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Answering London always is right in 5 % of cases.",
         formula: "",
         errata: &[],
-        run: Run::Pending("the birthplace data"),
+        run: Run::Exact(corruption::constant_answer),
     },
     Claim {
         id: "L6",
