@@ -10,7 +10,7 @@ mod train;
 pub use look::{Pattern, patterns, spearman};
 pub use tasks::{Batch, Task};
 pub use tiny::{Encoding, Middle, Model, Norming, Tiny};
-pub use train::{Score, Trained, Training, evaluate, one_cpu, train, train_on};
+pub use train::{Trained, Training, evaluate, one_cpu, train, train_on};
 
 use crate::statistics::{Estimate, REACH};
 use crate::{Context, Effort, Number};

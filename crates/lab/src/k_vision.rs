@@ -1,5 +1,6 @@
 //! Group K: the Vision Transformer.
 
+mod trained;
 mod vit;
 
 use crate::{Claim, Run};
@@ -31,7 +32,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Positions are learned, one vector for each patch.",
         formula: "(N+1) × d",
         errata: &["E39"],
-        run: Run::Pending("a trained experiment: similarity map of the positions of a trained ViT"),
+        run: Run::Trained(trained::positions),
     },
     Claim {
         id: "K4",
@@ -58,7 +59,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Only the class token’s output is used; it gathers by attention.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: attention maps of a trained ViT"),
+        run: Run::Trained(trained::class_token),
     },
     Claim {
         id: "K7",
@@ -112,7 +113,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Position embeddings of neighbours are alike.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: positions of a trained ViT"),
+        run: Run::Trained(trained::positions),
     },
     Claim {
         id: "K13",
