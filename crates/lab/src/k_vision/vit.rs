@@ -135,7 +135,9 @@ pub fn class_token(context: &Context) -> Result<Finding> {
     let (before, after) =
         (said.row(said.cell(stream, &[0, 0])?)?.count(), said.row(said.cell(hidden, &[0, 0])?)?.count());
     let mean = Vit::new(VitConfig { pooling: VitPooling::Mean, ..config() })?;
-    let both = run(&image, |g, image| Ok(vec![model.logits(g, image)?, mean.logits(g, image)?]))?;
+    let [by_class, by_mean] =
+        [&model, &mean].map(|model| run(&image, |g, image| Ok(vec![model.logits(g, image)?])));
+    let (by_class, by_mean) = (by_class?, by_mean?);
     let mut table = Table::new("Parameters", &["parameter", "shape"]);
     for name in ["class_token", "position_embedding.weight", "patch_embedding.weight"] {
         table.row([name.to_string(), shape_of(name)]);
@@ -145,7 +147,7 @@ pub fn class_token(context: &Context) -> Result<Finding> {
         .number(Number::count("rows of the position table: N + 1", usize::from(shape_of("position_embedding.weight") == "[17 16]"), 1))
         .number(Number::count("rows of pixels that reach the class token before the blocks", before, 0))
         .number(Number::count("rows of pixels that reach it after them, all", after, 16))
-        .number(Number::shown("largest difference of scores between the class token and the mean of patches", largest_difference(both[0].data(), both[1].data())))
+        .number(Number::shown("largest difference of scores between the class token and the mean of patches", largest_difference(by_class[0].data(), by_mean[0].data())))
         .table(table)
         .picture(Heat::new("Tokens after the last block, token × channel", "token", "channel", 16, found[0].data(), Colours::Signed))
         .how("The ViT of the library: its parameters, numbers by the reference engine, dependence by the reach reader."))
@@ -199,16 +201,20 @@ pub fn shuffle(context: &Context) -> Result<Finding> {
         "Without positions the class scores are the same for every order of the patches; with them they are not. (The patches’ own outputs \
          move with them: equivariant, not invariant.)",
     );
+    // Scores and tokens are two recordings: a graph names each of its values once.
+    let both = |model: &Vit, image: &[f64]| -> Result<[Array; 2]> {
+        let mut logits = run(image, |g, image| Ok(vec![model.logits(g, image)?]))?;
+        let mut hidden = run(image, |g, image| Ok(vec![model.hidden(g, image)?]))?;
+        Ok([logits.remove(0), hidden.remove(0)])
+    };
     let mut bars = vec![];
     for (name, positions) in [("without positions", false), ("with positions", true)] {
         let model = Vit::new(VitConfig { positions, ..config() })?;
-        let before = run(&image, |g, image| Ok(vec![model.logits(g, image)?, model.hidden(g, image)?]))?;
+        let before = both(&model, &image)?;
         let (mut most, mut least, mut moved) = (0.0f64, f64::INFINITY, 0.0f64);
         for _ in 0..8 {
             let order = draws.permutation(PATCHES);
-            let after = run(&shuffled(&image, &order), |g, image| {
-                Ok(vec![model.logits(g, image)?, model.hidden(g, image)?])
-            })?;
+            let after = both(&model, &shuffled(&image, &order))?;
             let off = largest_difference(before[0].data(), after[0].data());
             most = most.max(off);
             least = least.min(off);
@@ -270,14 +276,9 @@ pub fn heads(context: &Context) -> Result<Finding> {
             .map(|d| format!("{} {}", d.name, d.shape))
             .collect::<Vec<_>>()
     };
-    let found = run(&image, |g, image| {
-        Ok(vec![
-            linear.logits(g, image)?,
-            deep.logits(g, image)?,
-            linear.pooled(g, image)?,
-            deep.pooled(g, image)?,
-        ])
-    })?;
+    let scores = |model: &Vit| run(&image, |g, image| Ok(vec![model.logits(g, image)?]));
+    let pooled = |model: &Vit| run(&image, |g, image| Ok(vec![model.pooled(g, image)?]));
+    let found = [scores(&linear)?, scores(&deep)?, pooled(&linear)?, pooled(&deep)?].concat();
     let mut table = Table::new("Parameters of the heads", &["linear", "with a hidden layer"]);
     let (a, b) = (top(&linear), top(&deep));
     for at in 0..a.len().max(b.len()) {
