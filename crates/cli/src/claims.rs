@@ -109,21 +109,21 @@ fn report(out: &mut impl Write, outcomes: &[Outcome], site: Option<&Path>) -> Re
     for outcome in outcomes {
         let claim = outcome.claim;
         writeln!(out, "{:<5} {:<24} {}", claim.id, outcome.state(), line_of(claim))?;
-        if let Some(Ok(finding)) = &outcome.found {
-            if !brief {
-                writeln!(out, "      They say: {} (notes {})", claim.statement, claim.note)?;
-                writeln!(out, "      {}", finding.summary)?;
-                if let Some(example) = &finding.counter_example {
-                    writeln!(out, "      Counter-example: {example}")?;
-                }
-                for number in &finding.numbers {
-                    let mark = match number.ok() {
-                        Some(true) => "ok",
-                        Some(false) => "NO",
-                        None => "",
-                    };
-                    writeln!(out, "      {mark:<2} {}", regard_lab::in_words(number))?;
-                }
+        if let Some(Ok(finding)) = &outcome.found
+            && !brief
+        {
+            writeln!(out, "      They say: {} (notes {})", claim.statement, claim.note)?;
+            writeln!(out, "      {}", finding.summary)?;
+            if let Some(example) = &finding.counter_example {
+                writeln!(out, "      Counter-example: {example}")?;
+            }
+            for number in &finding.numbers {
+                let mark = match number.ok() {
+                    Some(true) => "ok",
+                    Some(false) => "NO",
+                    None => "",
+                };
+                writeln!(out, "      {mark:<2} {}", regard_lab::in_words(number))?;
             }
         }
         for fault in outcome.faults().iter().filter(|_| brief || matches!(outcome.found, Some(Err(_)))) {

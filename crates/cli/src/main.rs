@@ -2,6 +2,7 @@
 
 mod bench;
 mod claims;
+mod data;
 mod demo;
 mod describe;
 mod embed;
@@ -14,6 +15,7 @@ mod loaded;
 mod machine;
 mod model_folder;
 mod printer;
+mod runs;
 mod translate;
 
 use clap::{Parser, Subcommand};
@@ -45,6 +47,10 @@ enum Command {
     Import(import::Options),
     /// Write a model for others: in another dtype, in files of another size.
     Export(export::Options),
+    /// Look into data, turn text to tokens, learn a tokenizer, make biographies.
+    Data(data::Options),
+    /// List runs, or compare them and their recipes.
+    Runs(runs::Options),
     /// Time one workload at sizes of your choice.
     Bench(bench::Options),
     /// Put what course notes say about attention to the test: numbers, verdicts, pages.
@@ -62,6 +68,8 @@ fn main() -> ExitCode {
         Command::Translate(options) => translate::run(&options),
         Command::Import(options) => import::run(&options),
         Command::Export(options) => export::run(&options),
+        Command::Data(options) => data::run(&options),
+        Command::Runs(options) => runs::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Claims(options) => claims::run(&options),
     };

@@ -23,8 +23,18 @@ fn help_names_every_command_and_where_to_start() {
     let output = regard(&["--help"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
-    let commands =
-        ["demo", "describe", "forward", "embed", "generate", "translate", "import", "export", "bench"];
+    let commands = [
+        "demo",
+        "describe",
+        "forward",
+        "embed",
+        "generate",
+        "translate",
+        "import",
+        "export",
+        "bench",
+        "claims",
+    ];
     for part in commands.into_iter().chain(["Start with:  regard demo"]) {
         assert!(said.contains(part), "no {part} in {said}");
     }
@@ -183,4 +193,28 @@ fn the_demo_learns_and_says_so_in_json() {
     assert!(number("held_out_loss") < number("unigram_entropy"), "{page}");
     assert!(number("beaten_at_step") <= 60.0 && number("largest_relative_error") < 1e-4, "{page}");
     assert_eq!(page["causal"], true);
+}
+
+#[test]
+fn claims_are_listed_run_and_written() {
+    let output = regard(&["claims"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    assert!(said.contains("C7    Monte-Carlo  Is the expected change zero?"), "{said}");
+    assert!(said.contains("155 claims"), "{said}");
+    assert_eq!(refused(&["claims", "C77"]), "regard: no claim is called `C77`; did you mean `C7`?\n");
+    let said = refused(&["claims", "A1", "--threads", "0"]);
+    assert_eq!(said, "regard: --threads 0: choose between 1 and 256\n");
+
+    let folder = std::env::temp_dir().join(format!("regard-claims-{}", std::process::id()));
+    let place = folder.to_str().expect("a plain name");
+    let output = regard(&["claims", "A1-A3", "G2", "E-7", "--json", "--html", place]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("\"state\":\"wrong in the notes\"") && said.contains("\"failed\":[]"), "{said}");
+    for name in ["index", "errata", "A1", "G2", "E-7"] {
+        let page = std::fs::read_to_string(folder.join(format!("{name}.html"))).expect("a page");
+        assert!(page.contains("</html>") && !page.contains("http"), "{name}");
+    }
+    std::fs::remove_dir_all(&folder).ok();
 }

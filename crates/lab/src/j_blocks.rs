@@ -104,7 +104,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Self-attention does what recurrence did.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a recurrent baseline"),
+        run: Run::Pending("a recurrent encoder-decoder; H3 and H4 compare with one recurrent layer"),
     },
     Claim {
         id: "J12",

@@ -50,10 +50,9 @@ pub fn singular_values(matrix: &[f64], columns: usize) -> Vec<f64> {
                 let tangent = ratio.signum() / (ratio.abs() + (1.0 + ratio * ratio).sqrt());
                 let cosine = 1.0 / (1.0 + tangent * tangent).sqrt();
                 let sine = cosine * tangent;
-                for row in 0..rows {
-                    let (x, y) = (column[i][row], column[j][row]);
-                    column[i][row] = cosine * x - sine * y;
-                    column[j][row] = sine * x + cosine * y;
+                let (first, second) = column.split_at_mut(j);
+                for (x, y) in first[i].iter_mut().zip(&mut second[0]) {
+                    (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
                 }
             }
         }

@@ -22,7 +22,9 @@ pub const CLAIMS: &[Claim] = &[
         statement: "After pretraining more birthplaces are right than without.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: birthplaces with and without pretraining"),
+        run: Run::Pending(
+            "the birth-place study in minutes instead of hours: birthplaces with and without pretraining",
+        ),
     },
     Claim {
         id: "L3",
@@ -31,7 +33,9 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A Perceiver with fewer latents is nearly as good and faster.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: birthplaces with the Perceiver"),
+        run: Run::Pending(
+            "the birth-place study in minutes instead of hours: birthplaces with the Perceiver",
+        ),
     },
     Claim {
         id: "L4",
@@ -58,7 +62,9 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The model knows what it read in pretraining.",
         formula: "",
         errata: &["E36"],
-        run: Run::Pending("a trained experiment: pretraining without some people’s lines"),
+        run: Run::Pending(
+            "the birth-place study in minutes instead of hours: pretraining without some people’s lines",
+        ),
     },
     Claim {
         id: "L7",
@@ -67,7 +73,9 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The model answers for names that it never saw.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: pretraining with withheld lines"),
+        run: Run::Pending(
+            "the birth-place study in minutes instead of hours: pretraining with withheld lines",
+        ),
     },
     Claim {
         id: "L8",

@@ -81,6 +81,48 @@ pub fn figure(x: f64) -> String {
     text.replace('-', "−")
 }
 
+/// Text as it may stand in a page, with what follows `_` and `^` set low and high: `a_max`, `e^β`, `e^(−t)`.
+pub fn marked(text: &str) -> String {
+    set(text, |inner, low| if low { format!("<sub>{inner}</sub>") } else { format!("<sup>{inner}</sup>") })
+}
+
+/// The same inside of a picture, which knows no low and high but can move.
+pub(crate) fn marked_in_picture(text: &str) -> String {
+    set(text, |inner, low| {
+        let (there, back) = if low { (3, -3) } else { (-4, 4) };
+        format!(
+            "<tspan dy=\"{there}\" font-size=\"80%\">{inner}</tspan><tspan dy=\"{back}\">\u{200b}</tspan>"
+        )
+    })
+}
+
+fn set(text: &str, tag: impl Fn(&str, bool) -> String) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['_', '^']) {
+        let low = rest[at..].starts_with('_');
+        let after = &rest[at + 1..];
+        let closing = match after.chars().next() {
+            Some('(') => after.find(')'),
+            Some('{') => after.find('}'),
+            _ => None,
+        };
+        let plain = after.find(|c: char| !c.is_alphanumeric()).unwrap_or(after.len());
+        let (inner, length) = match closing {
+            Some(end) => (&after[1..end], end + 1),
+            None => (&after[..plain], plain),
+        };
+        out.push_str(&escaped(&rest[..at]));
+        // A sign with nothing behind it is only a sign.
+        match inner.is_empty() {
+            true => out.push_str(&rest[at..at + 1]),
+            false => out.push_str(&tag(&escaped(inner), low)),
+        }
+        rest = &after[length..];
+    }
+    out + &escaped(rest)
+}
+
 /// Text as it may stand in a page.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -89,6 +131,14 @@ pub fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn low_and_high_letters() {
+        assert_eq!(marked("a_max < e^(−t)/n"), "a<sub>max</sub> &lt; e<sup>−t</sup>/n");
+        assert_eq!(marked("softargmax_β(KᵀQ), Σ_{i∈S}"), "softargmax<sub>β</sub>(KᵀQ), Σ<sub>i∈S</sub>");
+        assert_eq!(marked("_ and ^ alone, open_("), "_ and ^ alone, open_(");
+        assert!(marked_in_picture("‖J‖_F").contains(">F</tspan>"));
+    }
 
     #[test]
     fn figures_are_short() {

@@ -76,3 +76,53 @@ pub fn run(
     });
     outcomes.into_iter().filter_map(|slot| slot.into_inner().ok().flatten()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Evidence, claims, select, told};
+
+    #[test]
+    fn every_exact_claim_holds() {
+        let exact: Vec<_> = claims().filter(|claim| claim.evidence() == Evidence::Exact).collect();
+        assert!(exact.len() > 40);
+        for outcome in run(&exact, &Context { seed: 7, ..Default::default() }, 2, &|_| ()) {
+            assert!(!outcome.failed(), "{}: {:?}", outcome.claim.id, outcome.faults());
+        }
+    }
+
+    #[test]
+    fn neither_threads_nor_neighbours_change_a_number() {
+        let context = Context::default();
+        let numbers = |ids: &[&str], threads: usize| {
+            let mut value = told(&run(&select(ids).unwrap(), &context, threads, &|_| ()), &context);
+            for claim in value["claims"].as_array_mut().unwrap() {
+                claim["seconds"] = 0.into();
+            }
+            value["claims"].clone()
+        };
+        let alone = numbers(&["B12"], 1);
+        let among = numbers(&["A5", "B12", "C4", "D6"], 3);
+        assert_eq!(alone[0], among[1]);
+        assert_eq!(among, numbers(&["A5", "B12", "C4", "D6"], 1));
+    }
+
+    #[test]
+    fn a_number_outside_and_an_error_are_failures() {
+        use crate::{Claim, Finding, Number, Run, Verdict};
+        const fn claim(run: Run) -> Claim {
+            Claim { id: "A1", title: "", note: "", statement: "", formula: "", errata: &[], run }
+        }
+        static OUTSIDE: Claim = claim(Run::Exact(|_| {
+            Ok(Finding::new(Verdict::True, "so").number(Number::equal("weight", 0.5, 0.25, 0.1)))
+        }));
+        static BROKEN: Claim =
+            claim(Run::Exact(|_| Err(regard_graph::Error::invalid("here", "this", "that").into())));
+        static LATER: Claim = claim(Run::Pending("a thing"));
+        let found = run(&[&OUTSIDE, &BROKEN, &LATER], &Context::default(), 1, &|_| ());
+        assert_eq!(found.iter().map(Outcome::failed).collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!(found.iter().map(Outcome::state).collect::<Vec<_>>(), ["outside", "failed", "pending"]);
+        assert_eq!(found[0].faults(), ["weight: 0.5; expected 0.25 ± 0.1"]);
+        assert_eq!(found[1].faults(), ["here: this; that"]);
+    }
+}

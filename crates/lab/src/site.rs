@@ -3,7 +3,7 @@
 
 mod page;
 
-use crate::picture::escaped;
+use crate::picture::{escaped, marked};
 use crate::{Context, ERRATA, GROUPS, Outcome, Run};
 use std::fmt::Write;
 
@@ -110,8 +110,8 @@ fn index(outcomes: &[Outcome], context: &Context) -> String {
                 "<li><a href=\"{}\"><span class=\"id\">{}</span><span class=\"what\"><b>{}</b>{}</span></a></li>",
                 file_of(claim.id),
                 claim.id,
-                escaped(claim.title),
-                format_args!("{}<small>{}</small>", badge(outcome), escaped(&line))
+                marked(claim.title),
+                format_args!("{}<small>{}</small>", badge(outcome), marked(&line))
             );
         }
         body.push_str("</ul></section>");
@@ -129,23 +129,61 @@ fn errata(outcomes: &[Outcome]) -> String {
         let _ = write!(body, "<section class=\"erratum\" id=\"{}\">", erratum.id);
         body.push_str(&page::erratum_text(erratum));
         let owners = outcomes.iter().filter(|outcome| outcome.claim.errata.contains(&erratum.id));
-        body.push_str("<p class=\"quiet\">");
+        body.push_str("<div class=\"quiet\">");
         let mut any = false;
         for outcome in owners {
             any = true;
             let id = outcome.claim.id;
-            let _ = write!(body, "<a href=\"{}\">{id}</a> {} ", file_of(id), badge(outcome));
+            let _ = write!(body, "<div><a href=\"{}\">{id}</a> {} ", file_of(id), badge(outcome));
             if let Some(Ok(finding)) = &outcome.found {
                 for number in finding.numbers.iter().filter(|number| number.erratum == Some(erratum.id)) {
-                    let _ = write!(body, "<br>{} ", escaped(&crate::json::in_words(number)));
+                    let _ = write!(body, "<br>{} ", marked(&crate::json::in_words(number)));
                 }
             }
+            body.push_str("</div>");
         }
         if !any {
             body.push_str("Its claims were not part of this run.");
         }
-        body.push_str("</p></section>");
+        body.push_str("</div></section>");
     }
     body.push_str("</main>");
     whole("Errata of the notes", &body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_claim_has_a_page_and_every_link_leads_to_one() {
+        let mut outcomes: Vec<Outcome> =
+            claims().map(|claim| Outcome { claim, found: None, seconds: 0.0 }).collect();
+        let context = Context::default();
+        for outcome in outcomes.iter_mut().filter(|outcome| ["A1", "G2"].contains(&outcome.claim.id)) {
+            outcome.found = outcome.claim.experiment().map(|experiment| experiment(&context));
+        }
+        let pages = pages(&outcomes, &context);
+        let names: BTreeSet<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names.len(), claims().count() + 2);
+        for (name, text) in &pages {
+            for link in text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+                let file = link.split('#').next().unwrap_or(link);
+                assert!(file.is_empty() || names.contains(file), "{name} leads to {link}");
+            }
+            assert!(!text.contains("http") && !text.contains("src="), "{name} asks for something elsewhere");
+        }
+        let page = &pages.iter().find(|(name, _)| name == "G2.html").expect("a page").1;
+        for part in [
+            "<svg",
+            "wrong in the notes",
+            "Counter-example",
+            "Erratum E15",
+            "regard claims G2 --quick --seed 0",
+        ] {
+            assert!(page.contains(part), "no {part}");
+        }
+    }
 }

@@ -39,7 +39,7 @@ pub enum Decay {
 /// Parameters that are trained differently. The first group whose pattern fits a parameter's name takes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Which parameters, see [`matches`].
+    /// Which parameters, see [`matches()`].
     pub pattern: String,
     /// What the learning rate is multiplied by.
     pub rate: f64,

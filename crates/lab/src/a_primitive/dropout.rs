@@ -33,7 +33,7 @@ pub fn unbiased(context: &Context) -> Result<Finding> {
     let kept = (0..KEYS).flat_map(column).filter(|&x| x > 0.0).count();
     let kept = crate::statistics::share(kept, KEYS * samples);
     // Dropping scores (to −∞, as some libraries do) renormalises: a lone key always gets all.
-    let mut after_scores = vec![Vec::with_capacity(samples); KEYS];
+    let mut after_scores = vec![vec![]; KEYS];
     for _ in 0..samples {
         let stays: Vec<bool> = (0..KEYS).map(|_| draws.uniform() >= DROPPED as f64).collect();
         let rest: f64 = (0..KEYS).filter(|&key| stays[key]).map(|key| weights[key]).sum();

@@ -53,7 +53,8 @@ pub fn by_width(context: &Context) -> Result<Finding> {
         "Median ‖J‖_F, 32 keys",
         &["d", "unscaled", "quoted", "medians of 200 draws lie between", "scaled by 1/√d", "samples"],
     );
-    let (mut raw, mut scaled): (Vec<(f64, Estimate)>, Vec<(f64, Estimate)>) = (vec![], vec![]);
+    let mut raw: Vec<(f64, Estimate)> = vec![];
+    let mut scaled: Vec<(f64, Estimate)> = vec![];
     let mut finding = Finding::new(
         Verdict::Conditional,
         "True for large d, and only in probability: at d = 16 the unscaled Jacobian is larger than the scaled one; it \

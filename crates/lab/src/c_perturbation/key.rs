@@ -42,7 +42,7 @@ pub fn closed_form(context: &Context) -> Result<Finding> {
                 output_off = output_off.max(length(&minus(&change, &predicted)));
                 tried += 1;
             }
-            if size == 1.0 && shown.is_none() {
+            if size == 5.0 && shown.is_none() {
                 shown = Some((minus(&after.weights, &before.weights), minus(&after.mixed, &before.mixed)));
             }
         }
@@ -121,7 +121,7 @@ pub fn reaches_all(context: &Context) -> Result<Finding> {
 
 /// C3: all weights of a column move.
 pub fn whole_column(context: &Context) -> Result<Finding> {
-    let (scene, other, _) = moved_key(&mut context.draws("C3"), 1.0);
+    let (scene, other, _) = moved_key(&mut context.draws("C3"), 3.0);
     let (before, after) = (scene.attend()?, other.attend()?);
     let change = minus(&after.weights, &before.weights);
     let still = change.iter().filter(|x| **x == 0.0).count();

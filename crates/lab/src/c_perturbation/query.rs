@@ -94,7 +94,7 @@ pub fn whole_column(context: &Context) -> Result<Finding> {
 /// C10: both pictures side by side.
 pub fn contrast(context: &Context) -> Result<Finding> {
     let mut draws = context.draws("C10");
-    let (scene, by_key, _) = moved_key(&mut draws, 1.0);
+    let (scene, by_key, _) = moved_key(&mut draws, 3.0);
     let mut by_query = scene.clone();
     by_query.q[MOVED * 5..(MOVED + 1) * 5].iter_mut().for_each(|q| *q += draws.normal());
     let before = scene.attend()?.weights;

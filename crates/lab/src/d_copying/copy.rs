@@ -8,6 +8,8 @@ use crate::{Context, Finding, Number, Verdict};
 use regard::Result;
 
 const KEYS: usize = 10;
+/// What sums of ten products in f64 may be off by.
+const ROUNDING: f64 = 1e-13;
 
 /// The weight of the best key when it leads all others by the same margin.
 fn bound(keys: usize, margin: f64) -> f64 {
@@ -67,7 +69,7 @@ pub fn margin(context: &Context) -> Result<Finding> {
 pub fn value(context: &Context) -> Result<Finding> {
     let found = scenes(context, "D2")?;
     let broken =
-        found.iter().filter(|(_, weight, off, diameter)| *off > (1.0 - weight) * diameter + 1e-14).count();
+        found.iter().filter(|(_, weight, off, diameter)| *off > (1.0 - weight) * diameter + ROUNDING).count();
     let sharp = found.iter().filter(|f| f.1 > 1.0 - 1e-6).map(|f| f.2).fold(0.0, f64::max);
     Ok(Finding::new(Verdict::True, "Then c is the value of that key, up to (1−α) times the diameter of the values.")
         .number(Number::count("scenes of 400 beyond the bound", broken, 0))

@@ -121,6 +121,23 @@ fn spreads(context: &Context, name: &str) -> Result<Vec<(f64, [Estimate; 4])>> {
     Ok(found)
 }
 
+/// The quoted spreads were sampled themselves: they are right to about this.
+const SAMPLED: f64 = 0.005;
+
+/// The standard deviation of a function of the length of kₐ, by integration; of positive lengths only, or of all.
+fn spread_of(f: impl Fn(f64) -> f64, positive: bool) -> f64 {
+    const STEP: f64 = 1e-4;
+    let first = if positive { -2f64.sqrt() } else { -10.0 };
+    let mut sums = [0.0; 3];
+    for i in 0..((10.0 - first) / STEP) as usize {
+        let z = first + STEP * (i as f64 + 0.5);
+        let (weight, y) = ((-z * z / 2.0).exp(), f(1.0 + 0.5f64.sqrt() * z));
+        sums = [sums[0] + weight, sums[1] + weight * y, sums[2] + weight * y * y];
+    }
+    let mean = sums[1] / sums[0];
+    (sums[2] / sums[0] - mean * mean).sqrt()
+}
+
 /// D12: the quoted spreads.
 pub fn variance(context: &Context) -> Result<Finding> {
     let found = spreads(context, "D12")?;
@@ -134,33 +151,31 @@ pub fn variance(context: &Context) -> Result<Finding> {
         &["t", "two heads, all draws", "two heads, kₐᵀq > 0", "one head, all draws", "one head, kₐᵀq > 0"],
     );
     for (index, (t, [all, kept, one, one_kept])) in found.iter().enumerate() {
-        if quoted[0][index].is_finite() {
-            finding = finding.number(Number::sampled_quoted(
-                format!("two heads, all draws, t = {t}"),
-                *all,
-                quoted[0][index],
-                0.0005,
-            ));
-        }
+        let two = |length: f64| 0.5 / (1.0 + (KEYS as f64 - 1.0) * (-t * length).exp());
+        let single = |length: f64| 1.0 / (1.0 + (-t * (length - 1.0)).exp());
         finding = finding
-            .number(Number::sampled_quoted(
-                format!("two heads, kₐᵀq > 0, t = {t}"),
-                *kept,
-                quoted[1][index],
-                0.0005,
-            ))
-            // What is quoted was sampled itself: its own error is in the third digit.
-            .number(Number::sampled_quoted(
+            .number(Number::theory(format!("two heads, all draws, t = {t}"), *all, spread_of(two, false)))
+            .number(Number::theory(format!("two heads, kₐᵀq > 0, t = {t}"), *kept, spread_of(two, true)))
+            .number(Number::theory(
                 format!("one head, kₐᵀq > 0, t = {t}"),
                 *one_kept,
-                quoted[2][index],
-                0.003,
-            ))
-            .number(Number::at_most(
-                format!("two heads over one, t = {t}, kₐᵀq > 0"),
-                kept.high / one_kept.low,
-                0.25,
+                spread_of(single, true),
             ));
+        for (name, estimate, quoted) in [
+            ("two heads, all draws", all, quoted[0][index]),
+            ("two heads, kₐᵀq > 0", kept, quoted[1][index]),
+            ("one head, kₐᵀq > 0", one_kept, quoted[2][index]),
+        ] {
+            if quoted.is_finite() {
+                let name = format!("{name}, t = {t}, quoted");
+                finding = finding.number(Number::sampled_quoted(name, *estimate, quoted, SAMPLED));
+            }
+        }
+        finding = finding.number(Number::at_most(
+            format!("two heads over one, t = {t}, kₐᵀq > 0"),
+            kept.high / one_kept.low,
+            0.25,
+        ));
         table.row([figure(*t)].into_iter().chain([all, kept, one, one_kept].map(|e| figure(e.value))));
     }
     let line = |which: usize| found.iter().map(move |(t, e)| (*t, e[which])).collect::<Vec<_>>();
@@ -172,7 +187,7 @@ pub fn variance(context: &Context) -> Result<Finding> {
                 .estimates("two heads, kₐᵀq > 0", line(1)),
         )
         .table(table)
-        .how("Ten keys as in D9; one query t(μₐ + μ_b), or two heads with tμₐ and tμ_b averaged; the same kinds of draws."))
+        .how("Ten keys as in D9; one query t(μₐ + μ_b), or two heads with tμₐ and tμ_b averaged; the same kinds of draws. Theories integrate over the length of kₐ."))
 }
 
 /// D13: saturation, not averaging.

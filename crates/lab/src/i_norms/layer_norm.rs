@@ -108,8 +108,8 @@ pub fn length_of(context: &Context) -> Result<Finding> {
         "‖y − β‖ = |γ|√d needs one γ for all features and ε = 0. With ε it is shorter by σ/√(σ²+ε), by half where σ² is \
          about a third of ε; with a vector γ the identity holds after dividing by γ.",
     )
-    .number(Number::equal("ε = 0, γ = 1.5: ‖y − β‖/√d", size(&row(1.0), 1.5, VANISHING)?, 1.5, 1e-14))
-    .number(Number::equal("ε = 0, γ = −1.5: ‖y − β‖/√d", size(&row(1.0), -1.5, VANISHING)?, 1.5, 1e-14).erratum("E30"));
+    .number(Number::equal("ε → 0, γ = 1.5: ‖y − β‖/√d", size(&row(1.0), 1.5, VANISHING)?, 1.5, 1e-14))
+    .number(Number::equal("ε → 0, γ = −1.5: ‖y − β‖/√d", size(&row(1.0), -1.5, VANISHING)?, 1.5, 1e-14).erratum("E30"));
     let mut table = Table::new("γ = 1, ε = 10⁻⁵", &["σ²", "‖y − β‖/√d", "σ/√(σ²+ε)"]);
     let epsilon = 1e-5f32;
     let theory = |sigma2: f64| (sigma2 / (sigma2 + epsilon as f64)).sqrt();
@@ -175,5 +175,5 @@ pub fn unit(context: &Context) -> Result<Finding> {
     .number(Number::at_most("largest |‖z‖/√d − 1|", size, 1e-14))
     .number(Number::equal("d = 2: |z₁|, which is always 1", two[0].abs(), 1.0, 1e-14))
     .table(table)
-    .how("The op with ε = 0 on random rows of five widths."))
+    .how("The op with ε = 10⁻³⁰ on random rows of five widths."))
 }

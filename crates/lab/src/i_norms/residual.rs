@@ -45,7 +45,7 @@ pub fn lost_directions(context: &Context) -> Result<Finding> {
         .bars("J", values.iter().enumerate().map(|(at, &s)| (at as f64, s)))
         .dashed("1/σ", [(0.0, 1.0 / variance.sqrt()), (d as f64 - 1.0, 1.0 / variance.sqrt())]),
     )
-    .how("One gradient for each output of the op, ε = 0; singular values by turning columns."))
+    .how("One gradient for each output of the op, ε = 10⁻³⁰; singular values by turning columns."))
 }
 
 fn config(place: NormPlace) -> Result<BlockConfig> {

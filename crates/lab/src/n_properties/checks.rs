@@ -85,7 +85,7 @@ pub fn runnable(context: &Context) -> Result<Finding> {
         &["claim", "numbers", "held against something", "same again"],
     );
     let (mut other, mut failed, mut bare, mut sampled) = (0, 0, 0, 0);
-    for id in ["A6", "B2", "B9", "C1", "C7", "D6", "D9"] {
+    for id in ["A6", "B2", "B9", "C1", "C11", "D4", "D6"] {
         let Some((claim, run)) = crate::find(id).and_then(|claim| Some((claim, claim.experiment()?))) else {
             continue;
         };
@@ -450,7 +450,7 @@ pub fn same_bits(context: &Context) -> Result<Finding> {
 
 /// N5: the pages themselves.
 pub fn pages(context: &Context) -> Result<Finding> {
-    let ids = ["A4", "C6", "C12", "B8", "F-7"];
+    let ids = ["A10", "C6", "C12", "B8", "F-7"];
     let claims = crate::select(&ids)?;
     let outcomes = crate::run(&claims, context, 1, &|_| {});
     let pages = crate::site::pages(&outcomes, context);

@@ -81,7 +81,7 @@ impl Fitted {
             return self.names.iter().enumerate().map(|(i, name)| (i as f64, name.clone())).collect();
         }
         if self.log && self.high - self.low >= 1.5 {
-            let step = ((self.high - self.low) / most as f64).ceil().max(1.0) as i32;
+            let step = ((self.high - self.low) / most as f64).round().max(1.0) as i32;
             let (first, last) = (self.low.ceil() as i32, self.high.floor() as i32);
             let powers = (first..=last).filter(|power| power.rem_euclid(step) == 0);
             return powers.map(|power| (10f64.powi(power), power_of_ten(power))).collect();
@@ -91,7 +91,7 @@ impl Fitted {
         let rough = (high - low) / most as f64;
         let power = 10f64.powf(rough.log10().floor());
         let step =
-            [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|&s| s >= rough).unwrap_or(rough);
+            [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|&s| s >= 0.8 * rough).unwrap_or(rough);
         let first = (low / step - 1e-9).ceil() as i64;
         let last = (high / step + 1e-9).floor() as i64;
         (first..=last).map(|i| i as f64 * step).map(|x| (x, figure(x))).collect()

@@ -1,7 +1,7 @@
 //! Charts: lines for theories, points with intervals for what was measured, bars for shares.
 
 use super::axis::{Axis, Fitted};
-use super::{escaped, figure};
+use super::{escaped, figure, marked_in_picture};
 use std::fmt::Write;
 
 /// How a series is drawn.
@@ -199,9 +199,9 @@ impl Chart {
              text-anchor=\"middle\">{}</text>",
             (LEFT + right) / 2.0,
             HEIGHT - 7.0,
-            escaped(&self.x.label),
+            marked_in_picture(&self.x.label),
             (TOP + bottom) / 2.0,
-            escaped(&self.y.label)
+            marked_in_picture(&self.y.label)
         );
     }
 }

@@ -1,6 +1,6 @@
 //! Heat maps: a grid of numbers as colours, with the numbers written where there is room.
 
-use super::{escaped, figure};
+use super::{escaped, figure, marked_in_picture};
 use std::fmt::Write;
 
 /// What the colours run over.
@@ -111,21 +111,21 @@ impl Heat {
             "<text class=\"label\" x=\"{:.1}\" y=\"14\" text-anchor=\"middle\">{}</text><text class=\"label\" \
              transform=\"translate(13 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text></svg>",
             (LEFT + right) / 2.0,
-            escaped(&self.columns),
+            marked_in_picture(&self.columns),
             (TOP + bottom) / 2.0,
-            escaped(&self.rows)
+            marked_in_picture(&self.rows)
         );
         out
     }
 }
 
-/// A number in the room of a cell.
+/// A number in the room of a cell; small ones keep their sign, and only nothing is a bare 0.
 fn short(x: f64) -> String {
     if x == 0.0 {
         return "0".into();
     }
     let text = if x.abs() < 0.0095 {
-        return if x < 0.0 { "−0".into() } else { "~0".into() };
+        return if x < 0.0 { "−0".into() } else { "+0".into() };
     } else if x.abs() < 10.0 {
         format!("{x:.2}")
     } else {

@@ -3,7 +3,7 @@
 
 use super::{badge, class_of, file_of, whole};
 use crate::json::held;
-use crate::picture::{Picture, escaped, figure};
+use crate::picture::{Picture, escaped, figure, marked};
 use crate::statistics::CONFIDENCE;
 use crate::{Context, ERRATA, Erratum, Finding, Number, Outcome, Run, Table};
 use std::fmt::Write;
@@ -33,8 +33,8 @@ pub(super) fn page(
         claim.group(),
         beside(after, "ID →"),
         claim.id,
-        escaped(claim.title),
-        escaped(claim.statement),
+        marked(claim.title),
+        marked(claim.statement),
         escaped(claim.note)
     );
     match &outcome.found {
@@ -58,7 +58,7 @@ pub(super) fn page(
         }
     }
     if !claim.formula.is_empty() {
-        let _ = write!(body, "<p class=\"formula\">{}</p>", escaped(claim.formula));
+        let _ = write!(body, "<p class=\"formula\">{}</p>", marked(claim.formula));
     }
     if let Some(Ok(finding)) = &outcome.found {
         evidence(&mut body, finding);
@@ -69,7 +69,7 @@ pub(super) fn page(
             body,
             "<h2>How it was computed</h2><p>{}</p><p class=\"quiet\">Evidence: {}; seed {}; {:.2} seconds. To repeat it:</p>\
              <pre>regard claims {} --{} --seed {}</pre>",
-            escaped(&finding.how),
+            marked(&finding.how),
             claim.evidence().name(),
             context.seed,
             outcome.seconds,
@@ -88,13 +88,13 @@ fn answer(body: &mut String, outcome: &Outcome, finding: &Finding) {
         "<div class=\"verdict {}\">{}<p>{}</p>",
         class_of(outcome),
         badge(outcome),
-        escaped(&finding.summary)
+        marked(&finding.summary)
     );
     if let Some(example) = &finding.counter_example {
-        let _ = write!(body, "<p><b>Counter-example.</b> {}</p>", escaped(example));
+        let _ = write!(body, "<p><b>Counter-example.</b> {}</p>", marked(example));
     }
     for fault in outcome.faults() {
-        let _ = write!(body, "<p class=\"fault\"><b>Outside:</b> {}</p>", escaped(&fault));
+        let _ = write!(body, "<p class=\"fault\"><b>Outside:</b> {}</p>", marked(&fault));
     }
     body.push_str("</div>");
 }
@@ -104,7 +104,9 @@ fn evidence(body: &mut String, finding: &Finding) {
         figure_of(body, picture);
     }
     if !finding.numbers.is_empty() {
-        body.push_str("<h2>Numbers</h2><div class=\"scroll\"><table><tr><th>What</th><th>Found</th>");
+        body.push_str(
+            "<h2>Numbers</h2><div class=\"scroll\"><table class=\"numbers\"><tr><th>What</th><th>Found</th>",
+        );
         let intervals = finding.numbers.iter().any(|number| number.interval.is_some());
         if intervals {
             let _ = write!(body, "<th>{CONFIDENCE} interval</th>");
@@ -127,18 +129,18 @@ fn row_of(body: &mut String, number: &Number, intervals: bool) {
         None => "",
     };
     let _ =
-        write!(body, "<tr><td>{}</td><td class=\"n\">{}</td>", escaped(&number.name), figure(number.value));
+        write!(body, "<tr><td>{}</td><td class=\"n\">{}</td>", marked(&number.name), figure(number.value));
     if intervals {
         let interval = number.interval.map(|(low, high)| format!("{} … {}", figure(low), figure(high)));
         let _ = write!(body, "<td class=\"n\">{}</td>", interval.unwrap_or_default());
     }
-    let _ = write!(body, "<td>{}</td><td>{mark}</td></tr>", escaped(&held(number)));
+    let _ = write!(body, "<td>{}</td><td>{mark}</td></tr>", marked(&held(number)));
 }
 
 fn table_of(body: &mut String, table: &Table) {
-    let _ = write!(body, "<h2>{}</h2><div class=\"scroll\"><table><tr>", escaped(&table.title));
+    let _ = write!(body, "<h2>{}</h2><div class=\"scroll\"><table><tr>", marked(&table.title));
     for column in &table.columns {
-        let _ = write!(body, "<th>{}</th>", escaped(column));
+        let _ = write!(body, "<th>{}</th>", marked(column));
     }
     body.push_str("</tr>");
     for row in &table.rows {
@@ -149,7 +151,7 @@ fn table_of(body: &mut String, table: &Table) {
             } else {
                 ""
             };
-            let _ = write!(body, "<td{class}>{}</td>", escaped(cell));
+            let _ = write!(body, "<td{class}>{}</td>", marked(cell));
         }
         body.push_str("</tr>");
     }
@@ -157,12 +159,12 @@ fn table_of(body: &mut String, table: &Table) {
 }
 
 fn figure_of(body: &mut String, picture: &Picture) {
-    let _ = write!(body, "<figure><figcaption>{}</figcaption>{}", escaped(picture.title()), picture.svg());
+    let _ = write!(body, "<figure><figcaption>{}</figcaption>{}", marked(picture.title()), picture.svg());
     let legend = picture.legend();
     if !legend.is_empty() {
         body.push_str("<ul class=\"legend\">");
         for (class, name) in legend {
-            let _ = write!(body, "<li><i class=\"key {class}\"></i>{}</li>", escaped(&name));
+            let _ = write!(body, "<li><i class=\"key {class}\"></i>{}</li>", marked(&name));
         }
         body.push_str("</ul>");
     }
@@ -174,7 +176,7 @@ fn errata_of(body: &mut String, outcome: &Outcome) {
         let _ = write!(body, "<div class=\"erratum\">{}", erratum_text(erratum));
         if let Some(Ok(finding)) = &outcome.found {
             for number in finding.numbers.iter().filter(|number| number.erratum == Some(erratum.id)) {
-                let _ = write!(body, "<p><b>The number.</b> {}</p>", escaped(&crate::json::in_words(number)));
+                let _ = write!(body, "<p><b>The number.</b> {}</p>", marked(&crate::json::in_words(number)));
             }
         }
         body.push_str("</div>");
@@ -187,7 +189,7 @@ pub(super) fn erratum_text(erratum: &Erratum) -> String {
         "<h3>Erratum {} <span class=\"quiet\">notes {}</span></h3><p><b>They say:</b> {}.</p><p><b>True is:</b> {}.</p>",
         erratum.id,
         escaped(erratum.note),
-        escaped(erratum.says),
-        escaped(erratum.truth)
+        marked(erratum.says),
+        marked(erratum.truth)
     )
 }

@@ -1,0 +1,43 @@
+//! `regard data`: look into files before training on them, turn text to tokens, learn a tokenizer, and make the embedded
+//! biographies.
+
+mod generate;
+mod inspect;
+mod learn;
+mod tokenize;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+/// Options of `regard data`.
+#[derive(Args)]
+#[command(after_help = "Examples:  regard data generate people --people 400\n           \
+                        regard data inspect people/train.tsv\n           \
+                        regard data learn people/text.txt --kind bpe --vocabulary 400 --out tokenizer.json\n           \
+                        regard data tokenize tokenizer.json --text \"Where was she born?\"")]
+pub struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Say what is in a file or folder: rows, columns, lengths, characters, labels, images.
+    Inspect(inspect::Options),
+    /// Show the tokens of a text.
+    Tokenize(tokenize::Options),
+    /// Learn a tokenizer from text files.
+    Learn(learn::Options),
+    /// Write biographies of invented people, with questions about them.
+    Generate(generate::Options),
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> Result<()> {
+    match &options.command {
+        Command::Inspect(options) => inspect::run(options),
+        Command::Tokenize(options) => tokenize::run(options),
+        Command::Learn(options) => learn::run(options),
+        Command::Generate(options) => generate::run(options),
+    }
+}

@@ -1,0 +1,73 @@
+//! `regard data tokenize`: the tokens of a text, and whether they give it back.
+
+use crate::loaded;
+use anyhow::{Result, bail};
+use clap::Args;
+use regard_data::Tokenizer;
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Options of `regard data tokenize`.
+#[derive(Args)]
+#[command(after_help = "Example:  regard data tokenize path/to/model --text \"Once upon a time\"")]
+pub struct Options {
+    /// A tokenizer.json, a folder or model that has one, or the word `bytes`
+    tokenizer: String,
+    /// The text
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    text: String,
+    /// Without the special tokens around it
+    #[arg(long)]
+    bare: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let tokenizer = open(&options.tokenizer)?;
+    let ids = match options.bare {
+        true => tokenizer.encode_bare(&options.text)?,
+        false => tokenizer.encode(&options.text)?,
+    };
+    let tokens: Vec<String> = ids.iter().map(|&id| tokenizer.token_of(id).unwrap_or_default()).collect();
+    let back = tokenizer.decode(&ids)?;
+    if options.json {
+        writeln!(
+            out,
+            "{}",
+            json!({"ids": ids, "tokens": tokens, "decoded": back, "vocabulary": tokenizer.vocabulary()})
+        )?;
+        return Ok(());
+    }
+    writeln!(out, "{} tokens of {} known ones", ids.len(), tokenizer.vocabulary())?;
+    for (id, token) in ids.iter().zip(&tokens) {
+        writeln!(out, "{id:>8}  {token:?}")?;
+    }
+    match back == options.text {
+        true => writeln!(out, "they give the text back exactly")?,
+        false => writeln!(out, "they give back: {back:?}")?,
+    }
+    Ok(())
+}
+
+fn open(name: &str) -> Result<Tokenizer> {
+    let path = PathBuf::from(name);
+    if name == "bytes" && !path.exists() {
+        return Ok(Tokenizer::bytes());
+    }
+    if path.is_file() && path.extension().is_some_and(|kind| kind == "json") {
+        return Ok(Tokenizer::open(path)?);
+    }
+    if path.is_dir() && path.join("tokenizer.json").is_file() {
+        return Ok(Tokenizer::open(path.join("tokenizer.json"))?);
+    }
+    let opened = regard::hub::open(name)?;
+    let Some(vocabulary) = opened.model.vocabulary() else {
+        bail!("{name} is a model of images: it has no tokens");
+    };
+    loaded::tokenizer(&opened, vocabulary)
+}
