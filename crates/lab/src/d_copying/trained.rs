@@ -31,7 +31,7 @@ pub fn diffuse(context: &Context) -> Result<Finding> {
     }
     let found = over_seeds(&means);
     let summary = format!(
-        "{} Trained heads are sharper: {} of the largest entropy in the mean, spread between one-hot and uniform. {}",
+        "{} Trained heads: {} of the largest entropy in the mean. {}",
         random.summary,
         figure(found.value),
         carries(context, seeds.len())

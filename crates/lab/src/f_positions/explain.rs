@@ -62,7 +62,7 @@ pub fn weights_explain(context: &Context) -> Result<Finding> {
         Verdict::Measured,
         format!(
             "Ranks of attention weights agree with gradient × input at {} and with ablation at {}; these two agree with each other at {}. \
-             Weights say something, not everything. {}",
+             {}",
             figure(over_seeds(&by_gradient).value),
             figure(over_seeds(&by_ablation).value),
             figure(over_seeds(&between).value),

@@ -78,21 +78,21 @@ pub fn depth(context: &Context) -> Result<Finding> {
     let depths: &[usize] = &[2, 4, 8, 16, 32, 64][..context.size(5, 6)];
     let seeds = seeds(context, 3);
     let mut gradients = Chart::new(
-        "Gradient of the first block over that of the last, before training",
+        "Gradient of W_V of the first block, before training",
         Axis::log("layers"),
-        Axis::log("ratio"),
+        Axis::log("norm"),
     );
     let mut losses =
         Chart::new("Loss after some steps", Axis::log("layers"), Axis::new("loss").covering(&[0.0]));
     let mut table = Table::new(
-        "First over last gradient before training, and loss at the end",
-        &["kind", "layers", "gradient ratio", "loss"],
+        "First block’s gradient before training, and loss at the end",
+        &["kind", "layers", "gradient", "over the last block’s", "loss"],
     );
-    let mut numbers = vec![];
+    let (mut numbers, mut told, mut ends_told) = (vec![], vec![], vec![]);
     for (name, norming, residual) in kinds {
         let (mut ratio_line, mut loss_line) = (vec![], vec![]);
         for &layers in depths {
-            let (mut ratios, mut ends) = (vec![], vec![]);
+            let (mut firsts, mut ratios, mut ends) = (vec![], vec![], vec![]);
             for &seed in &seeds {
                 let tiny = Tiny { norming, residual, layers, hidden: 32, most: 6, ..Tiny::new(6, 16) };
                 let model = Model::new(tiny)?;
@@ -102,14 +102,15 @@ pub fn depth(context: &Context) -> Result<Finding> {
                 let steps = if layers > context.size(8, 64) { 1 } else { context.size(60, 300) };
                 let training = Training { seed, steps, batch: 8, length: 6, rate: 3e-3, watch: &watch };
                 let trained = train(&model, task, &training)?;
+                firsts.push(trained.watched[0][0]);
                 ratios.push(trained.watched[0][0] / trained.watched[1][0]);
                 if steps > 1 {
                     let loss = trained.last_loss();
                     ends.push(if loss.is_finite() { loss } else { f64::NAN });
                 }
             }
-            let ratio = over_seeds(&ratios);
-            ratio_line.push((layers as f64, ratio.value));
+            let (first, ratio) = (over_seeds(&firsts), over_seeds(&ratios));
+            ratio_line.push((layers as f64, first.value));
             let loss = if ends.is_empty() {
                 "not run in quick".to_string()
             } else {
@@ -118,13 +119,20 @@ pub fn depth(context: &Context) -> Result<Finding> {
             if !ends.is_empty() {
                 loss_line.push((layers as f64, over_seeds(&ends).value));
             }
-            table.row([name.to_string(), layers.to_string(), figure(ratio.value), loss]);
+            table.row([name.to_string(), layers.to_string(), figure(first.value), figure(ratio.value), loss]);
             if layers == depths[depths.len() - 1] {
+                told.push(format!("{name} {}", figure(first.value)));
                 numbers.push(number(
-                    format!("{name}, {layers} layers: gradient of the first block over the last’s"),
-                    ratio,
+                    format!("{name}, {layers} layers: gradient norm of the first block"),
+                    first,
                 ));
+                numbers
+                    .push(number(format!("{name}, {layers} layers: the same over the last block’s"), ratio));
             }
+        }
+        if let Some((layers, loss)) = loss_line.last() {
+            ends_told.push(format!("{name} {}", figure(*loss)));
+            numbers.push(number(format!("{name}, {layers} layers: loss at the end"), over_seeds(&[*loss])));
         }
         gradients = gradients.line(name, ratio_line);
         losses = losses.line(name, loss_line);
@@ -132,8 +140,12 @@ pub fn depth(context: &Context) -> Result<Finding> {
     Ok(Finding::new(
         Verdict::Measured,
         format!(
-            "With residuals the gradient of the first block stays within reach of the last one’s at every depth; without them it is gone. \
-             Pre-norm keeps the losses of deep stacks together best. {}",
+            "The gradient that the first of {} blocks gets before training: {}. Losses of the deepest stacks that were trained: {} (chance \
+             {}). {}",
+            depths[depths.len() - 1],
+            told.join(", "),
+            ends_told.join(", "),
+            figure(6f64.ln()),
             carries(context, seeds.len())
         ),
     )
