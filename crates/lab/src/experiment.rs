@@ -66,7 +66,7 @@ pub fn carries(context: &Context, seeds: usize) -> String {
 pub fn induction(context: &Context, seed: u64) -> regard::Result<(Model, Trained)> {
     let tiny = Tiny { layers: 2, heads: 4, causal: true, ..Tiny::new(INDUCTION.vocabulary(), 32) };
     let model = Model::new(tiny)?;
-    let steps = context.size(450, 2500);
+    let steps = context.size(450, 1500);
     let training = Training { seed, steps, batch: 16, length: INDUCTION_LENGTH, rate: 4e-3, watch: &[] };
     let trained = train(&model, INDUCTION, &training)?;
     Ok((model, trained))

@@ -10,7 +10,7 @@ use regard::layers::HeadScale;
 pub fn with_and_without(context: &Context) -> Result<Finding> {
     let task = Task::Lookup { keys: 8, values: 4 };
     let seeds = seeds(context, 5);
-    let steps = context.size(150, 1200);
+    let steps = context.size(150, 800);
     let watch = ["query.weight", "key.weight"];
     let mut norms = Chart::new("Gradient norm of W_Q and W_K", Axis::new("step"), Axis::log("norm"));
     let mut losses = Chart::new("Loss", Axis::new("step"), Axis::new("loss").covering(&[0.0]));

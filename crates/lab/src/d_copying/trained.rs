@@ -13,7 +13,7 @@ pub fn diffuse(context: &Context) -> Result<Finding> {
     let random = super::copy::diffuse(context)?;
     let n = INDUCTION_LENGTH;
     let entropy = |weights: &[f64]| -weights.iter().filter(|w| **w > 0.0).map(|w| w * w.ln()).sum::<f64>();
-    let seeds = seeds(context, 5);
+    let seeds = seeds(context, 4);
     let (mut means, mut all) = (vec![], vec![]);
     for &seed in &seeds {
         let (model, mut trained) = induction(context, seed)?;

@@ -54,7 +54,7 @@ fn role(pattern: &Pattern, head: usize, ids: &[i32]) -> Role {
 
 /// E-7: heads of a trained model differ in what they look at.
 pub fn specialise(context: &Context) -> Result<Finding> {
-    let seeds = seeds(context, 5);
+    let seeds = seeds(context, 4);
     let mut table = Table::new(
         "Heads of the first seed",
         &[
@@ -161,7 +161,7 @@ fn without(model: &Model, store: &mut Store, layer: usize, head: usize, mean: Op
 
 /// E-8: the loss after removing each head.
 pub fn redundant(context: &Context) -> Result<Finding> {
-    let seeds = seeds(context, 5);
+    let seeds = seeds(context, 4);
     let (mut least, mut most, mut free) = (vec![], vec![], vec![]);
     let mut shown = vec![];
     for &seed in &seeds {
@@ -285,7 +285,7 @@ pub fn gradient_flow(context: &Context) -> Result<Finding> {
 /// E-10: a task of two lookups, accuracy against the number of heads.
 pub fn capacity(context: &Context) -> Result<Finding> {
     let task = Task::TwoLookups { keys: 6, values: 4 };
-    let seeds = seeds(context, 5);
+    let seeds = seeds(context, 4);
     let heads = [1usize, 2, 4];
     let mut chart =
         Chart::new("Two lookups at equal parameters", Axis::new("step"), Axis::new("loss").covering(&[0.0]));
@@ -298,7 +298,7 @@ pub fn capacity(context: &Context) -> Result<Finding> {
         for &seed in &seeds {
             let training = Training {
                 seed,
-                steps: context.size(500, 4000),
+                steps: context.size(500, 2500),
                 batch: 32,
                 length: 7,
                 rate: 1e-2,
@@ -338,7 +338,7 @@ pub fn capacity(context: &Context) -> Result<Finding> {
 
 /// E-12: largest and second weights of trained heads, and what becomes of the model under argmax.
 pub fn unimodal(context: &Context) -> Result<Finding> {
-    let seeds = seeds(context, 5);
+    let seeds = seeds(context, 4);
     let (mut largest, mut second, mut above, mut soft, mut hard) = (vec![], vec![], vec![], vec![], vec![]);
     let mut table = Table::new(
         "Heads of the first seed",

@@ -21,7 +21,7 @@ pub fn weights_explain(context: &Context) -> Result<Finding> {
         let tiny = Tiny { layers: 2, most: length, ..Tiny::new(task.vocabulary(), 32) };
         let model = Model::new(tiny)?;
         let training =
-            Training { seed, steps: context.size(300, 1500), batch: 32, length, rate: 4e-3, watch: &[] };
+            Training { seed, steps: context.size(300, 900), batch: 32, length, rate: 4e-3, watch: &[] };
         let mut trained = train(&model, task, &training)?;
         let store = &mut trained.store;
         accuracy.push(evaluate(&model, store, task, 256, length)?.accuracy);

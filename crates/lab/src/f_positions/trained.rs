@@ -43,7 +43,7 @@ fn at_lengths(
 pub fn extrapolation(context: &Context) -> Result<Finding> {
     let task = Task::Back { symbols: 8, distance: 2 };
     let lengths = [12usize, 16, 24, 36, 48];
-    let steps = context.size(160, 1200);
+    let steps = context.size(160, 600);
     let mut table = Table::new("Accuracy, trained at 12", &["positions", "12", "16", "24", "36", "48"]);
     let mut chart = Chart::new(
         "Lengths beyond training",
@@ -52,7 +52,7 @@ pub fn extrapolation(context: &Context) -> Result<Finding> {
     );
     let (mut numbers, mut far) = (vec![], vec![]);
     for encoding in Encoding::ALL {
-        let found = at_lengths(context, task, encoding, true, [12, steps], &lengths, 4)?;
+        let found = at_lengths(context, task, encoding, true, [12, steps], &lengths, 3)?;
         table.row(
             [vec![encoding.name().to_string()], found.iter().map(|e| figure(e.value)).collect()].concat(),
         );
@@ -66,7 +66,7 @@ pub fn extrapolation(context: &Context) -> Result<Finding> {
         format!(
             "Trained at 12 and asked at 48 for the token two places before, the encodings get: {}. {}",
             far.join(", "),
-            carries(context, 4)
+            carries(context, 3)
         ),
     )
     .numbers(numbers)
@@ -77,7 +77,7 @@ pub fn extrapolation(context: &Context) -> Result<Finding> {
 
 /// F-12: a task on sets and a task of order, each with and without positions.
 pub fn order_free(context: &Context) -> Result<Finding> {
-    let steps = context.size(250, 1500);
+    let steps = context.size(250, 600);
     let mut table = Table::new("Accuracy", &["task", "with positions", "without", "chance"]);
     let (mut numbers, mut values) = (vec![], vec![]);
     for (name, task) in
@@ -85,7 +85,7 @@ pub fn order_free(context: &Context) -> Result<Finding> {
     {
         let mut own = vec![];
         for encoding in [Encoding::Learned, Encoding::None] {
-            let found = at_lengths(context, task, encoding, false, [9, steps], &[9], 4)?[0];
+            let found = at_lengths(context, task, encoding, false, [9, steps], &[9], 3)?[0];
             numbers.push(number(format!("{name}, positions {}: accuracy", encoding.name()), found));
             own.push(found.value);
         }
@@ -100,7 +100,7 @@ pub fn order_free(context: &Context) -> Result<Finding> {
             figure(values[0][1]),
             figure(values[1][0]),
             figure(values[1][1]),
-            carries(context, 4)
+            carries(context, 3)
         ),
     )
     .numbers(numbers)
@@ -115,7 +115,7 @@ pub fn order_free(context: &Context) -> Result<Finding> {
 
 /// F-13: a place that carries meaning, and a relation that does.
 pub fn absolute_or_relative(context: &Context) -> Result<Finding> {
-    let steps = context.size(160, 1200);
+    let steps = context.size(160, 600);
     let tasks = [
         ("the token at place 3", Task::At { symbols: 8, place: 3 }, 12usize),
         ("the token two before, at twice the length", Task::Back { symbols: 8, distance: 2 }, 24),
@@ -126,7 +126,7 @@ pub fn absolute_or_relative(context: &Context) -> Result<Finding> {
     let mut numbers = vec![];
     for (name, task, asked) in tasks {
         for (row, encoding) in rows.iter_mut().zip(Encoding::ALL) {
-            let found = at_lengths(context, task, encoding, task.causal(), [12, steps], &[asked], 4)?[0];
+            let found = at_lengths(context, task, encoding, task.causal(), [12, steps], &[asked], 3)?[0];
             numbers.push(number(format!("{name}: {}", encoding.name()), found));
             row.push(found.value);
         }
@@ -143,7 +143,7 @@ pub fn absolute_or_relative(context: &Context) -> Result<Finding> {
             figure(best(0, &[2, 3, 4])),
             figure(best(1, &[0, 1])),
             figure(best(1, &[2, 3, 4])),
-            carries(context, 4)
+            carries(context, 3)
         ),
     )
     .numbers(numbers)

@@ -99,7 +99,7 @@ pub fn depth(context: &Context) -> Result<Finding> {
                 let last = format!("block.{}.attention.value.weight", layers - 1);
                 let watch = ["block.0.attention.value.weight", last.as_str()];
                 // Deep stacks are watched at their beginning only when quick.
-                let steps = if layers > context.size(8, 64) { 1 } else { context.size(60, 300) };
+                let steps = if layers > context.size(8, 64) { 1 } else { context.size(60, 200) };
                 let training = Training { seed, steps, batch: 8, length: 6, rate: 3e-3, watch: &watch };
                 let trained = train(&model, task, &training)?;
                 firsts.push(trained.watched[0][0]);

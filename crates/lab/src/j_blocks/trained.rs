@@ -15,7 +15,7 @@ use regard::prelude::*;
 /// J4: the feed-forward part as it is, linear, and left out.
 pub fn needs_curves(context: &Context) -> Result<Finding> {
     let task = Task::SumOfTwo { symbols: 7 };
-    let seeds = seeds(context, 5);
+    let seeds = seeds(context, 4);
     let kinds = [
         ("ReLU", Middle::Curved(FeedForwardKind::Relu)),
         ("linear", Middle::Linear),
@@ -35,7 +35,7 @@ pub fn needs_curves(context: &Context) -> Result<Finding> {
         for &seed in &seeds {
             let training = Training {
                 seed,
-                steps: context.size(300, 2000),
+                steps: context.size(300, 1200),
                 batch: 16,
                 length: 8,
                 rate: 4e-3,
@@ -181,7 +181,7 @@ fn fit(context: &Context, hidden: usize, curved: bool, seed: u64) -> Result<f64>
 
 /// J10: one token in two contexts, layer by layer.
 pub fn in_context(context: &Context) -> Result<Finding> {
-    let seeds = seeds(context, 5);
+    let seeds = seeds(context, 4);
     let places = ["embedding", "stream.0", "stream.1"];
     let mut cosines = vec![vec![]; places.len()];
     for &seed in &seeds {

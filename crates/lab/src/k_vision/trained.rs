@@ -37,7 +37,7 @@ fn model(pooling: VitPooling) -> Result<Vit> {
 
 /// Trains a model; its parameters and its accuracy on new images.
 fn trained(context: &Context, model: &Vit, seed: u64) -> Result<(Store, f64)> {
-    let steps = context.size(150, 1200);
+    let steps = context.size(150, 900);
     let mut g = Graph::new();
     let image = g.input("image", DType::F32, [ROWS, 2, 8, 8])?;
     let classes = g.input("classes", DType::I32, [ROWS])?;
@@ -88,7 +88,7 @@ fn cosines(store: &Store) -> Result<Vec<f64>> {
 
 /// K3 and K12: what the table of positions learns.
 pub fn positions(context: &Context) -> Result<Finding> {
-    let seeds = seeds(context, 5);
+    let seeds = seeds(context, 4);
     let model = model(VitPooling::Class)?;
     let shape = model
         .parameters()
@@ -150,7 +150,7 @@ pub fn positions(context: &Context) -> Result<Finding> {
 
 /// K6: the class token's attention, and its rollout.
 pub fn class_token(context: &Context) -> Result<Finding> {
-    let seeds = seeds(context, 5);
+    let seeds = seeds(context, 4);
     let model = model(VitPooling::Class)?;
     let tokens = PATCHES + 1;
     let many = 64;
