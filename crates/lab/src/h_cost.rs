@@ -1,6 +1,7 @@
 //! Group H: complexity, crossovers, parallelism.
 
 mod lines;
+mod path;
 mod runs;
 
 pub use runs::perceiver as perceiver_cost;
@@ -43,7 +44,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Attention joins any two positions in one step, recurrence in n.",
         formula: "",
         errata: &[],
-        run: Run::Trained(runs::path_length),
+        run: Run::Trained(path::path_length),
     },
     Claim {
         id: "H5",

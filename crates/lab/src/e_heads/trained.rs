@@ -159,6 +159,9 @@ fn without(model: &Model, store: &mut Store, layer: usize, head: usize, mean: Op
     Ok(loss)
 }
 
+/// Layer, head, and how much the loss rises without it: set to 0, set to its mean.
+type Rise = (usize, usize, f64, f64);
+
 /// E-8: the loss after removing each head.
 pub fn redundant(context: &Context) -> Result<Finding> {
     let seeds = seeds(context, 4);
@@ -173,10 +176,10 @@ pub fn redundant(context: &Context) -> Result<Finding> {
         let means: Vec<Vec<f64>> =
             patterns(&model, store, &batch)?.into_iter().map(|found| found.1).collect();
         let mut rises = Vec::new();
-        for layer in 0..model.config().layers {
+        for (layer, own) in means.iter().enumerate() {
             for head in 0..model.config().heads {
                 let zero = without(&model, store, layer, head, None)? - whole;
-                let mean = without(&model, store, layer, head, Some(&means[layer]))? - whole;
+                let mean = without(&model, store, layer, head, Some(own))? - whole;
                 rises.push((layer, head, zero, mean));
             }
         }
@@ -196,7 +199,7 @@ pub fn redundant(context: &Context) -> Result<Finding> {
         table.row([layer.to_string(), head.to_string(), figure(*zero), figure(*mean)]);
     }
     let names = shown.iter().map(|(layer, head, ..)| format!("{layer}.{head}"));
-    let at = |of: &dyn Fn(&(usize, usize, f64, f64)) -> f64| {
+    let at = |of: fn(&Rise) -> f64| {
         shown.iter().enumerate().map(|(at, rise)| (at as f64, of(rise))).collect::<Vec<_>>()
     };
     Ok(Finding::new(
@@ -214,8 +217,8 @@ pub fn redundant(context: &Context) -> Result<Finding> {
     .table(table)
     .picture(
         Chart::new("Rise of the loss without one head", Axis::names("layer.head", names), Axis::new("loss").covering(&[0.0]))
-            .bars("set to 0", at(&|rise| rise.2))
-            .points("set to its mean", at(&|rise| rise.3)),
+            .bars("set to 0", at(|rise| rise.2))
+            .points("set to its mean", at(|rise| rise.3)),
     )
     .how("The columns of W_O of one head set to 0, and its mean output added to the bias for the mean; 128 held-out examples."))
 }
