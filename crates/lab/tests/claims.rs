@@ -1,23 +1,11 @@
-//! The claims themselves: every one that has no chance in it holds, on any seed, and shows a picture; trained ones end with finite
-//! numbers. What Monte-Carlo claims find is checked by the same bounds where they run.
+//! Trained claims: a quick run says that it is indicative, ends with finite numbers, and gives the same ones again.
 
-use regard_lab::{Context, Evidence, Finding, claims, find};
+use regard_lab::{Context, Finding, find};
 
 fn found(id: &str, seed: u64) -> Finding {
     let experiment =
         find(id).and_then(|claim| claim.experiment()).unwrap_or_else(|| panic!("{id} is pending"));
     experiment(&Context { seed, ..Default::default() }).unwrap_or_else(|error| panic!("{id}: {error}"))
-}
-
-#[test]
-fn exact_claims_hold_and_have_pictures() {
-    for claim in claims().filter(|claim| claim.evidence() == Evidence::Exact && claim.id >= "E") {
-        let finding = found(claim.id, 3);
-        let outside: Vec<&str> = finding.failures().map(|number| number.name.as_str()).collect();
-        assert!(outside.is_empty(), "{}: {outside:?}", claim.id);
-        assert!(!finding.pictures.is_empty(), "{} has no picture", claim.id);
-        assert!(!finding.how.is_empty() && !finding.summary.is_empty(), "{}", claim.id);
-    }
 }
 
 #[test]
