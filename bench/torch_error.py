@@ -104,6 +104,36 @@ def attention(draw):
     ]
 
 
+# B T S H G D E of the tests of the op itself (crates/ops/src/attention/tests_cases.rs).
+ATTENTION_SIZES = ((2, 5, 7, 4, 2, 3, 5), (1, 1, 13, 3, 3, 7, 1), (3, 17, 2, 2, 1, 1, 2), (1, 3, 1, 1, 1, 5, 3), (2, 7, 5, 6, 3, 2, 4))
+
+
+def attention_learned(draw):
+    """What scores are made with and learned: a scale for each head, slopes and tables by distance. Their gradients are
+    sums over all pairs, in which those of each row cancel."""
+    b, t, s, h, g, d, e = draw.pick(ATTENTION_SIZES)
+    q, k, v = draw.normal(b, h, t, d), draw.normal(b, g, s, d), draw.normal(b, g, s, e)
+    distance = torch.arange(s)[None, :] - torch.arange(t)[:, None]
+    causal = torch.where(distance > 0, -math.inf, 0.0)
+
+    def attend(q, k, v, scale, bias):
+        k, v = k.repeat_interleave(h // g, 1), v.repeat_interleave(h // g, 1)
+        return F.scaled_dot_product_attention(q * scale[:, None, None], k, v, attn_mask=bias, scale=1.0)
+
+    def scales(q, k, v, scale):
+        return attend(q, k, v, scale, causal.to(q.dtype).expand(b, h, t, s))
+
+    def slopes(q, k, v, slopes):
+        bias = -slopes[:, None, None] * distance.abs().to(q.dtype)
+        return attend(q, k, v, torch.full((h,), d**-0.5, dtype=q.dtype), bias.expand(b, h, t, s))
+
+    def table(q, k, v, table):
+        bias = table[distance.clamp(-2, 2) + 2].permute(2, 0, 1)
+        return attend(q, k, v, torch.full((h,), d**-0.5, dtype=q.dtype), bias.expand(b, h, t, s))
+
+    return [(scales, [q, k, v, draw.normal(h)]), (slopes, [q, k, v, draw.normal(h)]), (table, [q, k, v, draw.normal(5, h)])]
+
+
 def layer_norm(draw):
     m, c = draw.dim(), draw.long(5)
     return [(lambda x, w, b: F.layer_norm(x, (c,), w, b, 1e-5), [draw.normal(m, c), draw.normal(c), draw.normal(c)])]
@@ -282,6 +312,7 @@ KINDS = {
     "linear_relu": linear(F.relu),
     "matmul": matmul,
     "attention": attention,
+    "attention_learned": attention_learned,
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "batch_norm": batch_norm,

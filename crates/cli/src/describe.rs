@@ -36,7 +36,7 @@ pub struct Options {
 /// Describes.
 pub fn run(options: &Options) -> Result<()> {
     let cpu = options.machine.cpu()?;
-    let opened = regard_hub::open(&options.model)?;
+    let opened = crate::loaded::open(&options.model)?;
     let sizes = sizes(options, &opened.model)?;
     let graph = record(&opened.model, sizes)?;
     let mut store = Store::new(0);

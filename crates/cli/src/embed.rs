@@ -5,7 +5,7 @@ use crate::loaded;
 use crate::machine::Machine;
 use anyhow::{Result, bail};
 use clap::Args;
-use regard::hub::{self, AnyModel};
+use regard::hub::AnyModel;
 use regard::models::{Bert, BertText};
 use regard::prelude::*;
 use serde_json::json;
@@ -43,7 +43,7 @@ const BATCH: usize = 16;
 pub fn run(options: &Options) -> Result<()> {
     let texts = texts(options)?;
     let cpu = options.machine.cpu()?;
-    let opened = hub::open(&options.model)?;
+    let opened = loaded::open(&options.model)?;
     let AnyModel::Bert(bert) = opened.model.clone() else {
         bail!(
             "{} is {} ({}); embed needs a model of the BERT family",

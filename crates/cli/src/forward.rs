@@ -117,7 +117,7 @@ fn encoded(texts: &[String], opened: &Opened) -> Result<Vec<Vec<i32>>> {
 }
 
 /// Whole numbers with spaces or commas between them.
-fn integers(option: &str, text: &str) -> Result<Vec<i32>> {
+pub fn integers(option: &str, text: &str) -> Result<Vec<i32>> {
     text.split(|c: char| c == ',' || c.is_whitespace())
         .filter(|word| !word.is_empty())
         .map(|word| {
@@ -127,7 +127,7 @@ fn integers(option: &str, text: &str) -> Result<Vec<i32>> {
         .collect()
 }
 
-fn images(path: &Path) -> Result<Batch> {
+pub fn images(path: &Path) -> Result<Batch> {
     let file = Checkpoint::open(path)?;
     let tensor = match (file.find("pixel_values"), file.len()) {
         (Some(tensor), _) => Some(tensor),

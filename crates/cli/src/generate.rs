@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use regard::data::Tokenizer;
 use regard::generate::{Beam, Beams, Decoder, EncoderDecoder, Ended, Generator, Request, Sampling, Settings};
-use regard::hub::{self, AnyModel, Opened};
+use regard::hub::{AnyModel, Opened};
 use regard::models::Gpt;
 use regard::prelude::*;
 use serde_json::json;
@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<()> {
         bail!("--stop number {} is empty, which every text ends with; give it letters", at + 1);
     }
     let cpu = options.machine.cpu()?;
-    let opened = hub::open(&options.model)?;
+    let opened = loaded::open(&options.model)?;
     let mut store = Store::new(0);
     let job = match (&opened.model, opened.model.encoder_decoder()) {
         (AnyModel::Gpt(gpt, _), _) => Job::one(gpt, options, &opened, &mut store, &cpu)?,

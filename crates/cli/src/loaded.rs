@@ -2,10 +2,15 @@
 
 use anyhow::{Context, Result, bail};
 use regard::data::Tokenizer;
-use regard::hub::{AnyModel, Opened};
+use regard::hub::{self, AnyModel, Opened};
 use regard::prelude::*;
 use std::fs;
 use std::path::Path;
+
+/// Opens a model: a folder, a name in a local cache, a file of llama2.c, or the folder of a run, whose model it is then.
+pub fn open(model: &str) -> Result<Opened> {
+    Ok(hub::open(regard_recipe::job::model_of(model)?)?)
+}
 
 /// A store with the weights of a model that was opened.
 pub fn store(opened: &Opened) -> Result<Store> {

@@ -5,14 +5,15 @@ use clap::Args;
 use regard::Cpu;
 use regard::device::{Level, Pool};
 
-/// Which part of the machine to use. Neither option changes a bit of any result.
+/// Which part of the machine to use. Neither option changes a bit of any result, but that AMX sums products of bf16 in
+/// an order of its own.
 #[derive(Args, Clone, Debug)]
 pub struct Machine {
     /// Threads to use [default: all cores]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// SIMD level to use: portable, avx2 or avx512 [default: the widest that this CPU has]
-    #[arg(long, value_name = "LEVEL")]
+    /// SIMD level to use: portable, avx2, avx512, avx512bf16 or amx [default: the fastest that this CPU has]
+    #[arg(long, alias = "level", value_name = "LEVEL")]
     pub simd: Option<String>,
 }
 

@@ -1,22 +1,34 @@
 //! The `regard` command: parse, build the parts, run. One file for each command.
 
+mod audit;
+mod bars;
 mod bench;
 mod claims;
+mod classify;
+mod cost;
 mod data;
 mod demo;
 mod describe;
 mod embed;
 mod ends;
+mod evaluate;
 mod export;
 mod forward;
 mod generate;
 mod import;
 mod loaded;
+mod look;
+mod look_page;
+mod losses;
 mod machine;
 mod model_folder;
 mod printer;
+mod proofs;
+mod prove;
 mod runs;
+mod train;
 mod translate;
+mod ways;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -47,12 +59,26 @@ enum Command {
     Import(import::Options),
     /// Write a model for others: in another dtype, in files of another size.
     Export(export::Options),
+    /// Train a model by a recipe, in a run folder from which it can be resumed.
+    Train(train::Options),
+    /// Examine a trained model: metrics on the data of its recipe, or on other files.
+    Evaluate(evaluate::Options),
+    /// Tell the class of texts or images, with probabilities.
+    Classify(classify::Options),
     /// Look into data, turn text to tokens, learn a tokenizer, make biographies.
     Data(data::Options),
     /// List runs, or compare them and their recipes.
     Runs(runs::Options),
     /// Time one workload at sizes of your choice.
     Bench(bench::Options),
+    /// Prove on the recorded graph what a model's family promises: causality, padding, batches, receptive fields.
+    Prove(prove::Options),
+    /// Run a model by all the ways to the same answer, and compare: batches, padding, caches, threads, the f64 reference.
+    Audit(audit::Options),
+    /// See who attends to whom in a text: maps, heads in numbers, and what changes without a head.
+    Look(look::Options),
+    /// What a pass or a step of training will cost: multiply-adds, bytes, memory and time, part by part.
+    Cost(cost::Options),
     /// Put what course notes say about attention to the test: numbers, verdicts, pages.
     Claims(claims::Options),
 }
@@ -68,14 +94,23 @@ fn main() -> ExitCode {
         Command::Translate(options) => translate::run(&options),
         Command::Import(options) => import::run(&options),
         Command::Export(options) => export::run(&options),
+        Command::Train(options) => train::run(&options),
+        Command::Evaluate(options) => evaluate::run(&options),
+        Command::Classify(options) => classify::run(&options),
         Command::Data(options) => data::run(&options),
         Command::Runs(options) => runs::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Prove(options) => prove::run(&options),
+        Command::Audit(options) => audit::run(&options),
+        Command::Look(options) => look::run(&options),
+        Command::Cost(options) => cost::run(&options),
         Command::Claims(options) => claims::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        // What there is to say was said; 130 is what shells expect of a program that Ctrl-C ended.
+        Err(error) if error.is::<train::Interrupted>() => ExitCode::from(130),
         Err(error) => {
             eprintln!("regard: {}", told(&error));
             ExitCode::FAILURE

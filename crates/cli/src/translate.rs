@@ -8,7 +8,6 @@ use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use regard::generate::{Beam, Beams, EncoderDecoder, Generator, Settings};
-use regard::hub;
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -58,7 +57,7 @@ pub fn run(options: &Options) -> Result<()> {
     options.search(&[], &[]).check()?;
     let texts = texts(options)?;
     let cpu = options.machine.cpu()?;
-    let opened = hub::open(&options.model)?;
+    let opened = loaded::open(&options.model)?;
     let Some(model) = opened.model.encoder_decoder() else {
         bail!(
             "{} is {} ({}); translate needs an encoder-decoder: T5 or a Transformer",

@@ -39,7 +39,7 @@ fn check_programs(precision: Precision) {
     let engines: Vec<Cpu> = Level::available().iter().map(|&level| Cpu::with(2, level).unwrap()).collect();
     let mut ops = BTreeSet::new();
     for seed in 0..PROGRAMS {
-        // Each level in turn; that all levels give the same bits is asserted below.
+        // Each level in turn; that levels give the same bits is asserted below.
         let engine = &engines[seed as usize % engines.len()];
         ops.extend(check_nodes(Recipe::new(seed, precision), &bounds, engine));
     }
@@ -67,10 +67,16 @@ fn keeping_every_value_levels_and_threads_change_no_bit() {
             // Planned as usual: values share the arena and are written over one another.
             let usual = case.run_on(&Cpu::with(1, Level::best()).unwrap()).unwrap();
             for &level in Level::available() {
+                // AMX sums products of bf16 in an order of its own.
+                let known = if level.same_bits(Level::best(), precision == Precision::Bf16) {
+                    usual.clone()
+                } else {
+                    case.run_on(&Cpu::with(1, Level::PORTABLE).unwrap()).unwrap()
+                };
                 for threads in [1, 2, 3, 4] {
                     let got = case.run_on(&Cpu::with(threads, level).unwrap()).unwrap();
-                    assert_eq!(usual.len(), got.len());
-                    for (a, b) in usual.iter().zip(&got) {
+                    assert_eq!(known.len(), got.len());
+                    for (a, b) in known.iter().zip(&got) {
                         let same = a.data().iter().zip(b.data()).all(|(x, y)| x.to_bits() == y.to_bits());
                         assert!(same, "seed {seed}, {precision:?}, {level}, {threads} threads");
                     }

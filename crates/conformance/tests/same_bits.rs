@@ -64,11 +64,21 @@ fn train(precision: Precision, bound: usize, threads: usize, level: Level) -> Ve
 #[test]
 fn training_has_the_same_bits_on_any_threads_at_any_level() {
     for precision in PRECISIONS {
-        let first = train(precision, 5, 1, Level::best());
+        // AMX sums products of bf16 in an order of its own: there, other levels are compared with each other.
+        let alike = |a: Level, b: Level| a.same_bits(b, precision == Precision::Bf16);
+        let best = Level::best();
+        let mut firsts = vec![(best, train(precision, 5, 1, best))];
+        if !alike(best, Level::PORTABLE) {
+            firsts.push((Level::PORTABLE, train(precision, 5, 1, Level::PORTABLE)));
+        }
+        let first = &firsts[0].1;
         let losses: Vec<f64> =
             first.iter().filter(|(name, _)| name.starts_with("loss")).map(|(_, x)| x[0]).collect();
         assert!(losses.len() == 3 && losses[1] < losses[0], "it learns: {losses:?}");
         for &level in Level::available() {
+            let Some((_, first)) = firsts.iter().find(|(known, _)| alike(*known, level)) else {
+                unreachable!("one order of sums is the best level's, the other that of portable");
+            };
             for threads in [1, 2, 3, 4] {
                 for ((name, a), (_, b)) in first.iter().zip(&train(precision, 5, threads, level)) {
                     assert!(same(a, b), "{name}: {precision:?}, {level}, {threads} threads");

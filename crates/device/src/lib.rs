@@ -2,7 +2,8 @@
 //!
 //! One property rules everything here: **same bits**. A result does not depend on the number of threads, on
 //! how many rows share a product, nor on the SIMD level, because each element is one chain of fused
-//! multiply-adds in a fixed order and each reduction goes through sixteen lanes and one fixed tree.
+//! multiply-adds in a fixed order and each reduction goes through sixteen lanes and one fixed tree. (The tiles of AMX
+//! have an order of their own for products of bf16: [`Level::same_bits`].)
 //! Nothing allocates after construction, so that a replayed program makes no heap calls.
 
 #![allow(unsafe_code)] // this crate is where unsafe code lives
@@ -15,10 +16,10 @@ pub mod random;
 pub use buffer::{Buffer, Element};
 pub use cpu::ceiling::Ceilings;
 pub use cpu::gemm::{
-    Activation, Data, DataMut, Epilogue, Gemm, Matrix, MatrixMut, PANEL, PackedB, Storage, block, gemm,
-    pack_b, pack_panel_columns, pack_panel_rows, packed_b_bytes, panel_floats,
+    Activation, Data, DataMut, Epilogue, Gemm, Matrix, MatrixMut, Operand, PANEL, PackedB, Storage, gemm,
+    pack_b, packed_b_bytes,
 };
-pub use cpu::level::{Kind, Level};
+pub use cpu::level::{Bf16Chain, Kind, Level};
 pub use cpu::scratch::Scratch;
 pub use cpu::threads::{Disjoint, Pool};
 pub use cpu::{convert, math, reduce};

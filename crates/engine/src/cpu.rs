@@ -32,12 +32,13 @@ struct Arena {
 }
 
 impl Cpu {
-    /// All cores, the widest SIMD level.
+    /// All cores, the fastest SIMD level.
     pub fn new() -> Result<Self> {
         Cpu::with(Pool::default_threads(), Level::best())
     }
 
-    /// A number of threads and a SIMD level of one's own. Neither changes a bit of any result.
+    /// A number of threads and a SIMD level of one's own. Neither changes a bit of any result, but that AMX sums products
+    /// of bf16 in an order of its own ([`Level::same_bits`]).
     pub fn with(threads: usize, level: Level) -> Result<Self> {
         let pool = Pool::new(threads)?;
         // A whole line for each thread: whatever the number of threads, its scratch is aligned.

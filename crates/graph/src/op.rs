@@ -3,6 +3,7 @@
 //! crate; this one is only what can be said without numbers.
 
 use crate::{Cost, DType, Dims, Graph, Relation, Result, Shape, Var};
+use std::any::Any;
 use std::fmt::Debug;
 
 /// The shape and dtype of a value: all that recording knows of it.
@@ -119,8 +120,9 @@ impl Concrete<'_> {
     }
 }
 
-/// One operation with its settings. Recorded into a [`Graph`] by the ops crate or by a user's own crate.
-pub trait Op: Debug + Send + Sync + 'static {
+/// One operation with its settings. Recorded into a [`Graph`] by the ops crate or by a user's own crate. It is [`Any`], so that
+/// who knows a kind of op finds its settings again in a recorded graph.
+pub trait Op: Any + Debug + Send + Sync {
     /// The op's name, as errors and descriptions show it.
     fn name(&self) -> &'static str;
 

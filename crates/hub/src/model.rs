@@ -37,7 +37,7 @@ pub enum AnyModel {
     /// A decoder: GPT-2, minGPT or Llama.
     Gpt(Gpt, GptForm),
     /// A decoder with latents.
-    Perceiver(Perceiver),
+    Perceiver(Box<Perceiver>),
     /// An encoder of text.
     Bert(Bert),
     /// An encoder of images.
@@ -84,7 +84,7 @@ impl AnyModel {
             "mingpt" => gpt(import::mingpt::config_from_json(config)?, GptForm::MinGpt),
             native::GPT => gpt(native::gpt_from_json(config)?, GptForm::Native),
             native::PERCEIVER => {
-                Ok(AnyModel::Perceiver(Perceiver::new(native::perceiver_from_json(config)?)?))
+                Ok(AnyModel::Perceiver(Box::new(Perceiver::new(native::perceiver_from_json(config)?)?)))
             }
             native::BERT => Ok(AnyModel::Bert(Bert::new(native::bert_from_json(config)?)?)),
             "llama" => gpt(import::llama::config_from_json(config)?, GptForm::Llama),
@@ -132,7 +132,7 @@ impl AnyModel {
             }
             AnyModel::Perceiver(model) => {
                 let config = PerceiverConfig { dropout: 0.0, ..*model.config() };
-                AnyModel::Perceiver(Perceiver::new(config)?)
+                AnyModel::Perceiver(Box::new(Perceiver::new(config)?))
             }
             AnyModel::Bert(bert) => {
                 let config = BertConfig { dropout: 0.0, attention_dropout: 0.0, ..*bert.config() };

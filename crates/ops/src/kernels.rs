@@ -29,7 +29,7 @@ pub trait Kernels: Op {
     fn needs(&self, request: &Request<'_>) -> Needs;
 
     /// The fast version. Must not allocate, and must give the same bits for any number of threads, at any
-    /// SIMD level, and for any other rows in the batch.
+    /// SIMD level (of one order of bf16 sums: [`Level::same_bits`]), and for any other rows in the batch.
     fn cpu(&self, call: &CpuCall<'_>) -> Result<(), Fault>;
 }
 

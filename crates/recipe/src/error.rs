@@ -14,6 +14,9 @@ pub enum Error {
     Engine(#[from] regard_engine::Error),
 
     #[error(transparent)]
+    Evaluate(#[from] regard_evaluate::Error),
+
+    #[error(transparent)]
     Generate(#[from] regard_generate::Error),
 
     #[error(transparent)]

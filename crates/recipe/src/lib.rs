@@ -1,12 +1,16 @@
-//! From a recipe to a run. A recipe is a TOML file; every key has a default or an error that says what is missing.
+//! From a recipe to a run. A recipe is a TOML file ([`Recipe`]): every key has a default or an error that says what is
+//! missing, and a mistake has a line and a nearest name. The birth-place study is in [`study`].
+
 #![forbid(unsafe_code)]
 
 pub mod ask;
 mod error;
+pub mod job;
 pub mod language;
 pub mod study;
 pub mod task;
 
 pub use error::{Error, Result};
+pub use job::Job;
 pub use language::Recipe;
 pub use task::{Bounds, ModelTask};

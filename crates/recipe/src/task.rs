@@ -169,7 +169,7 @@ mod tests {
             masking: PerceiverMasking::Prefix,
             dropout: 0.1,
         };
-        let perceiver = AnyModel::Perceiver(Perceiver::new(perceiver).unwrap());
+        let perceiver = AnyModel::Perceiver(Box::new(Perceiver::new(perceiver).unwrap()));
         let transformer = TransformerConfig {
             width: 8,
             heads: 2,

@@ -14,6 +14,8 @@ pub enum Shape {
     Linear,
     /// On half a wave of the cosine to 0 (or to the floor, where it stays).
     Cosine,
+    /// With the root of time since the beginning: half of the rate at four times the warm-up. It has no end.
+    InverseRoot,
 }
 
 /// What time is counted in.
@@ -44,7 +46,8 @@ pub struct Schedule {
     pub unit: Unit,
     /// How long it rises from 0 in a straight line.
     pub warm_up: u64,
-    /// When the fall is over, counted from the beginning of the run. Not used by [`Shape::Constant`].
+    /// When the fall is over, counted from the beginning of the run. Not used by [`Shape::Constant`] and
+    /// [`Shape::InverseRoot`].
     pub end: u64,
     /// The factor never falls below this, once warm.
     pub floor: f64,
@@ -70,6 +73,7 @@ impl Schedule {
             Shape::Constant => 1.0,
             Shape::Linear => 1.0 - progress,
             Shape::Cosine => 0.5 * (1.0 + (std::f64::consts::PI * progress).cos()),
+            Shape::InverseRoot => (self.warm_up.max(1) as f64 / now.max(1) as f64).sqrt().min(1.0),
         };
         left.max(self.floor)
     }
@@ -81,7 +85,7 @@ impl Schedule {
                 "give a part of the learning rate, from 0 to 1",
             ));
         }
-        if self.shape != Shape::Constant && self.end <= self.warm_up {
+        if matches!(self.shape, Shape::Linear | Shape::Cosine) && self.end <= self.warm_up {
             return Err(Error::invalid(
                 format!("the schedule ends at {}, its warm-up at {}", self.end, self.warm_up),
                 "let it end after the warm-up, or choose a constant one",
@@ -109,6 +113,8 @@ mod tests {
         assert!((cosine.factor(0, 50) - 0.5).abs() < 1e-15);
         assert_eq!(cosine.factor(0, 90), 0.1);
         assert_eq!(cosine.factor(0, 1_000), 0.1, "it does not rise again");
+        let root = Schedule { shape: Shape::InverseRoot, warm_up: 4, floor: 0.1, ..Schedule::CONSTANT };
+        assert_eq!([2, 4, 16, 64, 10_000].map(|step| root.factor(step, 0)), [0.5, 1.0, 0.5, 0.25, 0.1]);
         let constant = Schedule { warm_up: 4, ..Schedule::CONSTANT };
         assert_eq!([1, 4, 1_000].map(|step| constant.factor(step, 0)), [0.25, 1.0, 1.0]);
     }

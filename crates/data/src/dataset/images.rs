@@ -141,6 +141,27 @@ impl Images {
     }
 }
 
+/// The form to which a single picture is brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageForm {
+    /// In pixels.
+    pub width: usize,
+    /// In pixels.
+    pub height: usize,
+    /// Brightness alone, one channel, instead of red, green and blue.
+    pub grey: bool,
+}
+
+/// The bytes of a PNG or JPEG file in the order (channel, y, x), brought to a form.
+pub fn read_image(path: impl AsRef<Path>, form: ImageForm) -> Result<Vec<u8>> {
+    let ImageForm { width, height, grey } = form;
+    let channels = if grey { 1 } else { 3 };
+    let labels = Labels::in_order(["this", "none"])?;
+    let mut one = Images { width, height, channels, pixels: Vec::new(), classes: Vec::new(), labels };
+    one.append(path.as_ref(), &FolderOptions { grey, size: Some((width, height)), labels: None })?;
+    Ok(one.pixels)
+}
+
 /// The folders of a folder, each with its images; both sorted by name.
 fn classes(path: &Path) -> Result<Vec<(String, Vec<PathBuf>)>> {
     let known = fs::metadata(path).map_err(|error| file::missing(path, error))?;

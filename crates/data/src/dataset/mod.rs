@@ -13,7 +13,7 @@ mod split;
 mod table;
 mod text;
 
-pub use images::{FolderOptions, Images};
+pub use images::{FolderOptions, ImageForm, Images, read_image};
 pub use labels::Labels;
 pub use lines::Lines;
 pub use packed::Cifar100;

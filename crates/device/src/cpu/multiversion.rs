@@ -5,7 +5,7 @@
 //!
 //! [`Level`]: crate::Level
 
-/// Compiles each function for every SIMD level. `pub fn name(x: &[f32]) -> f32 { … }` becomes
+/// Compiles each function for every SIMD level; those above AVX-512 differ in products of bf16 alone. `pub fn name(x: &[f32]) -> f32 { … }` becomes
 /// `pub fn name(level: Level, x: &[f32]) -> f32`. Functions called from the body must be
 /// `#[inline(always)]`, or they are compiled without the level's instructions. Loops over slices vectorise
 /// best with one plain innermost loop; sums need explicit lanes, as in [`reduce`](crate::reduce).
@@ -53,7 +53,7 @@ macro_rules! multiversion {
             match level.kind() {
                 // SAFETY: `Level` gives out this kind only where the CPU has these instructions.
                 #[cfg(target_arch = "x86_64")]
-                $crate::Kind::Avx512 => unsafe { avx512($($argument),*) },
+                $crate::Kind::Avx512 | $crate::Kind::Avx512Bf16 | $crate::Kind::Amx => unsafe { avx512($($argument),*) },
                 // SAFETY: `Level` gives out this kind only where the CPU has these instructions.
                 #[cfg(target_arch = "x86_64")]
                 $crate::Kind::Avx2 => unsafe { avx2($($argument),*) },

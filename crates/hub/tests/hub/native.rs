@@ -36,7 +36,7 @@ fn models() -> Vec<(&'static str, AnyModel)> {
     vec![
         ("regard-gpt", AnyModel::Gpt(Gpt::new(gpt).unwrap(), GptForm::Native)),
         ("regard-gpt", AnyModel::Gpt(Gpt::new(rotary).unwrap(), GptForm::Native)),
-        ("regard-perceiver", AnyModel::Perceiver(Perceiver::new(perceiver).unwrap())),
+        ("regard-perceiver", AnyModel::Perceiver(Box::new(Perceiver::new(perceiver).unwrap()))),
         ("regard-bert", AnyModel::Bert(Bert::new(bert).unwrap())),
     ]
 }

@@ -68,7 +68,7 @@ pub fn gpt_from_json(config: &Value) -> Result<GptConfig> {
         }),
         None => word(&fields, "positions", &POSITIONS)?,
     };
-    let truth = |name: &str| Ok(fields.truth(name)?.ok_or_else(|| absent(&fields, name))?);
+    let truth = |name: &str| fields.truth(name)?.ok_or_else(|| absent(&fields, name));
     let config = GptConfig {
         layers: fields.size("layers")?,
         heads: fields.size("heads")?,

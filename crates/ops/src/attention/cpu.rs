@@ -11,9 +11,7 @@ use super::form::{Extent, Extra, Form};
 use super::mask::Cover;
 use crate::{CpuCall, Fault, Needs, Request};
 use regard_device::reduce::{LANES, larger, max_lanes, sum_lanes};
-use regard_device::{
-    Disjoint, PANEL, block, math, multiversion, pack_panel_columns, pack_panel_rows, panel_floats,
-};
+use regard_device::{Disjoint, Matrix, Operand, PANEL, math, multiversion};
 use std::ops::Range;
 
 /// Keys of a tile: part of the result's meaning, for sums run over whole tiles.
@@ -32,7 +30,7 @@ struct Packs {
 impl Packs {
     fn new(extent: &Extent) -> Self {
         let tiles = extent.s.div_ceil(KEYS);
-        Packs { key: panel_floats(extent.d, KEYS), value: panel_floats(KEYS, extent.e), tiles }
+        Packs { key: f32::panel_numbers(extent.d, KEYS), value: f32::panel_numbers(KEYS, extent.e), tiles }
     }
 
     /// Floats of one key/value head.
@@ -123,9 +121,9 @@ fn pack(
     let keys = terms.key_tile::<KEYS>(b, tile * KEYS);
     let (key_panels, value_panels) = panels.split_at_mut(packs.key);
     terms.load_keys(call, 1, (b, g), &keys, &mut rows[..KEYS * d]);
-    pack_panel_columns(call.level, &rows[..KEYS * d], d, d, KEYS, key_panels);
+    f32::panels(call.level, Matrix::transposed(&rows[..KEYS * d], d), d, KEYS, key_panels);
     terms.load_keys(call, 2, (b, g), &keys, &mut rows[..KEYS * e]);
-    pack_panel_rows(call.level, &rows[..KEYS * e], e, KEYS, e, value_panels);
+    f32::panels(call.level, Matrix::rows(&rows[..KEYS * e], e), KEYS, e, value_panels);
 }
 
 /// What is known of a row after some tiles of keys.
@@ -181,7 +179,18 @@ fn attend(
         }
         let (key_panels, value_panels) = panels[packs.tile(0, tile)].split_at(packs.key);
         let key_panels = &key_panels[live.start * d..];
-        block(call.level, count, length, d, query, d, key_panels, &mut scores[live.start..], KEYS, false);
+        f32::block(
+            call.level,
+            count,
+            length,
+            d,
+            query,
+            d,
+            key_panels,
+            &mut scores[live.start..],
+            KEYS,
+            false,
+        );
         let adds = terms.adds(cover);
         for (i, scores) in scores.as_chunks_mut::<KEYS>().0.iter_mut().take(count).enumerate() {
             let (row, at, scores) = (&mut rows[i], (b, h, start + i), &mut scores[live.clone()]);
@@ -208,7 +217,7 @@ fn attend(
             for (panel, values) in value_panels.chunks_exact(KEYS * PANEL).enumerate() {
                 let (scores, values) = (&scores[live.start..], &values[live.start * PANEL..]);
                 let (columns, mixed) = (PANEL.min(e - panel * PANEL), &mut mixed[panel * PANEL..]);
-                block(call.level, count, columns, length, scores, KEYS, values, mixed, e, true);
+                f32::block(call.level, count, columns, length, scores, KEYS, values, mixed, e, true);
             }
         }
     }

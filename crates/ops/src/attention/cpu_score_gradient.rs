@@ -8,7 +8,8 @@ use super::form::Extent;
 use super::mask::Cover;
 use super::spec::AttentionKind;
 use crate::CpuCall;
-use regard_device::{Level, block, multiversion, pack_panel_columns, pack_panel_rows, panel_floats, reduce};
+use regard_device::{Level, Matrix, Operand, multiversion, reduce};
+use regard_graph::DType;
 
 /// Keys of a tile: dq is a sum over tiles of keys.
 pub const KEYS: usize = 64;
@@ -47,12 +48,12 @@ pub struct Layout {
 impl Layout {
     pub fn new(extent: Extent) -> Self {
         let Extent { d, e, .. } = extent;
-        let key_parts = [KEYS * d, KEYS * e, panel_floats(KEYS, d)];
+        let key_parts = [KEYS * d, KEYS * e, f32::panel_numbers(KEYS, d)];
         let query_parts = [
-            panel_floats(d, QUERIES),
-            panel_floats(e, QUERIES),
-            panel_floats(QUERIES, d),
-            panel_floats(QUERIES, e),
+            f32::panel_numbers(d, QUERIES),
+            f32::panel_numbers(e, QUERIES),
+            f32::panel_numbers(QUERIES, d),
+            f32::panel_numbers(QUERIES, e),
             QUERIES,
             QUERIES,
         ];
@@ -173,7 +174,7 @@ impl Tiles<'_> {
         let keys = terms.key_tile::<KEYS>(pair.b, tile * KEYS);
         terms.load_keys(call, 1, (pair.b, pair.g), &keys, rows);
         terms.load_keys(call, 2, (pair.b, pair.g), &keys, value_rows);
-        pack_panel_rows(call.level, &*rows, d, KEYS, d, panels);
+        f32::panels(call.level, Matrix::rows(&*rows, d), KEYS, d, panels);
     }
 
     /// Packs a unit of queries; the mean is dy·y − dlse, where y is soft.
@@ -184,16 +185,16 @@ impl Tiles<'_> {
         let [queries_t, dy_t, queries, dy, lse, mean] = cut_mut(unit, self.layout.query_parts);
         let rows = &mut buffers.rows[..QUERIES * d];
         terms.load_queries(call, 0, (pair.b, h), start, rows);
-        pack_panel_columns(call.level, &*rows, d, d, QUERIES, queries_t);
+        f32::panels(call.level, Matrix::transposed(&*rows, d), d, QUERIES, queries_t);
         let factor = terms.factor(h);
         rows.iter_mut().for_each(|x| *x *= factor);
-        pack_panel_rows(call.level, &*rows, d, QUERIES, d, queries);
+        f32::panels(call.level, Matrix::rows(&*rows, d), QUERIES, d, queries);
 
         let (rows, y_rows) = buffers.rows.split_at_mut(QUERIES * e);
         let y_rows = &mut y_rows[..QUERIES * e];
         terms.load_queries(call, 4, (pair.b, h), start, rows);
-        pack_panel_columns(call.level, &*rows, e, e, QUERIES, dy_t);
-        pack_panel_rows(call.level, &*rows, e, QUERIES, e, dy);
+        f32::panels(call.level, Matrix::transposed(&*rows, e), e, QUERIES, dy_t);
+        f32::panels(call.level, Matrix::rows(&*rows, e), QUERIES, e, dy);
 
         if self.op.form.kind == AttentionKind::Hard {
             mean.fill(0.0);
@@ -309,11 +310,11 @@ impl Tiles<'_> {
         let [key_rows, value_rows, _] = cut(keys, self.layout.key_parts);
         let [queries_t, dy_t, _, _, lse, mean] = cut(queries, self.layout.query_parts);
         let Buffers { weights, scores, added, kept, .. } = buffers;
-        block(level, KEYS, QUERIES, d, key_rows, d, queries_t, weights, QUERIES, false);
+        f32::block(level, KEYS, QUERIES, d, key_rows, d, queries_t, weights, QUERIES, false);
         if self.op.form.kind == AttentionKind::Hard {
             scores.fill(0.0);
         } else {
-            block(level, KEYS, QUERIES, e, value_rows, e, dy_t, scores, QUERIES, false);
+            f32::block(level, KEYS, QUERIES, e, value_rows, e, dy_t, scores, QUERIES, false);
         }
         let key_tile = terms.key_tile::<KEYS>(pair.b, range.start);
         if !key_tile.whole {
@@ -347,6 +348,18 @@ impl Tiles<'_> {
                 differentiate_dropped(level, weights, scores, added, kept, factor, lse, mean);
             }
         }
+        if self.settles() {
+            let mut over = [0.0; QUERIES];
+            if self.op.dlse {
+                for (i, over) in over.iter_mut().enumerate().take(count) {
+                    *over = -self.call.f32(6)[extent.row(pair.b, start + i, h)];
+                }
+            }
+            settle(level, weights, scores, &mut over);
+        }
+        if drops {
+            drop_weights(level, weights, kept);
+        }
         if self.op.form.kind.is_hard() {
             weights.fill(0.0);
             let choice = self.call.i32(5);
@@ -360,15 +373,22 @@ impl Tiles<'_> {
         true
     }
 
+    /// Whether what the mean is off by can be taken out again: all keys are in one tile, so that the score gradients
+    /// of a query, which add up to dlse, are all at hand. dw − mean loses digits where one key has nearly all the
+    /// weight, and y was rounded; their sum shows by how much. A bf16 y is taken at its word, as the reference does.
+    fn settles(&self) -> bool {
+        self.layout.key_tiles == 1 && !self.op.form.kind.is_hard() && self.call.dtype(5) == DType::F32
+    }
+
     /// dv += wᵀ·dy and dk += dsᵀ·(β·q).
     pub fn add_key_value(&self, queries: &[f32], buffers: &mut Buffers<'_>, key: bool, value: bool) {
         let (level, Extent { d, e, .. }) = (self.call.level, self.layout.extent);
         let [_, _, queries, dy, _, _] = cut(queries, self.layout.query_parts);
         if value {
-            block(level, KEYS, e, QUERIES, buffers.weights, QUERIES, dy, buffers.dv, e, true);
+            f32::block(level, KEYS, e, QUERIES, buffers.weights, QUERIES, dy, buffers.dv, e, true);
         }
         if key {
-            block(level, KEYS, d, QUERIES, buffers.scores, QUERIES, queries, buffers.dk, d, true);
+            f32::block(level, KEYS, d, QUERIES, buffers.scores, QUERIES, queries, buffers.dk, d, true);
         }
     }
 
@@ -376,7 +396,7 @@ impl Tiles<'_> {
     pub fn add_query(&self, keys: &[f32], buffers: &Buffers<'_>, dq: &mut [f32]) {
         let (level, d) = (self.call.level, self.layout.extent.d);
         let [_, _, panels] = cut(keys, self.layout.key_parts);
-        block(level, QUERIES, d, KEYS, buffers.turned, KEYS, panels, dq, d, true);
+        f32::block(level, QUERIES, d, KEYS, buffers.turned, KEYS, panels, dq, d, true);
     }
 
     /// Adds turned score gradients to a table by distance, or to the slope.
@@ -484,7 +504,7 @@ multiversion! {
         }
     }
 
-    /// The same with dropout: y = Σ keep·w·v.
+    /// The same with dropout, y = Σ keep·w·v; the weights are still those before it.
     fn differentiate_dropped(
         weights: &mut [f32], scores: &mut [f32], added: &[f32], kept: &[f32], factor: f32,
         lse: &[f32; QUERIES], mean: &[f32; QUERIES],
@@ -495,9 +515,30 @@ multiversion! {
             for i in 0..QUERIES {
                 let score = weights[i].mul_add(factor, added[i]);
                 let score = if added[i] == f32::NEG_INFINITY { f32::NEG_INFINITY } else { score };
-                let (w, ds) = one(score, scores[i] * kept[i], lse[i], mean[i]);
-                (weights[i], scores[i]) = (w * kept[i], ds);
+                (weights[i], scores[i]) = one(score, scores[i] * kept[i], lse[i], mean[i]);
             }
+        }
+    }
+
+    /// Takes out of the score gradients of each query, in proportion to the weights, what they add up to beyond what
+    /// they should; `over` begins at minus that.
+    fn settle(weights: &[f32], scores: &mut [f32], over: &mut [f32; QUERIES]) {
+        for scores in scores.as_chunks::<QUERIES>().0 {
+            for i in 0..QUERIES {
+                over[i] += scores[i];
+            }
+        }
+        for (weights, scores) in weights.as_chunks::<QUERIES>().0.iter().zip(scores.as_chunks_mut::<QUERIES>().0) {
+            for i in 0..QUERIES {
+                scores[i] = (-over[i]).mul_add(weights[i], scores[i]);
+            }
+        }
+    }
+
+    /// The weights that dropout leaves.
+    fn drop_weights(weights: &mut [f32], kept: &[f32]) {
+        for (weight, kept) in weights.iter_mut().zip(kept) {
+            *weight *= kept;
         }
     }
 }

@@ -151,6 +151,11 @@ impl Form {
         self.extras & (1 << extra as u16) != 0
     }
 
+    /// The same without an optional operand.
+    pub fn drop_extra(&mut self, extra: Extra) {
+        self.extras &= !(1 << extra as u16);
+    }
+
     /// The place of an optional operand, the first of which is operand `base`.
     pub fn place(&self, base: usize, extra: Extra) -> Option<usize> {
         let before = self.extras & ((1 << extra as u16) - 1);

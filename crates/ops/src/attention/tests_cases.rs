@@ -9,9 +9,9 @@ use regard_ops::{
 
 /// About twice PyTorch's own error in f32.
 const BOUND: f64 = 1.6e-6;
-/// The same for β, slopes and tables: sums in which the gradients of each row's scores cancel. PyTorch's own
-/// errors there are up to 7.6e-6 over these shapes (for slopes more, 2.5e-4 over the longer ones).
-const SUMS_BOUND: f64 = 1.6e-5;
+/// Twice PyTorch's own error in f32 for the gradients of β, slopes and tables over these shapes: sums in which the
+/// gradients of each row's scores cancel. `attention_learned` of `crates/conformance/goldens/torch_error.json`.
+const SUMS_BOUND: f64 = 2.0 * 4.88e-6;
 
 /// B T S H G D E.
 #[derive(Clone, Copy, Debug)]

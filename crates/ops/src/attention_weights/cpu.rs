@@ -6,7 +6,7 @@
 use super::WeightsRequest;
 use crate::attention::{Cover, Extent, Extra, Form, KeyTile, Terms, by_distance_floats, carve, carved_bytes};
 use crate::{CpuCall, Fault, Needs, Request};
-use regard_device::{Disjoint, block, math, multiversion, pack_panel_columns, panel_floats, reduce};
+use regard_device::{Disjoint, Matrix, Operand, math, multiversion, reduce};
 
 /// Keys of a tile.
 const KEYS: usize = 64;
@@ -17,7 +17,7 @@ const QUERIES: usize = 48;
 fn thread_floats(extent: &Extent, request: &WeightsRequest) -> [usize; 6] {
     let best = if let WeightsRequest::TopK(k) = request { 3 * QUERIES * k } else { 0 };
     let d = extent.d;
-    [QUERIES * d, KEYS * d, panel_floats(d, KEYS), QUERIES * KEYS, QUERIES * KEYS, best]
+    [QUERIES * d, KEYS * d, f32::panel_numbers(d, KEYS), QUERIES * KEYS, QUERIES * KEYS, best]
 }
 
 pub fn needs(form: &Form, asked: &WeightsRequest, request: &Request<'_>) -> Needs {
@@ -110,8 +110,8 @@ impl Looker<'_> {
         let (terms, call, d) = (self.terms, self.call, self.extent().d);
         let keys: KeyTile<KEYS> = terms.key_tile(b, start);
         terms.load_keys(call, 1, (b, h / self.extent().share()), &keys, to.rows);
-        pack_panel_columns(call.level, &*to.rows, d, d, KEYS, to.panels);
-        block(call.level, count, KEYS, d, to.query, d, to.panels, to.scores, KEYS, false);
+        f32::panels(call.level, Matrix::transposed(&*to.rows, d), d, KEYS, to.panels);
+        f32::block(call.level, count, KEYS, d, to.query, d, to.panels, to.scores, KEYS, false);
         let (factor, lse) = (terms.factor(h), call.f32(2));
         let mut added = [0.0; KEYS];
         let rows = to.scores.as_chunks_mut::<KEYS>().0.iter_mut().zip(to.weights.as_chunks_mut::<KEYS>().0);

@@ -8,9 +8,10 @@ mod cost;
 mod cpu;
 mod reference;
 
-use crate::attention::{Extra, Form, record_form};
+use crate::attention::{AttentionOp, Extra, Form, record_form};
 use crate::{Attention, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
 use regard_graph::*;
+use std::any::Any;
 use std::ops::Range;
 
 /// Which weights.
@@ -63,6 +64,9 @@ pub trait AttentionWeightsOps {
         spec: &Attention,
         request: WeightsRequest,
     ) -> Result<AttentionWeightsFound>;
+
+    /// The weights of an attention that stands in this graph as its node of this number, whoever recorded it.
+    fn weights_of(&mut self, node: usize, request: WeightsRequest) -> Result<AttentionWeightsFound>;
 }
 
 impl AttentionWeightsOps for Graph {
@@ -101,6 +105,33 @@ impl AttentionWeightsOps for Graph {
         let (form, extras) = record_form(self, spec, Some(noise.unwrap_or_default()))?;
         let indexed = matches!(request, WeightsRequest::TopK(_));
         let inputs = [&[query, key, choice.unwrap_or(lse)], extras.as_slice()].concat();
+        let found = self.apply(AttentionWeights { form, request }, &inputs)?;
+        Ok(AttentionWeightsFound { values: found[0], indices: indexed.then(|| found[1]) })
+    }
+
+    fn weights_of(&mut self, node: usize, request: WeightsRequest) -> Result<AttentionWeightsFound> {
+        let op = self.nodes().get(node).and_then(|node| {
+            let op: &dyn Any = &*node.op;
+            op.downcast_ref::<AttentionOp>()
+        });
+        let Some(mut form) = op.map(|op| op.form.clone()) else {
+            let what = match self.nodes().get(node) {
+                Some(other) => format!("`{}` is no attention", other.name),
+                None => format!("there is no node {node}"),
+            };
+            return Err(Error::invalid("attention_weights", what, "ask for a node whose op is `attention`"));
+        };
+        let attention = &self.nodes()[node];
+        let held = attention.outputs[if form.kind.is_hard() { 2 } else { 1 }];
+        let mut inputs = vec![attention.inputs[0], attention.inputs[1], held];
+        inputs.extend(&attention.inputs[3..]);
+        // Weights are those before dropout, whose random numbers nothing else needs.
+        if form.dropout > 0.0 && form.kind.temperature().is_none() {
+            form.drop_extra(Extra::Random);
+            inputs.pop();
+        }
+        (form.dropout, form.dropout_stream) = (0.0, String::new());
+        let indexed = matches!(request, WeightsRequest::TopK(_));
         let found = self.apply(AttentionWeights { form, request }, &inputs)?;
         Ok(AttentionWeightsFound { values: found[0], indices: indexed.then(|| found[1]) })
     }

@@ -194,3 +194,42 @@ fn a_query_beyond_this_run() {
     let error = Case::new(record).size('T', 6).run_on(&cpu()).unwrap_err().to_string();
     assert!(error.contains("query 6 is asked for, this run has 6; ask for those there are"), "{error}");
 }
+
+#[test]
+fn a_recorded_attention_is_asked_by_its_number() {
+    for (kind, dropout) in
+        [(AttentionKind::Soft, 0.3), (AttentionKind::Hard, 0.0), (AttentionKind::Soft, 0.0)]
+    {
+        let mut g = Graph::inference();
+        let q = g.input("q", DType::F32, [2, 5, 2, 4]).unwrap();
+        let mask = AttentionMask {
+            key_mask: Some(g.input("mask", DType::Bool, [2, 5]).unwrap()),
+            ..Default::default()
+        };
+        let spec = Attention { mask, kind, dropout, ..Attention::causal() };
+        let lse = g.attention(q, q, q, &spec).unwrap().lse;
+        let wanted = g.attention_weights(q, q, lse, &spec, WeightsRequest::Rows(vec![4, 0])).unwrap();
+        let found = g.weights_of(0, WeightsRequest::Rows(vec![4, 0])).unwrap();
+        g.output("wanted", wanted.values).unwrap();
+        g.output("found", found.values).unwrap();
+        let mut store = regard_engine::Store::new(0);
+        let mut program = regard_engine::Program::new(g, &[], &mut store, &cpu()).unwrap();
+        let numbers: Vec<f32> = (0..80).map(|i| ((i * 37 % 23) as f32 - 11.0) / 7.0).collect();
+        program.set_f32("q", &[2, 5, 2, 4], &numbers).unwrap();
+        program
+            .set_bools("mask", &[2, 5], &[true, true, false, true, true, true, true, true, true, false])
+            .unwrap();
+        if dropout > 0.0 {
+            program.set_i32("random", &[5], &random_numbers(2, 4, 6)).unwrap();
+        }
+        program.run(&mut store).unwrap();
+        assert_eq!(program.f32("wanted").unwrap(), program.f32("found").unwrap());
+        assert!(program.f32("found").unwrap().iter().any(|&w| w > 0.0));
+    }
+    let mut g = Graph::inference();
+    let x = g.input("x", DType::F32, [2]).unwrap();
+    g.scale(x, 2.0).unwrap();
+    let mut text = |node| g.weights_of(node, WeightsRequest::Entropy).unwrap_err().to_string();
+    assert_eq!(text(0), "attention_weights: `scale` is no attention; ask for a node whose op is `attention`");
+    assert_eq!(text(9), "attention_weights: there is no node 9; ask for a node whose op is `attention`");
+}

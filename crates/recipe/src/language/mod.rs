@@ -1,5 +1,5 @@
 //! The language of recipes: every table and key, with its meaning and its default. Nothing here knows how a model is made
-//! or data is read; a key that does not exist, or a value of another type, is refused where it stands ([`read`]).
+//! or data is read; a key that does not exist, or a value of another type, is refused where it stands.
 //!
 //! Paths are relative to the directory in which the command runs, in recipes as in overrides.
 
@@ -200,13 +200,13 @@ pub enum PoolingRecipe {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TokenizerRecipe {
-    /// `characters`, `bytes`, `bpe`, `wordpiece` or `file`.
+    /// `characters`, `bytes`, `bpe`, `wordpiece`, `unigram` or `file`. A model that is not made anew brings its own.
     pub kind: TokenizerKind,
     /// The `tokenizer.json` of kind `file`.
     pub path: Option<PathBuf>,
-    /// How many tokens `bpe` and `wordpiece` learn from the training text.
+    /// How many tokens `bpe`, `wordpiece` and `unigram` learn from the training text, at most.
     pub vocabulary: usize,
-    /// Whether text is made lower case first, by `bpe` and `wordpiece`.
+    /// Whether text is made lower case first, by `wordpiece`.
     pub lowercase: bool,
 }
 
@@ -229,6 +229,8 @@ pub enum TokenizerKind {
     Bpe,
     /// Pieces of words, learned from the training text.
     Wordpiece,
+    /// Likely pieces, learned from the training text.
+    Unigram,
     /// A `tokenizer.json`.
     File,
 }
@@ -245,6 +247,10 @@ pub struct DataRecipe {
     pub train: Vec<PathBuf>,
     /// The target side of pairs.
     pub train_target: Vec<PathBuf>,
+    /// The columns of the text and of its class, by the names that the first line gives them; the first two columns of
+    /// files without such a line if not given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
     /// Files to examine with.
     pub evaluate: Vec<PathBuf>,
     /// The target side of pairs.
@@ -275,13 +281,14 @@ impl Default for DataRecipe {
             form: FormRecipe::Questions,
             train: Vec::new(),
             train_target: Vec::new(),
+            columns: Vec::new(),
             evaluate: Vec::new(),
             evaluate_target: Vec::new(),
             text: None,
             test: None,
             hold_out: 0.0,
             limit: 0,
-            people: 1000,
+            people: 400,
             shuffle: true,
             shift: 0,
             flip: false,
@@ -347,8 +354,11 @@ pub struct TrainRecipe {
     pub decay_tokens: Option<u64>,
     /// What is left of it at the end, as a fraction.
     pub floor: f64,
-    /// Examples of one step.
+    /// Examples of one step; the most of them where `batch_tokens` is given.
     pub batch: usize,
+    /// Pairs: tokens of one step, padding counted, on the longer of the two sides. Pairs of about the same length then
+    /// share a step.
+    pub batch_tokens: Option<usize>,
     /// Examples that are run at a time; as many as the batch has if not given.
     pub micro_batch: Option<usize>,
     /// How often the training data is gone through.
@@ -390,6 +400,7 @@ impl Default for TrainRecipe {
             decay_tokens: None,
             floor: 0.1,
             batch: 32,
+            batch_tokens: None,
             micro_batch: None,
             epochs: 1,
             steps: None,
@@ -439,7 +450,7 @@ pub enum ScheduleRecipe {
     /// It comes down in half a wave.
     #[default]
     Cosine,
-    /// It falls with the root of the step.
+    /// It falls with the root of time: half of it is left at four times the warm-up.
     InverseRoot,
 }
 

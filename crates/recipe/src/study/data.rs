@@ -58,6 +58,19 @@ impl StudyData {
         )
     }
 
+    /// 120 invented people, told of in sentences of one kind: what [`StudySettings::small`](super::StudySettings::small) can
+    /// learn in minutes.
+    pub fn small() -> Result<StudyData> {
+        StudyData::invented(biographies::Settings {
+            people: 120,
+            places: 25,
+            templates: 1,
+            dev: 0.45,
+            test: 0.05,
+            ..Default::default()
+        })
+    }
+
     /// Real files.
     pub fn open(files: StudyFiles<'_>) -> Result<StudyData> {
         let questions = |path: &Path| -> Result<Vec<Question>> {

@@ -48,10 +48,9 @@ unsafe fn by_rows<const STEP: usize, const BF16: bool>(
     b: *const u8,
     tile: Tile,
 ) {
-    // SAFETY: passed on to the caller; the second half starts 16 columns, or 8 pairs of columns, further.
+    // SAFETY: passed on to the caller; the second half starts 16 columns of four bytes further.
     unsafe {
-        let (half_bytes, half_columns) = if BF16 { (32, 8) } else { (64, 16) };
-        let second = (b.add(half_bytes), Tile { c: tile.c.add(half_columns), ..tile });
+        let second = (b.add(64), Tile { c: tile.c.add(16), ..tile });
         match rows {
             1 => rows_times_halves::<1, 2, STEP, BF16>(k, a, stride, b, tile),
             2 => rows_times_halves::<2, 2, STEP, BF16>(k, a, stride, b, tile),
@@ -72,8 +71,7 @@ unsafe fn by_rows<const STEP: usize, const BF16: bool>(
     }
 }
 
-/// `HALVES` times sixteen columns: two groups of eight each, side by side for f32, sixteen columns apart for
-/// the pairs of bf16.
+/// `HALVES` times sixteen columns, in two groups of eight each.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn rows_times_halves<const ROWS: usize, const HALVES: usize, const STEP: usize, const BF16: bool>(
     k: usize,
@@ -86,20 +84,9 @@ unsafe fn rows_times_halves<const ROWS: usize, const HALVES: usize, const STEP: 
     let mut sums = [[[_mm256_setzero_ps(); 2]; HALVES]; ROWS];
     // SAFETY: all addresses are inside the strip, the panel and the tile, whose sizes the caller vouches for.
     unsafe {
-        for i in 0..k {
-            let mut columns = [[_mm256_setzero_ps(); 2]; HALVES];
-            for (half, columns) in columns.iter_mut().enumerate() {
-                *columns = if BF16 {
-                    let both = _mm256_loadu_si256(b.add(i * PANEL * 2 + half * 32).cast());
-                    let low = _mm256_slli_epi32::<16>(both);
-                    let high = _mm256_and_si256(both, _mm256_set1_epi32(0xffff_0000u32 as i32));
-                    [_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)]
-                } else {
-                    let row: *const f32 = b.cast::<f32>().add(i * PANEL + half * 16);
-                    [_mm256_loadu_ps(row), _mm256_loadu_ps(row.add(8))]
-                };
-            }
-            let column = a.add(i * STEP);
+        // Element k of each row times the columns of one row of B.
+        let mut step = |k: usize, columns: [[__m256; 2]; HALVES]| {
+            let column = a.add(k * STEP);
             for (r, sums) in sums.iter_mut().enumerate() {
                 let x = _mm256_set1_ps(*column.add(r * stride));
                 for (sum, columns) in sums.iter_mut().zip(&columns) {
@@ -107,13 +94,34 @@ unsafe fn rows_times_halves<const ROWS: usize, const HALVES: usize, const STEP: 
                     sum[1] = _mm256_fmadd_ps(x, columns[1], sum[1]);
                 }
             }
+        };
+        // Sixteen words or numbers of a row of B from column `16 * half` on.
+        let row = |i: usize, half: usize| b.add((i * PANEL + half * 16) * 4);
+        if BF16 {
+            let mask = _mm256_set1_epi32(0xffff_0000u32 as i32);
+            let high = |words: *const u8| {
+                _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(words.cast()), mask))
+            };
+            let low = |words: *const u8| {
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_loadu_si256(words.cast())))
+            };
+            for i in 0..k.div_ceil(2) {
+                if 2 * i + 1 < k {
+                    step(2 * i + 1, std::array::from_fn(|h| [high(row(i, h)), high(row(i, h).add(32))]));
+                }
+                step(2 * i, std::array::from_fn(|h| [low(row(i, h)), low(row(i, h).add(32))]));
+            }
+        } else {
+            let load = |numbers: *const u8| _mm256_loadu_ps(numbers.cast());
+            for i in 0..k {
+                step(i, std::array::from_fn(|h| [load(row(i, h)), load(row(i, h).add(32))]));
+            }
         }
-        let (apart, half_columns) = if BF16 { (16, 8) } else { (8, 16) };
         for (r, sums) in sums.iter().enumerate() {
             let row = tile.c.add(r * tile.stride);
             for (half, sum) in sums.iter().enumerate() {
                 for (group, &value) in sum.iter().enumerate() {
-                    let to = row.add(half * half_columns + group * apart);
+                    let to = row.add(half * 16 + group * 8);
                     let value = if tile.add { _mm256_add_ps(_mm256_loadu_ps(to), value) } else { value };
                     _mm256_storeu_ps(to, value);
                 }

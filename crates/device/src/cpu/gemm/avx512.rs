@@ -51,21 +51,34 @@ unsafe fn strip_times_panel<const ROWS: usize, const STEP: usize, const BF16: bo
     let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
     // SAFETY: all addresses are inside the strip, the panel and the tile, whose sizes the caller vouches for.
     unsafe {
-        for i in 0..k {
-            let (left, right) = if BF16 {
-                let both = _mm512_loadu_si512(b.add(i * PANEL * 2).cast());
-                let low = _mm512_slli_epi32::<16>(both);
-                let high = _mm512_and_si512(both, _mm512_set1_epi32(0xffff_0000u32 as i32));
-                (_mm512_castsi512_ps(low), _mm512_castsi512_ps(high))
-            } else {
-                let row: *const f32 = b.cast::<f32>().add(i * PANEL);
-                (_mm512_loadu_ps(row), _mm512_loadu_ps(row.add(16)))
-            };
-            let column = a.add(i * STEP);
+        // Element k of each row times two vectors of B.
+        let mut step = |k: usize, left: __m512, right: __m512| {
+            let column = a.add(k * STEP);
             for (r, sum) in sums.iter_mut().enumerate() {
                 let x = _mm512_set1_ps(*column.add(r * stride));
                 sum[0] = _mm512_fmadd_ps(x, left, sum[0]);
                 sum[1] = _mm512_fmadd_ps(x, right, sum[1]);
+            }
+        };
+        if BF16 {
+            let (low, high) = (
+                |words: __m512i| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words)),
+                |words: __m512i| {
+                    _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(0xffff_0000u32 as i32)))
+                },
+            );
+            for i in 0..k.div_ceil(2) {
+                let row: *const u32 = b.cast::<u32>().add(i * PANEL);
+                let (left, right) = (_mm512_loadu_si512(row.cast()), _mm512_loadu_si512(row.add(16).cast()));
+                if 2 * i + 1 < k {
+                    step(2 * i + 1, high(left), high(right));
+                }
+                step(2 * i, low(left), low(right));
+            }
+        } else {
+            for i in 0..k {
+                let row: *const f32 = b.cast::<f32>().add(i * PANEL);
+                step(i, _mm512_loadu_ps(row), _mm512_loadu_ps(row.add(16)));
             }
         }
         for (r, sum) in sums.iter().enumerate() {

@@ -1,11 +1,14 @@
-//! The kernel: a strip of up to twelve rows of A times one panel of B, over one block of k, stored to or
-//! added to a tile of C. One signature, one file per instruction set; all give the same bits, because each
-//! element is `acc = a.mul_add(b, acc)` for k = 0, 1, 2 … from zero.
+//! The kernels: a strip of rows of A times one panel of B, over one block of k, stored to or added to a tile of C.
+//! One signature, one file per instruction set.
+//!
+//! With A in f32, all give the same bits: each element is `acc = a.mul_add(b, acc)` from zero, for k = 0, 1, 2 … with an
+//! f32 panel and for k = 1, 0, 3, 2 … with a bf16 one. With A in bf16, `vdpbf16ps` does the latter, too.
 
-use super::{PANEL, STRIP, portable};
+use super::{STRIP, portable};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::level::Kind;
 use crate::cpu::level::Level;
+#[cfg(target_arch = "x86_64")]
 use half::bf16;
 
 /// How a strip of A lies in memory.
@@ -20,10 +23,10 @@ pub(super) enum Strip {
 /// A panel of B from the first row of the block on: k rows of 32.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Panel {
-    /// Columns in order.
+    /// A row for each k.
     F32(*const f32),
-    /// Columns j and 16 + j side by side, so that both halves widen by one operation on 32-bit lanes.
-    Bf16(*const bf16),
+    /// A row of words for each pair of k, the even one low: both widen by one operation on 32-bit lanes.
+    Bf16(*const u32),
 }
 
 /// Where the 32 columns of a row go: `c + r * stride`, and whether they are added to what is there.
@@ -55,7 +58,9 @@ pub(super) unsafe fn multiply(
     unsafe {
         match level.kind() {
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => super::avx512::multiply(rows, k, a, strip, panel, tile),
+            Kind::Avx512 | Kind::Avx512Bf16 | Kind::Amx => {
+                super::avx512::multiply(rows, k, a, strip, panel, tile)
+            }
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => super::avx2::multiply(rows, k, a, strip, panel, tile),
             _ => portable::multiply(rows, k, a, strip, panel, tile),
@@ -63,9 +68,52 @@ pub(super) unsafe fn multiply(
     }
 }
 
-/// The place of column `j` in a row of a bf16 panel.
-#[inline(always)]
-pub(super) const fn bf16_place(j: usize) -> usize {
-    const HALF: usize = PANEL / 2;
-    if j < HALF { 2 * j } else { 2 * (j - HALF) + 1 }
+/// Rows of a strip of bf16 at a level that multiplies them as they are; `None` at others, which widen A first.
+#[inline]
+pub(super) fn bf16_strip(level: Level) -> Option<usize> {
+    match level.kind() {
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512Bf16 => Some(STRIP),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Amx => Some(super::amx::STRIP),
+        _ => None,
+    }
+}
+
+/// The products of strips of bf16 with panels of pairs, at a level for which [`bf16_strip`] gives a number.
+#[cfg(target_arch = "x86_64")]
+pub(super) struct Bf16Kernel(Option<super::amx::Tiles>);
+
+#[cfg(target_arch = "x86_64")]
+impl Bf16Kernel {
+    pub(super) fn new(level: Level) -> Self {
+        assert!(level.kind() >= Kind::Avx512Bf16, "a level with bf16 products");
+        Bf16Kernel((level.kind() == Kind::Amx).then(super::amx::Tiles::new))
+    }
+
+    /// The product of one strip and one panel.
+    ///
+    /// # Safety
+    /// `rows` is 1 to the level's strip; `a` holds `rows` rows, `stride` apart, of `k` elements, filled up with zeros
+    /// to a multiple of 32; the panel holds `k` rows of 32 in pairs; the tile has `rows` rows of 32 writable elements
+    /// that nobody else uses.
+    #[inline]
+    pub(super) unsafe fn multiply(
+        &mut self,
+        rows: usize,
+        k: usize,
+        a: *const bf16,
+        stride: usize,
+        panel: *const u32,
+        tile: Tile,
+    ) {
+        // SAFETY: the caller's promises are those of the kernels, and `new` was given a level with their
+        // instructions, which exists only where the CPU has them.
+        unsafe {
+            match &mut self.0 {
+                Some(tiles) => tiles.multiply(rows, k, a, stride, panel, tile),
+                None => super::avx512_bf16::multiply(rows, k, a, stride, panel, tile),
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Views of matrices in memory: numbers, f32 or bf16, and strides.
 
+use crate::cpu::convert::widen;
 use half::bf16;
 
 /// Numbers of either width, for reading.
@@ -103,6 +104,16 @@ impl<'a> Matrix<'a> {
     /// The transpose of the matrix whose rows are `row_stride` elements apart.
     pub fn transposed(data: impl Into<Data<'a>>, row_stride: usize) -> Self {
         Matrix { data: data.into(), row_stride: 1, column_stride: row_stride }
+    }
+
+    /// One element.
+    #[inline]
+    pub(super) fn at(&self, i: usize, j: usize) -> f32 {
+        let place = i * self.row_stride + j * self.column_stride;
+        match self.data {
+            Data::F32(x) => x[place],
+            Data::Bf16(x) => widen(x[place]),
+        }
     }
 
     /// Panics unless all of a `rows` by `columns` matrix lies inside the data.

@@ -3,13 +3,15 @@
 
 use super::kernel::Strip;
 use super::matrix::{Data, Matrix};
-use super::{BLOCK, STRIP};
+use super::{BLOCK_BF16, STRIP};
 use crate::cpu::convert;
 use half::bf16;
 
 /// Distance of packed rows: an odd number of cache lines, so that a column of twelve rows falls into twelve
 /// different sets.
-pub(super) const ROW: usize = BLOCK + 16;
+pub(super) const ROW: usize = BLOCK_BF16 + 16;
+/// The same for rows of bf16.
+pub(super) const ROW_BF16: usize = BLOCK_BF16 + 32;
 
 /// Packs rows `row..row + rows` and columns `start..start + k` of A. Says how strips lie and how many
 /// elements they are apart.

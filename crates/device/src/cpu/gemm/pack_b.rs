@@ -1,15 +1,12 @@
 //! The panels of B: 32 columns each, k rows of 32 one after the other, the last panel filled up with zeros.
-//!
-//! A bf16 panel keeps columns j and 16 + j side by side, because then a 32-bit shift and a mask widen a row.
+//! A bf16 panel keeps two neighbouring k side by side, as [`super::pairs`] says.
 
-use super::PANEL;
-use super::kernel::bf16_place;
 use super::matrix::{Data, Matrix};
 use super::transpose::{TALL, turn};
-use crate::cpu::convert::{narrow, widen};
+use super::{PANEL, pairs};
+use crate::cpu::convert::widen;
 use crate::cpu::level::Level;
 use crate::cpu::threads::Pool;
-use half::bf16;
 
 /// How the numbers of a packed B are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +25,14 @@ impl Storage {
             Storage::Bf16 => 2,
         }
     }
+
+    /// K as it is stored: bf16 comes in pairs.
+    const fn rows(self, k: usize) -> usize {
+        match self {
+            Storage::F32 => k,
+            Storage::Bf16 => k.next_multiple_of(2),
+        }
+    }
 }
 
 /// A packed B, for reading.
@@ -44,7 +49,7 @@ impl<'a> PackedB<'a> {
     pub fn new(bytes: &'a [u8], k: usize, n: usize, storage: Storage) -> Self {
         let needed = packed_b_bytes(k, n, storage);
         assert!(bytes.len() >= needed, "packed {k} x {n} needs {needed} bytes, got {}", bytes.len());
-        assert!((bytes.as_ptr() as usize).is_multiple_of(storage.bytes()), "packed B is not aligned");
+        assert!((bytes.as_ptr() as usize).is_multiple_of(4), "packed B is not aligned to 4 bytes");
         PackedB { bytes, k, n, storage }
     }
 
@@ -62,16 +67,18 @@ impl<'a> PackedB<'a> {
     pub fn storage(&self) -> Storage {
         self.storage
     }
+
+    /// Rows `start..start + size` of one panel; `start` is even.
+    pub(super) fn part(&self, panel: usize, start: usize, size: usize) -> *const u8 {
+        let bytes = self.storage.bytes();
+        let first = (panel * self.storage.rows(self.k) + start) * PANEL * bytes;
+        self.bytes[first..first + self.storage.rows(size) * PANEL * bytes].as_ptr()
+    }
 }
 
 /// Bytes of a packed K by N matrix.
 pub const fn packed_b_bytes(k: usize, n: usize, storage: Storage) -> usize {
-    n.div_ceil(PANEL) * PANEL * k * storage.bytes()
-}
-
-/// Numbers in the f32 panels of a K by N matrix, for [`pack_panel_rows`] and [`pack_panel_columns`].
-pub const fn panel_floats(k: usize, n: usize) -> usize {
-    n.div_ceil(PANEL) * PANEL * k
+    n.div_ceil(PANEL) * PANEL * storage.rows(k) * storage.bytes()
 }
 
 /// Packs a K by N matrix, whichever way its strides run. Panics if sizes do not fit or `out` is not aligned.
@@ -88,91 +95,89 @@ pub fn pack_b(
     let bytes = packed_b_bytes(k, n, storage);
     assert!(out.len() >= bytes, "packed {k} x {n} needs {bytes} bytes, got {}", out.len());
     let out = &mut out[..bytes];
-    match storage {
-        // SAFETY: every bit pattern is an f32; unaligned ends are refused below.
-        Storage::F32 => match unsafe { out.align_to_mut::<f32>() } {
-            ([], out, []) => pack_panels(pool, level, source, k, n, out, panel_f32),
-            _ => panic!("packed B is not aligned to 4 bytes"),
-        },
-        // SAFETY: every bit pattern is a bf16; unaligned ends are refused below.
-        Storage::Bf16 => match unsafe { out.align_to_mut::<bf16>() } {
-            ([], out, []) => pack_panels(pool, level, source, k, n, out, panel_bf16),
-            _ => panic!("packed B is not aligned to 2 bytes"),
-        },
+    // SAFETY: every bit pattern is an f32 or a pair of bf16; unaligned ends are refused below.
+    match (storage, unsafe { out.align_to_mut::<u32>() }) {
+        (Storage::F32, ([], out, [])) => {
+            // SAFETY: u32 and f32 have the same size and alignment, and every bit pattern is valid for both.
+            let out = unsafe { out.align_to_mut::<f32>() }.1;
+            pack_panels(pool, source, (k, n), k, out, |data, strides, _, columns, out| {
+                panel_f32(level, data, strides, columns, out);
+            });
+        }
+        (Storage::Bf16, ([], out, [])) => {
+            pack_panels(pool, source, (k, n), k.div_ceil(2), out, |data, strides, rows, columns, out| {
+                pairs::fill(level, data, strides, rows, columns, out);
+            });
+        }
+        _ => panic!("packed B is not aligned to 4 bytes"),
     }
 }
 
-/// Packs one part of one panel: source from its first element on, strides down and across, columns, out.
-type PackPart<T> = fn(Level, Data<'_>, usize, usize, usize, &mut [T]);
+/// Packs one part of one panel: source from its first element on, strides down and across, rows of the source,
+/// columns, out.
+type PackPart<'a, T> = dyn Fn(Data<'_>, (usize, usize), usize, usize, &mut [T]) + Sync + 'a;
 
+/// All panels, each of `tall` rows of 32: one row for each k, or for each pair of k.
 fn pack_panels<T: Send>(
     pool: &Pool,
-    level: Level,
     source: Matrix<'_>,
-    k: usize,
-    n: usize,
+    (k, n): (usize, usize),
+    tall: usize,
     out: &mut [T],
-    part: PackPart<T>,
+    part: impl Fn(Data<'_>, (usize, usize), usize, usize, &mut [T]) + Sync,
 ) {
+    let part: &PackPart<'_, T> = &part;
     let (down, across) = (source.row_stride, source.column_stride);
+    let each = k.div_ceil(tall.max(1));
     // Some hundred kilobytes a task: enough to be worth a claim, small enough to share out.
     let rows_per_task = 1024;
     pool.rows(out, PANEL, rows_per_task, |first, out, _| {
         let (mut row, mut rest) = (first, out);
         while !rest.is_empty() {
-            let (panel, start) = (row / k, row % k);
-            let rows = (k - start).min(rest.len() / PANEL);
+            let (panel, start) = (row / tall, row % tall);
+            let rows = (tall - start).min(rest.len() / PANEL);
             let (out, after) = rest.split_at_mut(rows * PANEL);
             let columns = PANEL.min(n - panel * PANEL);
-            let from = start * down + panel * PANEL * across;
-            part(level, source.data.after(from), down, across, columns, out);
+            let from = start * each * down + panel * PANEL * across;
+            let source_rows = (rows * each).min(k - start * each);
+            part(source.data.after(from), (down, across), source_rows, columns, out);
             (row, rest) = (row + rows, after);
         }
     });
 }
 
-/// Packs K by N rows, `stride` apart, into f32 panels on the calling thread: the source's rows are K.
-pub fn pack_panel_rows<'a>(
-    level: Level,
-    source: impl Into<Data<'a>>,
-    stride: usize,
-    k: usize,
-    n: usize,
-    out: &mut [f32],
-) {
-    pack_here(level, Matrix::rows(source, stride), k, n, out);
-}
-
-/// Packs the transpose of N by K rows, `stride` apart, into f32 panels on the calling thread: the source's
-/// rows are N, the columns of B.
-pub fn pack_panel_columns<'a>(
-    level: Level,
-    source: impl Into<Data<'a>>,
-    stride: usize,
-    k: usize,
-    n: usize,
-    out: &mut [f32],
-) {
-    pack_here(level, Matrix::transposed(source, stride), k, n, out);
-}
-
-fn pack_here(level: Level, source: Matrix<'_>, k: usize, n: usize, out: &mut [f32]) {
-    source.check(k, n, "pack_panel");
-    let floats = panel_floats(k, n);
-    assert!(out.len() >= floats, "panels of {k} x {n} need {floats} numbers, got {}", out.len());
+/// All panels of a matrix, on the calling thread.
+pub(super) fn panels_f32(level: Level, source: Matrix<'_>, k: usize, n: usize, out: &mut [f32]) {
     if k == 0 {
         return;
     }
-    for (panel, out) in out[..floats].chunks_exact_mut(k * PANEL).enumerate() {
-        let from = panel * PANEL * source.column_stride;
-        let data = source.data.after(from);
+    for (panel, out) in out.chunks_exact_mut(k * PANEL).take(n.div_ceil(PANEL)).enumerate() {
+        let data = source.data.after(panel * PANEL * source.column_stride);
         let columns = PANEL.min(n - panel * PANEL);
-        panel_f32(level, data, source.row_stride, source.column_stride, columns, out);
+        panel_f32(level, data, (source.row_stride, source.column_stride), columns, out);
+    }
+}
+
+/// All panels of a matrix as pairs, on the calling thread.
+pub(super) fn panels_bf16(level: Level, source: Matrix<'_>, k: usize, n: usize, out: &mut [u32]) {
+    if k == 0 {
+        return;
+    }
+    for (panel, out) in out.chunks_exact_mut(k.div_ceil(2) * PANEL).take(n.div_ceil(PANEL)).enumerate() {
+        let data = source.data.after(panel * PANEL * source.column_stride);
+        let columns = PANEL.min(n - panel * PANEL);
+        pairs::fill(level, data, (source.row_stride, source.column_stride), k, columns, out);
     }
 }
 
 /// Fills the rows of one panel: contiguous rows at once, a transposed source sixteen rows at a time.
-fn panel_f32(level: Level, source: Data<'_>, down: usize, across: usize, columns: usize, out: &mut [f32]) {
+fn panel_f32(
+    level: Level,
+    source: Data<'_>,
+    (down, across): (usize, usize),
+    columns: usize,
+    out: &mut [f32],
+) {
     if columns < PANEL {
         out.fill(0.0);
     }
@@ -189,83 +194,35 @@ fn panel_f32(level: Level, source: Data<'_>, down: usize, across: usize, columns
     }
 }
 
-/// The same for bf16; a transposed source goes by way of sixteen f32 rows.
-fn panel_bf16(level: Level, source: Data<'_>, down: usize, across: usize, columns: usize, out: &mut [bf16]) {
-    if columns < PANEL {
-        out.fill(bf16::ZERO);
-    }
-    if down != 1 || across == 1 {
-        return rows_to_bf16(level, source, down, across, columns, out);
-    }
-    let whole = out.len() / PANEL / TALL * TALL;
-    let (tall, rest) = out.split_at_mut(whole * PANEL);
-    let mut turned = [0.0; TALL * PANEL];
-    for (i, out) in tall.chunks_exact_mut(TALL * PANEL).enumerate() {
-        turn(level, source.after(i * TALL), across, columns, &mut turned);
-        rows_to_bf16(level, Data::F32(&turned), PANEL, 1, PANEL, out);
-    }
-    if !rest.is_empty() {
-        rows_to_bf16(level, source.after(whole), down, across, columns, rest);
-    }
-}
-
-/// Rows of a panel from a strided source; `row` writes a whole contiguous one.
+/// Rows of a panel from a strided source.
 #[inline(always)]
-fn fill<S: Copy, T: Copy>(
+fn fill<S: Copy>(
     source: &[S],
     (down, across): (usize, usize),
     columns: usize,
-    out: &mut [T],
-    row: impl Fn(&[S; PANEL], &mut [T; PANEL]),
-    place: impl Fn(usize) -> usize,
-    convert: impl Fn(S) -> T,
+    out: &mut [f32],
+    convert: impl Fn(S) -> f32,
 ) {
     for (i, out) in out.chunks_exact_mut(PANEL).enumerate() {
         if across == 1 && columns == PANEL {
-            let from = source[i * down..i * down + PANEL].try_into().expect("a whole row");
-            row(from, out.try_into().expect("a whole row"));
+            // Of known length, which vectorises.
+            let from: &[S; PANEL] = source[i * down..i * down + PANEL].try_into().expect("a whole row");
+            for j in 0..PANEL {
+                out[j] = convert(from[j]);
+            }
         } else {
             for j in 0..columns {
-                out[place(j)] = convert(source[i * down + j * across]);
+                out[j] = convert(source[i * down + j * across]);
             }
         }
     }
 }
 
-/// A row in the order of the columns.
-#[inline(always)]
-fn in_order<S: Copy>(from: &[S; PANEL], out: &mut [f32; PANEL], convert: impl Fn(S) -> f32) {
-    for j in 0..PANEL {
-        out[j] = convert(from[j]);
-    }
-}
-
-/// A row with columns j and 16 + j side by side: made as 32-bit words, which vectorises.
-#[inline(always)]
-fn in_pairs<S: Copy>(from: &[S; PANEL], out: &mut [bf16; PANEL], convert: impl Fn(S) -> bf16) {
-    const HALF: usize = PANEL / 2;
-    let bits = |j: usize| convert(from[j]).to_bits() as u32;
-    let words: [u32; HALF] = std::array::from_fn(|j| bits(j) | bits(HALF + j) << 16);
-    for (j, word) in words.iter().enumerate() {
-        out[2 * j] = bf16::from_bits(*word as u16);
-        out[2 * j + 1] = bf16::from_bits((word >> 16) as u16);
-    }
-}
-
 crate::multiversion! {
     fn rows_to_f32(source: Data<'_>, down: usize, across: usize, columns: usize, out: &mut [f32]) {
-        let strides = (down, across);
         match source {
-            Data::F32(x) => fill(x, strides, columns, out, |a, b| in_order(a, b, |x| x), |j| j, |x| x),
-            Data::Bf16(x) => fill(x, strides, columns, out, |a, b| in_order(a, b, widen), |j| j, widen),
-        }
-    }
-
-    fn rows_to_bf16(source: Data<'_>, down: usize, across: usize, columns: usize, out: &mut [bf16]) {
-        let strides = (down, across);
-        match source {
-            Data::F32(x) => fill(x, strides, columns, out, |a, b| in_pairs(a, b, narrow), bf16_place, narrow),
-            Data::Bf16(x) => fill(x, strides, columns, out, |a, b| in_pairs(a, b, |x| x), bf16_place, |x| x),
+            Data::F32(x) => fill(x, (down, across), columns, out, |x| x),
+            Data::Bf16(x) => fill(x, (down, across), columns, out, widen),
         }
     }
 }

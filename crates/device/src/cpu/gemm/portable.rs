@@ -2,8 +2,7 @@
 
 use super::PANEL;
 use super::STRIP;
-use super::kernel::{Panel, Strip, Tile, bf16_place};
-use crate::cpu::convert::widen;
+use super::kernel::{Panel, Strip, Tile};
 
 const ROWS: usize = 4;
 
@@ -20,7 +19,8 @@ pub(super) unsafe fn multiply(rows: usize, k: usize, a: *const f32, strip: Strip
         let mut sums = [[0.0f32; PANEL]; ROWS];
         // SAFETY: all addresses are inside the strip, the panel and the tile, whose sizes the caller vouches for.
         unsafe {
-            for i in 0..k {
+            for at in 0..k {
+                let i = place(panel, at, k);
                 let b = read_row(panel, i);
                 for (r, sum) in sums[..count].iter_mut().enumerate() {
                     let x = *a.add((first + r) * stride + i * step);
@@ -40,7 +40,17 @@ pub(super) unsafe fn multiply(rows: usize, k: usize, a: *const f32, strip: Strip
     }
 }
 
-/// Row `i` of a panel, as f32 in the order of the columns.
+/// Which k comes at a step: pairs of bf16 begin with the odd one.
+#[inline(always)]
+fn place(panel: Panel, step: usize, k: usize) -> usize {
+    match panel {
+        Panel::F32(_) => step,
+        Panel::Bf16(_) if step.is_multiple_of(2) && step + 1 == k => step,
+        Panel::Bf16(_) => step ^ 1,
+    }
+}
+
+/// Row `i` of a panel, as f32.
 ///
 /// # Safety
 /// The panel holds more than `i` rows.
@@ -50,7 +60,10 @@ unsafe fn read_row(panel: Panel, i: usize) -> [f32; PANEL] {
     unsafe {
         match panel {
             Panel::F32(b) => *b.add(i * PANEL).cast(),
-            Panel::Bf16(b) => std::array::from_fn(|j| widen(*b.add(i * PANEL + bf16_place(j)))),
+            Panel::Bf16(b) => {
+                let words: [u32; PANEL] = *b.add(i / 2 * PANEL).cast();
+                words.map(|word| f32::from_bits(if i % 2 == 1 { word & 0xffff_0000 } else { word << 16 }))
+            }
         }
     }
 }

@@ -3,14 +3,19 @@
 use super::epilogue::{Epilogue, Finish, Target};
 use super::kernel::{self, Panel, Tile};
 use super::matrix::{Matrix, MatrixMut};
+use super::narrow_rows::narrow_rows;
 use super::pack_a::{self, pack_a};
 use super::pack_b::{PackedB, Storage};
 use super::{PANEL, STRIP, k_blocks};
 use crate::cpu::level::Level;
 use crate::cpu::scratch::Scratch;
 use crate::cpu::threads::Pool;
+#[cfg(target_arch = "x86_64")]
+use half::bf16;
+use std::ops::Range;
 
-/// Most strips of a task: 192 rows, 300 kB of packed A, which stay in the second cache while panels of B pass.
+/// Most strips of a task: 192 rows, 300 kB of packed A (200 in bf16), which stay in the second cache while panels of B
+/// pass. A whole number of strips of AMX, too.
 const MOST_STRIPS: usize = 16;
 /// Most panels of a task: 512 columns. More would pack A less often but make the tile too large.
 const MOST_PANELS: usize = 16;
@@ -26,10 +31,8 @@ const TILE: usize = MOST_STRIPS * STRIP * TILE_ROW;
 pub struct Gemm<'a> {
     /// Rows of A and C.
     pub m: usize,
-    /// M by K.
+    /// M by K; rounded to bf16 as it is read if B is stored so.
     pub a: Matrix<'a>,
-    /// Round A to bf16 as it is read. With B stored as bf16 this is the bf16 product, summed in f32.
-    pub round_a: bool,
     /// K by N, packed.
     pub b: PackedB<'a>,
     /// M by N.
@@ -39,9 +42,9 @@ pub struct Gemm<'a> {
 }
 
 impl<'a> Gemm<'a> {
-    /// The plain product; A is rounded to bf16 if B is stored so.
+    /// The plain product. With B stored as bf16 it is the bf16 product, summed in f32.
     pub fn new(m: usize, a: Matrix<'a>, b: PackedB<'a>, out: MatrixMut<'a>) -> Self {
-        Gemm { m, a, round_a: b.storage == Storage::Bf16, b, out, epilogue: Epilogue::default() }
+        Gemm { m, a, b, out, epilogue: Epilogue::default() }
     }
 
     /// The same product with an epilogue.
@@ -59,7 +62,7 @@ impl<'a> Gemm<'a> {
 ///
 /// With a scratch of one slot the whole product runs on the calling thread.
 pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>) {
-    let Gemm { m, a, round_a, b, out, epilogue } = call;
+    let Gemm { m, a, b, out, epilogue } = call;
     let (n, k) = (b.n, b.k);
     check(m, &a, &b, &out, &epilogue);
     assert!(
@@ -81,7 +84,6 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
     let product = Product {
         level,
         a,
-        round_a,
         b,
         k,
         finish: Finish {
@@ -168,7 +170,6 @@ impl Cut {
 struct Product<'a> {
     level: Level,
     a: Matrix<'a>,
-    round_a: bool,
     b: PackedB<'a>,
     k: usize,
     finish: Finish<'a>,
@@ -183,21 +184,13 @@ impl Product<'_> {
         let tile = &mut tile[..TILE];
         let panels = column / PANEL..(column + columns).div_ceil(PANEL);
         assert!(rows <= MOST_STRIPS * STRIP && panels.len() <= MOST_PANELS);
-        for (index, (start, size)) in k_blocks(self.k).enumerate() {
-            let (strip, apart) =
-                pack_a(self.level, &self.a, self.round_a, (row, rows), (start, size), packed);
-            for (place, panel) in panels.clone().enumerate() {
-                let b = self.panel(panel, start, size);
-                for (number, first) in (0..rows).step_by(STRIP).enumerate() {
-                    let a = packed[number * apart..].as_ptr();
-                    let c = tile[first * TILE_ROW + place * PANEL..].as_mut_ptr();
-                    let to = Tile { c, stride: TILE_ROW, add: index > 0 };
-                    let count = STRIP.min(rows - first);
-                    // SAFETY: `pack_a` wrote `rows` rows of `size` there, `panel` checked that B has `size`
-                    // rows, and the tile is `rows` by whole panels, this task's own.
-                    unsafe { kernel::multiply(self.level, count, size, a, strip, b, to) };
-                }
+        let storage = self.b.storage;
+        match kernel::bf16_strip(self.level) {
+            #[cfg(target_arch = "x86_64")]
+            Some(strip) if storage == Storage::Bf16 => {
+                self.multiply_bf16((row, rows), panels, strip, packed, tile);
             }
+            _ => self.multiply((row, rows), panels, packed, tile),
         }
         for (r, values) in tile.chunks_exact_mut(TILE_ROW).take(rows).enumerate() {
             // SAFETY: tasks cover different rows or columns, so no other task works on these elements.
@@ -205,14 +198,63 @@ impl Product<'_> {
         }
     }
 
-    /// Rows `start..start + size` of one panel.
-    fn panel(&self, panel: usize, start: usize, size: usize) -> Panel {
-        let bytes = self.b.storage.bytes();
-        let first = (panel * self.k + start) * PANEL * bytes;
-        let part = &self.b.bytes[first..first + size * PANEL * bytes];
-        match self.b.storage {
-            Storage::F32 => Panel::F32(part.as_ptr().cast()),
-            Storage::Bf16 => Panel::Bf16(part.as_ptr().cast()),
+    /// The sums of a tile, A as f32.
+    fn multiply(
+        &self,
+        (row, rows): (usize, usize),
+        panels: Range<usize>,
+        packed: &mut [f32],
+        tile: &mut [f32],
+    ) {
+        let storage = self.b.storage;
+        let round = storage == Storage::Bf16;
+        for (index, (start, size)) in k_blocks(self.k, storage).enumerate() {
+            let (strip, apart) = pack_a(self.level, &self.a, round, (row, rows), (start, size), packed);
+            for (place, panel) in panels.clone().enumerate() {
+                let b = match storage {
+                    Storage::F32 => Panel::F32(self.b.part(panel, start, size).cast()),
+                    Storage::Bf16 => Panel::Bf16(self.b.part(panel, start, size).cast()),
+                };
+                for (number, first) in (0..rows).step_by(STRIP).enumerate() {
+                    let a = packed[number * apart..].as_ptr();
+                    let c = tile[first * TILE_ROW + place * PANEL..].as_mut_ptr();
+                    let to = Tile { c, stride: TILE_ROW, add: index > 0 };
+                    let count = STRIP.min(rows - first);
+                    // SAFETY: `pack_a` wrote `rows` rows of `size` there, `part` checked that B has `size` rows, and the
+                    // tile is `rows` by whole panels, this task's own.
+                    unsafe { kernel::multiply(self.level, count, size, a, strip, b, to) };
+                }
+            }
+        }
+    }
+
+    /// The sums of a tile, A as bf16.
+    #[cfg(target_arch = "x86_64")]
+    fn multiply_bf16(
+        &self,
+        (row, rows): (usize, usize),
+        panels: Range<usize>,
+        strip: usize,
+        packed: &mut [f32],
+        tile: &mut [f32],
+    ) {
+        // SAFETY: every bit pattern is two bf16.
+        let packed = unsafe { packed.align_to_mut::<bf16>() }.1;
+        let mut kernel = kernel::Bf16Kernel::new(self.level);
+        for (index, (start, size)) in k_blocks(self.k, Storage::Bf16).enumerate() {
+            narrow_rows(self.level, &self.a, (row, rows), (start, size), packed, pack_a::ROW_BF16);
+            for (place, panel) in panels.clone().enumerate() {
+                let b = self.b.part(panel, start, size).cast();
+                for first in (0..rows).step_by(strip) {
+                    let a = packed[first * pack_a::ROW_BF16..].as_ptr();
+                    let c = tile[first * TILE_ROW + place * PANEL..].as_mut_ptr();
+                    let to = Tile { c, stride: TILE_ROW, add: index > 0 };
+                    let count = strip.min(rows - first);
+                    // SAFETY: `narrow_rows` wrote `rows` rows of `size` and zeros there, `part` checked that B has `size`
+                    // rows, and the tile is `rows` by whole panels, this task's own.
+                    unsafe { kernel.multiply(count, size, a, pack_a::ROW_BF16, b, to) };
+                }
+            }
         }
     }
 }

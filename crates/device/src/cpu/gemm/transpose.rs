@@ -16,6 +16,7 @@ pub(super) const TALL: usize = 16;
 const SIDE: usize = 8;
 
 /// Writes `out[r * 32 + j] = source[j * stride + r]` for r below 16 and j below `columns`, as f32.
+#[inline]
 pub(super) fn turn(level: Level, source: Data<'_>, stride: usize, columns: usize, out: &mut [f32]) {
     let out: &mut [f32; TALL * PANEL] = out.try_into().expect("sixteen rows of a panel");
     assert!((1..=PANEL).contains(&columns) && (columns - 1) * stride + TALL <= source.len());
@@ -46,6 +47,15 @@ pub(super) fn turn(level: Level, source: Data<'_>, stride: usize, columns: usize
             Data::Bf16(x) => (0..TALL).for_each(|r| out[r * PANEL + j] = widen(x[start + r])),
         }
     }
+}
+
+/// The same for words of two bf16 each, sixteen to a row of the source.
+#[inline]
+pub(super) fn turn_words(level: Level, source: &[u32; TALL * PANEL], columns: usize, out: &mut [u32]) {
+    // SAFETY: u32 and f32 have the same size and alignment, and every bit pattern is valid for both; `turn` only
+    // moves them.
+    let (source, out) = unsafe { (source.align_to::<f32>().1, out.align_to_mut::<f32>().1) };
+    turn(level, Data::F32(source), TALL, columns, out);
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,0 +1,191 @@
+//! `regard train`: from a recipe to a trained model in a run folder. Ctrl-C ends it after the step at hand, saves, and says
+//! how to go on; a second one ends it at once, and costs what came after the last checkpoint.
+
+use crate::bars::Bars;
+use crate::machine::Machine;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use regard_recipe::job::{JobOutcome, JobResult};
+use regard_recipe::language::Kind;
+use regard_recipe::{Job, Recipe};
+use regard_train::{End, RunFolder};
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Options of `regard train`.
+#[derive(Args)]
+#[command(after_help = "Example:  regard train recipes/shakespeare.toml train.steps=200\n\
+    \nAfter an interruption:  regard train --resume runs/shakespeare")]
+pub struct Options {
+    /// A recipe, a TOML file; with --resume, it is that of the run
+    #[arg(value_name = "RECIPE", required_unless_present = "resume")]
+    recipe: Option<PathBuf>,
+    /// What should be otherwise, as in train.lr=1e-3 or data.train=my.txt
+    #[arg(value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+    /// The run folder to make [default: runs/ and the name of the recipe]
+    #[arg(long, value_name = "RUN", conflicts_with = "resume")]
+    out: Option<PathBuf>,
+    /// Go on with the run in this folder, from its last checkpoint
+    #[arg(long, value_name = "RUN")]
+    resume: Option<PathBuf>,
+    /// Print one JSON object at the end instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+/// The run was interrupted, and said so.
+#[derive(Debug)]
+pub struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// Runs the command.
+pub fn run(options: &Options) -> Result<()> {
+    let cpu = options.machine.cpu()?;
+    let began = Instant::now();
+    let mut bars = Bars::new(options.json);
+    // Made before the folder: a recipe that cannot run leaves nothing behind.
+    let (job, folder) = match &options.resume {
+        None => {
+            let Some(path) = &options.recipe else { bail!("give a recipe, or --resume RUN") };
+            let recipe = Recipe::open(path, &options.overrides)?;
+            let out = options.out.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name));
+            refuse_run(&out)?;
+            let job = Job::new(&recipe)?;
+            (job, RunFolder::create(&out, &recipe.to_toml()?)?)
+        }
+        Some(run) => {
+            // With --resume the first word is an override, too.
+            let first = options.recipe.iter().map(|path| path.display().to_string());
+            let overrides: Vec<String> = first.chain(options.overrides.iter().cloned()).collect();
+            let folder = RunFolder::resume(run)?;
+            let place = run.join("recipe.toml").display().to_string();
+            let recipe = Recipe::parse(folder.recipe(), &place, &overrides)?;
+            (Job::new(&recipe)?, folder)
+        }
+    };
+    job.said().iter().for_each(|line| bars.say(line));
+    let stop = stop_on_interrupt()?;
+    let outcome = job.train(&folder, &cpu, &mut bars, Some(&stop))?;
+    bars.clear();
+    let seconds = began.elapsed().as_secs_f64();
+    print(options.json, &job, &folder, &outcome, seconds)
+}
+
+/// Refuses a folder that has a run before the data is read.
+fn refuse_run(out: &Path) -> Result<()> {
+    if out.join("recipe.toml").exists() {
+        let shown = out.display();
+        bail!(
+            "{shown} has a run already; go on with it by `regard train --resume {shown}`, or name another folder with \
+             --out"
+        );
+    }
+    Ok(())
+}
+
+/// A flag that the first Ctrl-C raises; the second ends the process.
+fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if raised.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+        eprintln!("\nending after this step; once more ends at once");
+    })
+    .context("Ctrl-C cannot be listened to")?;
+    Ok(stop)
+}
+
+fn print(as_json: bool, job: &Job, folder: &RunFolder, outcome: &JobOutcome, seconds: f64) -> Result<()> {
+    let path = folder.path().display();
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let end = match outcome.end {
+            End::Complete => "complete",
+            End::EarlyStop => "stopped early",
+            End::Interrupted => "interrupted",
+        };
+        let page = json!({
+            "run": folder.path(), "end": end, "steps": outcome.state.step, "tokens": outcome.state.tokens,
+            "seconds": seconds, "loss": outcome.history.steps.last().map(|step| step.loss),
+            "model": outcome.result.as_ref().map(|result| &result.model),
+            "result": outcome.result.as_ref().map(JobResult::json),
+        });
+        writeln!(out, "{page}")?;
+    }
+    let Some(result) = &outcome.result else {
+        if !as_json {
+            writeln!(out, "interrupted after step {}, and saved; go on with:", outcome.state.step)?;
+            writeln!(out, "  regard train --resume {path}")?;
+        }
+        return Err(Interrupted.into());
+    };
+    if as_json {
+        return Ok(());
+    }
+    let steps = outcome.state.step;
+    let why = if outcome.end == End::EarlyStop { ", for it did not get better any more" } else { "" };
+    writeln!(out, "trained {steps} steps in {:.0} s{why}", seconds)?;
+    if !result.metrics.is_empty() {
+        writeln!(out, "the weights of step {}, examined with {}:", result.step, result.examined)?;
+    }
+    for (name, value) in &result.metrics {
+        writeln!(out, "  {name:<12} {}", number(name, *value))?;
+    }
+    for baseline in &result.baselines {
+        let value = number(&baseline.metric, baseline.value);
+        writeln!(out, "  beside it: {} {value} by {}", baseline.metric, baseline.name)?;
+    }
+    if let Some(signature) = &result.signature {
+        writeln!(out, "  ({signature})")?;
+    }
+    if let Some(confusion) = result.confusion.as_ref().filter(|table| table.lines().count() <= 12) {
+        confusion.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+    }
+    writeln!(out, "report: {}", report(job, folder).display())?;
+    writeln!(out, "try:    {}", next(job, &path.to_string()))?;
+    Ok(())
+}
+
+/// Metrics as people write them: shares in percent, the rest as numbers.
+pub fn number(metric: &str, value: f64) -> String {
+    match metric {
+        "accuracy" | "f1" | "exact" => format!("{:.2} %", 100.0 * value),
+        "bleu" | "chrf" => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+/// Where the report of the last stage lies.
+fn report(job: &Job, folder: &RunFolder) -> PathBuf {
+    match job.recipe().stage.last() {
+        None => folder.report(),
+        Some(stage) => folder.path().join(&stage.name).join("report.html"),
+    }
+}
+
+/// What a person would do next.
+fn next(job: &Job, run: &str) -> String {
+    match job.recipe().task {
+        Kind::Language => format!("regard generate {run} --prompt \"…\""),
+        Kind::Classify => format!("regard classify {run} --text \"…\""),
+        Kind::Masked => format!("regard evaluate {run}"),
+        Kind::Translate => format!("regard translate {run} --text \"…\""),
+        Kind::Images => format!("regard classify {run} --image my.png"),
+    }
+}

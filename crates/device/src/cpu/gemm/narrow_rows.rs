@@ -1,0 +1,131 @@
+//! Rows of A as bf16, filled up with zeros to whole tiles: what the bf16 kernels read. A transposed source is turned
+//! in words of two k each.
+
+use super::matrix::{Data, Matrix};
+use super::pairs::{as_words, word};
+use super::transpose::{TALL, turn_words};
+use super::{PANEL, TILE_K};
+use crate::cpu::convert::narrow;
+use crate::cpu::level::Level;
+use half::bf16;
+
+/// Writes rows `row..row + rows` and columns `start..start + k` of A to rows `stride` apart, each filled up with
+/// zeros to a multiple of [`TILE_K`].
+pub(super) fn narrow_rows(
+    level: Level,
+    a: &Matrix<'_>,
+    (row, rows): (usize, usize),
+    (start, k): (usize, usize),
+    out: &mut [bf16],
+    stride: usize,
+) {
+    if k == 0 || rows == 0 {
+        return;
+    }
+    let whole = k.next_multiple_of(TILE_K);
+    assert!(stride >= whole && (rows - 1) * stride + whole <= out.len(), "narrow_rows: sizes");
+    let (down, across) = (a.row_stride, a.column_stride);
+    let source = a.data.after(row * down + start * across);
+    if across == 1 {
+        for (r, out) in out.chunks_mut(stride).take(rows).enumerate() {
+            match source {
+                Data::F32(x) => copy_f32(level, &x[r * down..r * down + k], &mut out[..k]),
+                Data::Bf16(x) => out[..k].copy_from_slice(&x[r * down..r * down + k]),
+            }
+            out[k..whole].fill(bf16::ZERO);
+        }
+    } else if down == 1 && rows > 1 && stride.is_multiple_of(2) {
+        turned(level, source, across, rows, k, as_words(out), stride / 2);
+    } else {
+        for (r, out) in out.chunks_mut(stride).take(rows).enumerate() {
+            for (i, out) in out[..k].iter_mut().enumerate() {
+                *out = match source {
+                    Data::F32(x) => narrow(x[r * down + i * across]),
+                    Data::Bf16(x) => x[r * down + i * across],
+                };
+            }
+            out[k..whole].fill(bf16::ZERO);
+        }
+    }
+}
+
+/// The source's rows are k: 64 of them by sixteen rows of A at a time, first paired, then turned.
+fn turned(
+    level: Level,
+    source: Data<'_>,
+    across: usize,
+    rows: usize,
+    k: usize,
+    out: &mut [u32],
+    stride: usize,
+) {
+    let (mut paired, mut rows_of_words) = ([0u32; TALL * PANEL], [0u32; TALL * PANEL]);
+    for start in (0..k).step_by(2 * PANEL) {
+        let count = (k - start).min(2 * PANEL);
+        if count < 2 * PANEL {
+            paired.fill(0);
+        }
+        let width = count.next_multiple_of(TILE_K) / 2;
+        for row in (0..rows).step_by(TALL) {
+            let tall = (rows - row).min(TALL);
+            let from = start * across + row;
+            match source {
+                Data::F32(x) => pair_f32(level, &x[from..], across, count, tall, &mut paired),
+                Data::Bf16(x) => pair_bf16(level, &x[from..], across, count, tall, &mut paired),
+            }
+            turn_words(level, &paired, width, &mut rows_of_words);
+            for (r, words) in rows_of_words.chunks_exact(PANEL).take(tall).enumerate() {
+                out[(row + r) * stride + start / 2..][..width].copy_from_slice(&words[..width]);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn pair<T: Copy>(
+    source: &[T],
+    across: usize,
+    k: usize,
+    rows: usize,
+    out: &mut [u32; TALL * PANEL],
+    narrow: impl Fn(T) -> bf16,
+) {
+    for (i, out) in out.as_chunks_mut::<TALL>().0.iter_mut().take(k.div_ceil(2)).enumerate() {
+        let even = &source[2 * i * across..][..rows];
+        if 2 * i + 1 == k {
+            for (out, even) in out.iter_mut().zip(even) {
+                *out = word(narrow(*even), bf16::ZERO);
+            }
+            return;
+        }
+        let odd = &source[(2 * i + 1) * across..][..rows];
+        match (<&[T; TALL]>::try_from(even), <&[T; TALL]>::try_from(odd)) {
+            (Ok(even), Ok(odd)) => {
+                for r in 0..TALL {
+                    out[r] = word(narrow(even[r]), narrow(odd[r]));
+                }
+            }
+            _ => {
+                for ((out, even), odd) in out.iter_mut().zip(even).zip(odd) {
+                    *out = word(narrow(*even), narrow(*odd));
+                }
+            }
+        }
+    }
+}
+
+crate::multiversion! {
+    fn copy_f32(source: &[f32], out: &mut [bf16]) {
+        for (out, x) in out.iter_mut().zip(source) {
+            *out = narrow(*x);
+        }
+    }
+
+    fn pair_f32(source: &[f32], across: usize, k: usize, rows: usize, out: &mut [u32; TALL * PANEL]) {
+        pair(source, across, k, rows, out, narrow);
+    }
+
+    fn pair_bf16(source: &[bf16], across: usize, k: usize, rows: usize, out: &mut [u32; TALL * PANEL]) {
+        pair(source, across, k, rows, out, |x| x);
+    }
+}

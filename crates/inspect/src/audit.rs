@@ -1,0 +1,314 @@
+//! Two ways to the same answer, run and compared: a batch and a single text, padded and not, with caches and without. Where
+//! they differ, both are run again with every value kept, and the first node whose results differ is named.
+
+use crate::{Error, Result};
+use regard_engine::reference::{self, Mode};
+use regard_engine::{Cpu, Feed, Program, Store};
+use regard_graph::{Alias, Graph, Var};
+use regard_ops::Array;
+use std::collections::BTreeMap;
+
+/// One run of a program: what it is fed, and what stands where.
+#[derive(Clone, Debug, Default)]
+pub struct Turn {
+    /// The inputs by name.
+    pub inputs: Vec<(String, Array)>,
+    /// B.
+    pub batch: usize,
+    /// What stands at the positions of each stream.
+    pub streams: Vec<Along>,
+}
+
+/// What stands at the positions of a stream in one run.
+#[derive(Clone, Debug)]
+pub struct Along {
+    /// The stream's name.
+    pub name: String,
+    /// Positions in this run.
+    pub length: usize,
+    /// For each row and position the text and the position in it; none for padding.
+    pub places: Vec<Option<(usize, usize)>>,
+}
+
+/// A program and its runs, one after the other.
+pub struct Stage<'a> {
+    /// Records it.
+    pub record: Box<dyn Fn() -> Result<Graph> + 'a>,
+    /// Its runs.
+    pub turns: Vec<Turn>,
+    /// Whether its values are compared; what only prepares caches is not.
+    pub compared: bool,
+}
+
+/// A way to an answer.
+pub struct Way<'a> {
+    /// What it is, in a few words.
+    pub title: String,
+    /// Its programs; they share a store.
+    pub stages: Vec<Stage<'a>>,
+}
+
+impl<'a> Way<'a> {
+    /// One program, run once.
+    pub fn once(title: &str, record: impl Fn() -> Result<Graph> + 'a, turn: Turn) -> Self {
+        Way {
+            title: title.into(),
+            stages: vec![Stage { record: Box::new(record), turns: vec![turn], compared: true }],
+        }
+    }
+}
+
+/// How equal two ways have to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Agreement {
+    /// To the last bit.
+    Bits,
+    /// Up to this share of the largest magnitude of a value.
+    Within(f64),
+}
+
+/// What a comparison found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Whether they agree.
+    pub same: bool,
+    /// The largest difference of outputs, as a share of the largest magnitude of that output.
+    pub difference: f64,
+    /// How many numbers were compared.
+    pub numbers: usize,
+    /// The first node whose results differ, if they do.
+    pub first: Option<String>,
+}
+
+/// The numbers of one value: stream, text and position, and the features there.
+type Numbers = BTreeMap<(String, usize, usize), Vec<f64>>;
+
+/// The values of a way by name, in the order of running.
+#[derive(Default)]
+struct Collected {
+    order: Vec<String>,
+    values: BTreeMap<String, Numbers>,
+}
+
+/// Which values are collected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Outputs,
+    Everything,
+}
+
+/// Compares two ways, each on its own engine.
+pub fn compare(
+    a: &Way,
+    on_a: &Cpu,
+    b: &Way,
+    on_b: &Cpu,
+    store: &mut Store,
+    how: Agreement,
+) -> Result<Comparison> {
+    let first = collect(a, Kept::Outputs, store, on_a)?;
+    let second = collect(b, Kept::Outputs, store, on_b)?;
+    let mut found = weigh(&first, &second, how)?;
+    if !found.same {
+        let first = collect(a, Kept::Everything, store, on_a)?;
+        let second = collect(b, Kept::Everything, store, on_b)?;
+        found.first = differing(&first, &second, how);
+    }
+    Ok(found)
+}
+
+/// Compares a way with itself while everything is looked at: each node's results are kept, and `look` may record more.
+pub fn compare_looked(
+    way: &Way,
+    look: impl Fn(&mut Graph) -> Result<()>,
+    store: &mut Store,
+    cpu: &Cpu,
+) -> Result<Comparison> {
+    let plain = collect(way, Kept::Outputs, store, cpu)?;
+    let names = plain.order.clone();
+    let mut looked = Collected::default();
+    for stage in &way.stages {
+        let mut graph = (stage.record)()?;
+        look(&mut graph)?;
+        keep_everything(&mut graph)?;
+        run_stage(graph, stage, store, cpu, &mut looked)?;
+    }
+    looked.order.retain(|name| names.contains(name));
+    weigh(&plain, &looked, Agreement::Bits)
+}
+
+/// Compares a way of one run with the reference, value by value: f64, one thread, each op by its specification.
+pub fn compare_reference(way: &Way, store: &mut Store, cpu: &Cpu, how: Agreement) -> Result<Comparison> {
+    let [stage] = way.stages.as_slice() else {
+        return Err(Error::invalid(format!("{} has several programs", way.title), "compare one of them"));
+    };
+    let [turn] = stage.turns.as_slice() else {
+        return Err(Error::invalid(format!("{} has several runs", way.title), "compare one of them"));
+    };
+    let fast = collect(way, Kept::Outputs, store, cpu)?;
+    let mut graph = (stage.record)()?;
+    let mut feed = Feed::new();
+    for (name, array) in &turn.inputs {
+        feed = feed.with(name, array.clone());
+    }
+    for stored in graph.stored() {
+        feed = feed.with_stored(&stored.name, store.array(&stored.name)?);
+    }
+    let run = reference::run(&graph, &feed, Mode::Exact)?;
+    let exact = |graph: &Graph| {
+        let mut exact = Collected::default();
+        for (name, var) in graph.outputs() {
+            exact.add(name, run.value(var), turn);
+        }
+        exact
+    };
+    let mut found = weigh(&fast, &exact(&graph), how)?;
+    if !found.same {
+        keep_everything(&mut graph)?;
+        let fast = collect(way, Kept::Everything, store, cpu)?;
+        found.first = differing(&fast, &exact(&graph), how);
+    }
+    Ok(found)
+}
+
+impl Collected {
+    /// Sorts the numbers of a value by what stands where; a value that does not lie over the batch is left out.
+    fn add(&mut self, name: &str, array: &Array, turn: &Turn) {
+        let dims = array.dims();
+        if dims.is_empty() || dims[0] != turn.batch || dims.count() == 0 {
+            return;
+        }
+        let stream = turn.streams.iter().find(|stream| dims.len() >= 3 && dims[1] == stream.length);
+        let rows: Vec<Option<(String, usize, usize)>> = match stream {
+            Some(stream) => stream
+                .places
+                .iter()
+                .map(|place| place.map(|(text, at)| (stream.name.clone(), text, at)))
+                .collect(),
+            // Something for each example: it stands where the example's first text does.
+            None => (0..turn.batch)
+                .map(|row| {
+                    let own = turn.streams.first();
+                    let text = match own {
+                        Some(own) => {
+                            own.places[row * own.length..][..own.length].iter().flatten().next().copied()
+                        }
+                        None => Some((row, 0)),
+                    };
+                    text.map(|(text, _)| (String::new(), text, 0))
+                })
+                .collect(),
+        };
+        let features = dims.count() / rows.len();
+        if !self.values.contains_key(name) {
+            self.order.push(name.into());
+        }
+        let numbers = self.values.entry(name.into()).or_default();
+        for (row, key) in rows.into_iter().enumerate() {
+            if let Some(key) = key {
+                numbers.insert(key, array.data()[row * features..][..features].to_vec());
+            }
+        }
+    }
+}
+
+fn collect(way: &Way, kept: Kept, store: &mut Store, cpu: &Cpu) -> Result<Collected> {
+    let mut collected = Collected::default();
+    for stage in &way.stages {
+        let mut graph = (stage.record)()?;
+        if kept == Kept::Everything && stage.compared {
+            keep_everything(&mut graph)?;
+        }
+        run_stage(graph, stage, store, cpu, &mut collected)?;
+    }
+    Ok(collected)
+}
+
+fn run_stage(graph: Graph, stage: &Stage, store: &mut Store, cpu: &Cpu, into: &mut Collected) -> Result<()> {
+    let mut program = Program::new(graph, &[], store, cpu)?;
+    let names: Vec<String> = program.graph().outputs().map(|(name, _)| name.to_string()).collect();
+    for turn in &stage.turns {
+        for (name, array) in &turn.inputs {
+            program.set_array(name, array)?;
+        }
+        program.run(store)?;
+        for name in names.iter().filter(|_| stage.compared) {
+            into.add(name, &program.array(name)?, turn);
+        }
+    }
+    Ok(())
+}
+
+/// Makes an output of every result, named by its node. New versions of states are in the store and stay there.
+fn keep_everything(g: &mut Graph) -> Result<()> {
+    let mut all: Vec<(String, Var)> = Vec::new();
+    for node in g.nodes() {
+        let aliases = node.op.aliases();
+        for (output, &var) in node.outputs.iter().enumerate() {
+            let updates =
+                aliases.iter().any(|alias| matches!(alias, Alias::Update { output: o, .. } if *o == output));
+            if !updates && g.value(var).version_of.is_none() {
+                all.push((format!("{}/{output}", node.name), var));
+            }
+        }
+    }
+    all.into_iter().try_for_each(|(name, var)| g.output(&name, var).map(|_| ()))?;
+    Ok(())
+}
+
+/// How far apart two sets of numbers are; `None` if they have nothing in common.
+fn apart(a: &Numbers, b: &Numbers) -> Option<(bool, f64, usize)> {
+    let (mut bits, mut difference, mut largest, mut count) = (true, 0f64, 0f64, 0);
+    for (key, left) in a {
+        let Some(right) = b.get(key).filter(|right| right.len() == left.len()) else { continue };
+        for (&x, &y) in left.iter().zip(right) {
+            bits &= x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan());
+            let gap = if x == y || (x.is_nan() && y.is_nan()) { 0.0 } else { (x - y).abs() };
+            // A NaN on one side alone is as far apart as numbers can be.
+            difference = difference.max(if gap.is_nan() { f64::INFINITY } else { gap });
+            largest = largest.max(if x.is_finite() { x.abs() } else { 0.0 });
+        }
+        count += left.len();
+    }
+    let share = if difference == 0.0 { 0.0 } else { difference / largest.max(f64::MIN_POSITIVE) };
+    (count > 0).then_some((bits, share, count))
+}
+
+fn agrees(how: Agreement, bits: bool, share: f64) -> bool {
+    match how {
+        Agreement::Bits => bits,
+        Agreement::Within(most) => share <= most,
+    }
+}
+
+fn weigh(a: &Collected, b: &Collected, how: Agreement) -> Result<Comparison> {
+    let mut found = Comparison { same: true, difference: 0.0, numbers: 0, first: None };
+    for name in &a.order {
+        let Some((bits, share, count)) = b.values.get(name).and_then(|other| apart(&a.values[name], other))
+        else {
+            continue;
+        };
+        found.same &= agrees(how, bits, share);
+        found.difference = found.difference.max(share);
+        found.numbers += count;
+    }
+    if found.numbers == 0 {
+        return Err(Error::invalid(
+            "the two ways have no output in common",
+            "give outputs of the same names, and texts of the same numbers",
+        ));
+    }
+    Ok(found)
+}
+
+/// The first node of `b` whose results differ from those of `a`.
+fn differing(a: &Collected, b: &Collected, how: Agreement) -> Option<String> {
+    let differs = |name: &&String| {
+        let pair = a.values.get(*name).and_then(|own| apart(own, &b.values[*name]));
+        pair.is_some_and(|(bits, share, _)| !agrees(how, bits, share))
+    };
+    // Outputs that had names before come first in the order of outputs, whatever their place in the graph.
+    let nodes = b.order.iter().filter(|name| name.contains('/'));
+    let first = nodes.clone().find(differs).or_else(|| b.order.iter().find(differs));
+    first.map(|name| name.split('/').next().unwrap_or(name).to_string())
+}

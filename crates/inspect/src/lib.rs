@@ -1,0 +1,22 @@
+//! Questions to a recorded model, whichever it is: can later positions be seen, and where does that begin ([`prove()`]);
+//! do two ways to the same answer agree, and if not, from which node on ([`audit`]); who attends to whom ([`look`]), drawn
+//! ([`picture`]), what changes without some of it ([`rewrite()`]), and what a pass will cost in time ([`price`]). Everything here works on graphs, stores
+//! and names of values; no model is named.
+
+#![forbid(unsafe_code)]
+
+pub mod audit;
+mod chance;
+mod error;
+pub mod look;
+pub mod picture;
+pub mod price;
+mod prove;
+mod rewrite;
+mod sight;
+
+pub use chance::{Chance, chances};
+pub use error::{Error, Result};
+pub use prove::{Case, Finding, Guilty, Promise, Stream, prove};
+pub use rewrite::{rewrite, without_heads};
+pub use sight::{Sight, sight};

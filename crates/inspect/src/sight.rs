@@ -1,0 +1,46 @@
+//! How far each value sees: the receptive field, read off the graph, in positions before and after its own.
+
+use crate::Result;
+use crate::prove::{Case, Lie};
+
+/// How far the positions of a tapped value see along a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// The tap or output.
+    pub name: String,
+    /// The most positions back.
+    pub back: usize,
+    /// The most positions ahead: what a stream of input must be waited for.
+    pub ahead: usize,
+    /// Whether the first position is felt at the last: the true reach may be larger than this pass is long.
+    pub to_the_beginning: bool,
+    /// Whether the last position is felt at the first.
+    pub to_the_end: bool,
+}
+
+/// The sight of every tap and output that lies along a stream, in the order of running.
+pub fn sight(case: &Case, input: &str) -> Result<Vec<Sight>> {
+    let (own, stream) = case.stream(input)?;
+    let (from, to, reach) = case.reach(input, false)?;
+    let mut named: Vec<(&str, regard_graph::Var)> = case.graph.taps().chain(case.graph.outputs()).collect();
+    named.retain(|(_, var)| to.contains(var) && case.lie(*var) == Lie::Positions(own));
+    named.sort_by_key(|(_, var)| var.index());
+    named.dedup_by_key(|(_, var)| *var);
+    let mut found = Vec::new();
+    for (name, var) in named {
+        let mut sight =
+            Sight { name: name.into(), back: 0, ahead: 0, to_the_beginning: false, to_the_end: false };
+        for cell in reach.cells(var)? {
+            let there = reach.coordinates(cell)?[1];
+            for source in reach.row(cell)?.filter(|source| source.var() == from) {
+                let here = reach.coordinates(source)?[1];
+                sight.back = sight.back.max(there.saturating_sub(here));
+                sight.ahead = sight.ahead.max(here.saturating_sub(there));
+            }
+        }
+        sight.to_the_beginning = sight.back + 1 == stream.length;
+        sight.to_the_end = sight.ahead + 1 == stream.length;
+        found.push(sight);
+    }
+    Ok(found)
+}

@@ -1,0 +1,284 @@
+//! What a model is asked in an examination, and what it comes to: the loss and perplexity of texts, the classes of texts
+//! and images, translations, answers. The same examination watches over training, ends it, and is what `evaluate` runs.
+
+use super::beside::Beside;
+use super::examples::{Examples, How};
+use super::read::Raw;
+use super::runners::{Classifier, LossMeter, Translating, Translator, highest, probabilities};
+use crate::ask::Answerer;
+use crate::{Bounds, ModelTask, Result};
+use regard_engine::{Cpu, Store};
+use regard_evaluate::{Bleu, Chrf, Confusion, exact_match};
+use regard_graph::Precision;
+use regard_hub::AnyModel;
+use regard_train::report::escape;
+use regard_train::{Examiner, Section};
+
+/// Texts that are translated or answered at a time.
+const ROWS: usize = 32;
+/// Wrong answers that a report shows.
+const SHOWN: usize = 20;
+
+/// An examination of one model with one set of examples.
+pub struct Exam {
+    raw: Raw,
+    examples: Examples,
+    how: How,
+    beside: Beside,
+    task: ModelTask,
+    precision: Precision,
+    cpu: Cpu,
+    most: usize,
+    runner: Option<(usize, Runner)>,
+    sections: Vec<Section>,
+}
+
+enum Runner {
+    Nothing,
+    Classes(Classifier),
+    Translations(Box<Translator>),
+    Answers(Box<Answerer>),
+}
+
+/// One example, what was right and what was said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// What was given: a text, or the number of an image.
+    pub given: String,
+    /// What is right.
+    pub right: String,
+    /// What the model said.
+    pub said: String,
+    /// How sure it was, where it chose among classes.
+    pub probability: Option<f64>,
+}
+
+/// What an examination came to.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Metrics by name, the most telling first.
+    pub metrics: Vec<(String, f64)>,
+    /// Every example with its answer; none for running text.
+    pub predictions: Vec<Prediction>,
+    /// Which class was taken for which.
+    pub confusion: Option<Confusion>,
+    /// How translations were scored, as others write it.
+    pub signature: Option<String>,
+}
+
+/// What an examination is made of besides its examples.
+#[derive(Clone)]
+pub(crate) struct Setting {
+    pub beside: Beside,
+    pub model: AnyModel,
+    pub how: How,
+    pub precision: Precision,
+    pub most: usize,
+    pub cpu: Cpu,
+}
+
+impl Exam {
+    /// Gets ready to examine; programs are planned at the first use.
+    pub(crate) fn new(raw: Raw, setting: Setting) -> Result<Exam> {
+        let Setting { beside, model, how, precision, most, cpu } = setting;
+        let examples = Examples::new(&raw, &beside, model.context(), false)?;
+        let bounds: Bounds = examples.bounds(&how);
+        let task = ModelTask::new(model, bounds, 0.0)?;
+        Ok(Exam {
+            raw,
+            examples,
+            how,
+            beside,
+            task,
+            precision,
+            cpu,
+            most,
+            runner: None,
+            sections: Vec::new(),
+        })
+    }
+
+    /// What it examines with, in words.
+    pub fn said(&self) -> String {
+        self.raw.said()
+    }
+
+    /// How many examples were longer than the model has room for, and were cut.
+    pub fn cut(&self) -> usize {
+        self.examples.shortened
+    }
+
+    pub(crate) fn examples(&self) -> &Examples {
+        &self.examples
+    }
+
+    pub(crate) fn raw(&self) -> &Raw {
+        &self.raw
+    }
+
+    /// Everything about the parameters in the store, the loss first where it says something.
+    pub fn examine(&mut self, beams: usize, store: &mut Store) -> Result<Findings> {
+        let mut findings = self.answers(beams, store)?;
+        if !matches!(self.raw, Raw::Questions(_)) {
+            let mut meter = LossMeter::new(&self.task, self.precision, store, &self.cpu)?;
+            let source = self.examples.source(&self.how, &self.beside)?;
+            let (loss, targets) = meter.loss(source.as_ref(), store)?;
+            findings.metrics.push(("loss".into(), loss));
+            if matches!(self.raw, Raw::Text(_) | Raw::Lines(_)) {
+                let perplexity = regard_evaluate::perplexity(loss * targets as f64, targets)?;
+                findings.metrics.push(("perplexity".into(), perplexity));
+            }
+        }
+        Ok(findings)
+    }
+
+    /// Everything but the loss, which a training run measures itself.
+    fn answers(&mut self, beams: usize, store: &mut Store) -> Result<Findings> {
+        // Caches of another width would stand in the way: the programs are planned again.
+        if self.runner.as_ref().is_none_or(|(planned, _)| *planned != beams) {
+            self.runner = Some((beams, self.plan(beams, store)?));
+        }
+        let Some((_, runner)) = &mut self.runner else { return Ok(Findings::default()) };
+        let mut findings = Findings::default();
+        match (runner, &self.raw) {
+            (Runner::Classes(classifier), raw) => {
+                let source = self.examples.source(&self.how, &self.beside)?;
+                let scores = classifier.all(source.as_ref(), store)?;
+                let (given, right): (Vec<String>, Vec<usize>) = match raw {
+                    Raw::Classes(all) => all.iter().cloned().unzip(),
+                    Raw::Images(images, rows) => {
+                        rows.iter().map(|&row| (format!("image {row}"), images.label(row))).unzip()
+                    }
+                    _ => Default::default(),
+                };
+                let said: Vec<usize> = scores.iter().map(|scores| highest(scores)).collect();
+                let names = self.beside.labels.as_ref().map(|labels| labels.names().to_vec());
+                let names = names.unwrap_or_else(|| {
+                    (0..scores.first().map_or(0, Vec::len)).map(|class| class.to_string()).collect()
+                });
+                let shown: Vec<&str> = names.iter().map(String::as_str).collect();
+                let confusion = Confusion::new(&shown, &said, &right)?;
+                findings.metrics.push(("accuracy".into(), confusion.accuracy()));
+                findings.metrics.push(("f1".into(), confusion.macro_mean().f1));
+                let rows = given.into_iter().zip(right).zip(said).zip(&scores);
+                findings.predictions = rows
+                    .map(|(((given, right), said), scores)| Prediction {
+                        given,
+                        right: names[right].clone(),
+                        said: names[said].clone(),
+                        probability: Some(probabilities(scores)[said]),
+                    })
+                    .collect();
+                self.sections = vec![
+                    preformatted("Which class was taken for which", &confusion.to_string()),
+                    wrong(&findings.predictions),
+                ];
+                findings.confusion = Some(confusion);
+            }
+            (Runner::Translations(translator), Raw::Pairs(pairs)) => {
+                let said = translator.translate(&self.examples.sources(), store)?;
+                let references: Vec<Vec<&str>> =
+                    pairs.iter().map(|(_, right)| vec![right.as_str()]).collect();
+                let bleu = Bleu::default();
+                findings.metrics.push(("bleu".into(), bleu.corpus(&said, &references)?.score));
+                findings.metrics.push(("chrf".into(), Chrf::default().corpus(&said, &references)?));
+                findings.signature = Some(bleu.signature(&references));
+                let rows = pairs.iter().zip(said);
+                findings.predictions = rows
+                    .map(|((given, right), said)| Prediction {
+                        given: given.clone(),
+                        right: right.clone(),
+                        said,
+                        probability: None,
+                    })
+                    .collect();
+                self.sections = vec![table("Translations", findings.predictions.iter())];
+            }
+            (Runner::Answers(answerer), Raw::Questions(questions)) => {
+                let (asked, right): (Vec<&str>, Vec<&str>) =
+                    questions.iter().map(|(asked, right)| (asked.as_str(), right.as_str())).unzip();
+                let said = answerer.answer(&asked, store)?;
+                findings.metrics.push(("exact".into(), exact_match(&said, &right)?));
+                findings.predictions = questions
+                    .iter()
+                    .zip(said)
+                    .map(|((given, right), said)| Prediction {
+                        given: given.clone(),
+                        right: right.clone(),
+                        said,
+                        probability: None,
+                    })
+                    .collect();
+                self.sections = vec![wrong(&findings.predictions)];
+            }
+            _ => {}
+        }
+        Ok(findings)
+    }
+
+    fn plan(&self, beams: usize, store: &mut Store) -> Result<Runner> {
+        let (model, precision) = (self.task.model(), self.precision);
+        Ok(match &self.raw {
+            Raw::Classes(_) | Raw::Images(..) => {
+                let bounds = self.examples.bounds(&self.how);
+                Runner::Classes(Classifier::new(model, bounds, precision, store, &self.cpu)?)
+            }
+            Raw::Pairs(pairs) => {
+                let how = Translating {
+                    rows: ROWS.min(pairs.len()),
+                    beams,
+                    most: self.most,
+                    source: self.examples.longest[0],
+                    precision,
+                };
+                let translator = Translator::new(model, &self.beside, how, store, &self.cpu)?;
+                Runner::Translations(Box::new(translator))
+            }
+            Raw::Questions(_) => {
+                let tokenizer = self.beside.tokenizer()?;
+                let answerer = Answerer::new(model, tokenizer, ROWS, self.most, precision, store, &self.cpu)?;
+                Runner::Answers(Box::new(answerer))
+            }
+            Raw::Text(_) | Raw::Lines(_) | Raw::Spans(_) => Runner::Nothing,
+        })
+    }
+}
+
+/// While a model is trained: greedy, and without the loss, which the loop measures.
+impl Examiner for Exam {
+    fn examine(
+        &mut self,
+        _step: u64,
+        store: &mut Store,
+    ) -> Result<Vec<(String, f64)>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.answers(1, store)?.metrics)
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        self.sections.clone()
+    }
+}
+
+fn preformatted(title: &str, text: &str) -> Section {
+    Section { title: title.into(), html: format!("<pre>{}</pre>", escape(text)) }
+}
+
+/// The first wrong answers.
+fn wrong(predictions: &[Prediction]) -> Section {
+    let wrong = predictions.iter().filter(|one| one.said != one.right);
+    let count = wrong.clone().count();
+    table(&format!("Wrong answers ({count} of {})", predictions.len()), wrong)
+}
+
+fn table<'a>(title: &str, predictions: impl Iterator<Item = &'a Prediction>) -> Section {
+    let mut html = String::from("<table><tr><th>given</th><th>right</th><th>said</th></tr>");
+    for Prediction { given, right, said, .. } in predictions.take(SHOWN) {
+        html += &format!(
+            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(given),
+            escape(right),
+            escape(said)
+        );
+    }
+    Section { title: title.into(), html: html + "</table>" }
+}

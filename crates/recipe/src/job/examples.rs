@@ -1,0 +1,330 @@
+//! Examples as numbers, and the batches that are made of them. What is longer than the model has room for is cut, or left
+//! out where a cut would make it wrong, and counted, so that it can be said.
+
+use super::beside::Beside;
+use super::read::Raw;
+use crate::{Bounds, Error, Result};
+use regard_data::batching::{
+    Augmentation, ByLength, Classified, Order, Padding, Pairs, Pictures, Plan, Sequences, TokenRows,
+};
+use regard_data::corruption::{Example, Masked, Spans, answer};
+use regard_data::dataset::Images;
+use regard_data::tokenizer::Special;
+use regard_data::{Source, Tokenizer};
+use std::sync::Arc;
+
+/// Examples as numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Examples {
+    kind: Numbers,
+    /// The longest of them, in tokens: of all, and of the target side of pairs.
+    pub longest: [usize; 2],
+    /// How many were cut, or left out.
+    pub shortened: usize,
+    fingerprint: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Numbers {
+    Text(Arc<[u32]>),
+    Lines(Arc<Vec<Vec<u32>>>),
+    Classes(Arc<Vec<(Vec<u32>, i32)>>),
+    Pairs(Arc<Vec<(Vec<u32>, Vec<u32>)>>),
+    Images(Arc<Images>, Arc<Vec<usize>>),
+    Spans(Arc<Vec<Vec<u32>>>),
+    Questions(Arc<Vec<Example>>),
+}
+
+/// How batches are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// Examples of a batch; the most of them, where tokens are given.
+    pub batch: usize,
+    /// Tokens of a batch.
+    pub tokens: Option<usize>,
+    /// The most positions of a row of running text.
+    pub context: usize,
+    /// Of every draw.
+    pub seed: u64,
+    /// Whether the order, and what is drawn, changes from epoch to epoch.
+    pub shuffle: bool,
+    /// By how many pixels images are moved, and whether they are mirrored.
+    pub augment: Option<(usize, bool)>,
+}
+
+impl Examples {
+    /// Examples as numbers. With `leave_out`, pairs that are too long are left out, for a target that was cut would teach
+    /// to stop too soon; otherwise all stay, so that each has its answer.
+    pub fn new(raw: &Raw, beside: &Beside, context: Option<usize>, leave_out: bool) -> Result<Examples> {
+        let room = context.unwrap_or(usize::MAX);
+        let mut print = Fingerprint::default();
+        let mut shortened = 0;
+        let mut longest = [0, 0];
+        let kind = match raw {
+            Raw::Text(text) => {
+                let ids = beside.tokenizer()?.encode_bare(text)?;
+                print.ids(&ids);
+                longest[0] = room.min(ids.len());
+                Numbers::Text(ids.into())
+            }
+            Raw::Lines(lines) | Raw::Spans(lines) => {
+                let spans = matches!(raw, Raw::Spans(_));
+                let tokenizer = beside.tokenizer()?;
+                // Span corruption adds marks: they need room.
+                let room = if spans { room.saturating_sub(2) } else { room };
+                let mut all = Vec::with_capacity(lines.len());
+                for line in lines {
+                    let mut ids =
+                        if spans { tokenizer.encode_bare(line)? } else { tokenizer.encode(line)? };
+                    shortened += usize::from(cut(&mut ids, room, !spans));
+                    print.ids(&ids);
+                    longest[0] = longest[0].max(ids.len() + 2 * usize::from(spans));
+                    all.push(ids);
+                }
+                if spans { Numbers::Spans(Arc::new(all)) } else { Numbers::Lines(Arc::new(all)) }
+            }
+            Raw::Classes(texts) => {
+                let mut all = Vec::with_capacity(texts.len());
+                for (row, (text, class)) in texts.iter().enumerate() {
+                    let (ids, was_cut) = text_ids(beside.tokenizer()?, text, room)?;
+                    if ids.is_empty() {
+                        return Err(Error::invalid(
+                            format!("example {} has no text: its tokens are none", row + 1),
+                            "give it words, or leave the line out",
+                        ));
+                    }
+                    shortened += usize::from(was_cut);
+                    print.ids(&ids);
+                    print.number(*class as u64);
+                    longest[0] = longest[0].max(ids.len());
+                    all.push((ids, *class as i32));
+                }
+                Numbers::Classes(Arc::new(all))
+            }
+            Raw::Pairs(pairs) => {
+                let tokenizer = beside.tokenizer()?;
+                let mut all = Vec::with_capacity(pairs.len());
+                for (source, target) in pairs {
+                    let mut source = tokenizer.encode(source)?;
+                    let mut target = tokenizer.encode_bare(target)?;
+                    let long = source.len() > room || target.len() + 1 > room;
+                    shortened += usize::from(long);
+                    if long && leave_out {
+                        continue;
+                    }
+                    source.truncate(room);
+                    target.truncate(room.saturating_sub(1));
+                    print.ids(&source);
+                    print.ids(&target);
+                    longest = [longest[0].max(source.len()), longest[1].max(target.len() + 1)];
+                    all.push((source, target));
+                }
+                if all.is_empty() {
+                    return Err(Error::invalid(
+                        format!("all {} pairs are longer than the {room} tokens of the model", pairs.len()),
+                        "give it a longer context: model.context",
+                    ));
+                }
+                Numbers::Pairs(Arc::new(all))
+            }
+            Raw::Images(images, rows) => {
+                for &row in rows {
+                    print.bytes(images.pixels(row));
+                    print.number(images.label(row) as u64);
+                }
+                Numbers::Images(images.clone(), Arc::new(rows.clone()))
+            }
+            Raw::Questions(questions) => {
+                let tokenizer = beside.tokenizer()?;
+                let mark = tokenizer.needed(Special::Mask)?;
+                let mut all = Vec::with_capacity(questions.len());
+                for (question, place) in questions {
+                    let example =
+                        answer(&tokenizer.encode_bare(question)?, &tokenizer.encode_bare(place)?, mark)?;
+                    if example.ids.len() > room {
+                        return Err(Error::invalid(
+                            format!("`{question}` has {} characters with its answer", example.ids.len()),
+                            format!("the model has room for {room}: give it a longer context"),
+                        ));
+                    }
+                    print.ids(&example.ids);
+                    longest[0] = longest[0].max(example.ids.len());
+                    all.push(example);
+                }
+                Numbers::Questions(Arc::new(all))
+            }
+        };
+        Ok(Examples { kind, longest, shortened, fingerprint: print.0 })
+    }
+
+    /// What decides a run about its data, in a few words.
+    pub fn fact(&self) -> String {
+        let count = match &self.kind {
+            Numbers::Text(ids) => format!("{} tokens", ids.len()),
+            Numbers::Lines(all) | Numbers::Spans(all) => format!("{} lines", all.len()),
+            Numbers::Classes(all) => format!("{} texts", all.len()),
+            Numbers::Pairs(all) => format!("{} pairs", all.len()),
+            Numbers::Images(_, rows) => format!("{} images", rows.len()),
+            Numbers::Questions(all) => format!("{} questions", all.len()),
+        };
+        format!("{count}, fingerprint {:016x}", self.fingerprint)
+    }
+
+    /// The largest sizes of a batch.
+    pub fn bounds(&self, how: &How) -> Bounds {
+        let [first, second] = self.longest;
+        match &self.kind {
+            Numbers::Text(_) => Bounds { batch: how.batch, length: how.context, source: 0 },
+            Numbers::Pairs(_) => Bounds { batch: how.batch, length: second.max(1), source: first.max(1) },
+            _ => Bounds { batch: how.batch, length: first.max(1), source: 0 },
+        }
+    }
+
+    /// The tokens of running text.
+    pub fn text(&self) -> Option<&[u32]> {
+        match &self.kind {
+            Numbers::Text(ids) => Some(ids),
+            _ => None,
+        }
+    }
+
+    /// The sources of pairs, one for each, in order.
+    pub fn sources(&self) -> Vec<Vec<u32>> {
+        match &self.kind {
+            Numbers::Pairs(all) => all.iter().map(|(source, _)| source.clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The batches.
+    pub fn source(&self, how: &How, beside: &Beside) -> Result<Arc<dyn Source>> {
+        let How { batch, context, seed, .. } = *how;
+        let order = if how.shuffle { Order::Shuffled { seed } } else { Order::Sequential };
+        let padding = Padding::right(beside.pad());
+        let fixed = |count: usize| Plan::fixed(count, batch, order, false);
+        Ok(match &self.kind {
+            Numbers::Text(text) if how.shuffle => {
+                // As many rows in an epoch as the text has, from anywhere in it.
+                let batches = text.len().div_ceil(context * batch).max(1);
+                Arc::new(TokenRows::random(text.clone(), context, batch, batches, seed)?)
+            }
+            Numbers::Text(text) => {
+                Arc::new(TokenRows::consecutive(text.clone(), context, batch, order, false)?)
+            }
+            Numbers::Lines(lines) => {
+                let tokenizer = beside.tokenizer()?;
+                let special: Vec<u32> =
+                    [Special::Pad, Special::Class, Special::Separator, Special::Begin, Special::End]
+                        .into_iter()
+                        .filter_map(|part| tokenizer.special(part))
+                        .collect();
+                let mask = tokenizer.needed(Special::Mask)?;
+                let masked = Masked::new(seed, mask, tokenizer.vocabulary(), &special)?;
+                let lines_of = lines.clone();
+                let make = move |epoch, line: usize| masked.example(epoch, line as u64, &lines_of[line]);
+                Arc::new(Sequences::new(fixed(lines.len())?, padding, make).with_mask())
+            }
+            Numbers::Classes(all) => {
+                let examples = all.clone();
+                let make = move |_, row: usize| Ok(examples[row].clone());
+                Arc::new(Classified::new(fixed(all.len())?, padding, make))
+            }
+            Numbers::Pairs(all) => {
+                let plan = match how.tokens {
+                    None => fixed(all.len())?,
+                    Some(tokens) => {
+                        let longer = |(source, target): &(Vec<u32>, Vec<u32>)| {
+                            source.len().max(target.len() + 1) as u32
+                        };
+                        let lengths = all.iter().map(longer).collect();
+                        // Sorted a hundred batches at a time: little padding, and company that changes.
+                        let settings = ByLength { tokens, examples: batch, window: 100 * batch };
+                        Plan::by_length(lengths, settings, order)?
+                    }
+                };
+                let examples = all.clone();
+                let make = move |_, row: usize| Ok(examples[row].clone());
+                let start = beside.start.ok_or_else(|| {
+                    Error::invalid(
+                        "it is not known with which token a translation begins",
+                        "give the tokenizer one",
+                    )
+                })?;
+                Arc::new(Pairs::new(plan, padding, start, beside.end, make))
+            }
+            Numbers::Images(images, rows) => {
+                let dims = [images.channels(), images.height(), images.width()];
+                let (pictures, own) = (images.clone(), rows.clone());
+                let make = move |_, row: usize| {
+                    Ok((pictures.pixels(own[row]).to_vec(), pictures.label(own[row]) as i32))
+                };
+                let mut source = Pictures::from_fn(fixed(rows.len())?, dims, make)?;
+                if let Some((mean, std)) = &beside.pixels {
+                    source = source.normalised(mean, std)?;
+                }
+                if let Some((shift, flip)) = how.augment.filter(|(shift, flip)| *shift > 0 || *flip) {
+                    source = source.augmented(Augmentation { seed, shift, flip });
+                }
+                Arc::new(source)
+            }
+            Numbers::Spans(lines) => {
+                let mark = beside.tokenizer()?.needed(Special::Mask)?;
+                let spans = Spans::new(seed, mark, context)?;
+                let lines_of = lines.clone();
+                let make = move |epoch, line: usize| spans.example(epoch, line as u64, &lines_of[line]);
+                Arc::new(Sequences::new(fixed(lines.len())?, padding, make))
+            }
+            Numbers::Questions(all) => {
+                let examples = all.clone();
+                let make = move |_, row: usize| Ok(examples[row].clone());
+                Arc::new(Sequences::new(fixed(all.len())?, padding, make))
+            }
+        })
+    }
+}
+
+/// The ids of a text that is classified, and whether it had to be cut.
+pub(crate) fn text_ids(tokenizer: &Tokenizer, text: &str, room: usize) -> Result<(Vec<u32>, bool)> {
+    let mut ids = tokenizer.encode(text)?;
+    let was_cut = cut(&mut ids, room, true);
+    Ok((ids, was_cut))
+}
+
+/// Cuts ids; what closes a text stays at its end.
+fn cut(ids: &mut Vec<u32>, room: usize, closed: bool) -> bool {
+    if ids.len() <= room {
+        return false;
+    }
+    let end = ids[ids.len() - 1];
+    ids.truncate(room);
+    if let Some(last) = ids.last_mut().filter(|_| closed) {
+        *last = end;
+    }
+    true
+}
+
+/// FNV-1a over everything that a model learns from: two sets of data that differ anywhere have different ones.
+struct Fingerprint(u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Fingerprint(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    fn bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn number(&mut self, number: u64) {
+        self.bytes(&number.to_le_bytes());
+    }
+
+    fn ids(&mut self, ids: &[u32]) {
+        self.number(ids.len() as u64);
+        ids.iter().for_each(|id| self.bytes(&id.to_le_bytes()));
+    }
+}

@@ -1,0 +1,505 @@
+//! A recipe made ready: data, tokenizer, model, task, settings and examinations of every stage. [`Job::train`] runs the
+//! stages one after the other in a run folder, examines the best weights at the end, and exports them.
+//!
+//! A run of one stage lies in its folder itself. With several, each stage has a folder of its own in it, named after the
+//! stage, and the exported model lies above them.
+
+mod baseline;
+mod beside;
+mod exam;
+mod examples;
+mod model;
+mod read;
+mod runners;
+mod settings;
+mod start;
+mod tested;
+
+pub use baseline::Baseline;
+pub use beside::Beside;
+pub use exam::{Exam, Findings, Prediction};
+pub use runners::{Classifier, LossMeter, Translating, Translator, highest, probabilities};
+pub use start::Loaded;
+pub use tested::{Asked, tested, text_batch};
+
+use crate::language::Recipe;
+use crate::{Bounds, ModelTask, Result};
+use exam::Setting;
+use examples::{Examples, How};
+use model::Needs;
+use read::{Material, Raw};
+use regard_data::{Source, whole};
+use regard_engine::{Cpu, Store};
+use regard_graph::Init;
+use regard_hub::AnyModel;
+use regard_train::{End, History, Listener, Run, RunFolder, Section, Settings, State, Trainer, report};
+use serde_json::{Value, json};
+use settings::Extent;
+use start::Start;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The file with what a run came to.
+pub const RESULT: &str = "result.json";
+
+/// A recipe made ready.
+pub struct Job {
+    recipe: Recipe,
+    beside: Beside,
+    model: AnyModel,
+    start: Option<Start>,
+    stages: Vec<Stage>,
+    notes: Vec<String>,
+}
+
+/// One stage of it.
+struct Stage {
+    recipe: Recipe,
+    material: Material,
+    train: Examples,
+    source: Arc<dyn Source>,
+    evaluation: Option<Arc<dyn Source>>,
+    task: ModelTask,
+    settings: Settings,
+    how: How,
+}
+
+/// Who hears how a job goes. Every method does nothing unless it is written.
+#[allow(unused_variables)]
+pub trait JobListener: Listener {
+    /// A stage begins; there may be one only.
+    fn stage(&mut self, name: &str, number: usize, of: usize) {}
+    /// Something that a person should know: what was loaded, what is being examined.
+    fn note(&mut self, text: &str) {}
+}
+
+impl JobListener for regard_train::Silent {}
+
+/// What a job came to.
+#[derive(Clone, Debug)]
+pub struct JobOutcome {
+    /// Why it ended.
+    pub end: End,
+    /// Where the last stage that ran is.
+    pub state: State,
+    /// Its steps and evaluations.
+    pub history: History,
+    /// The examination of the best weights; nothing if the job was interrupted.
+    pub result: Option<JobResult>,
+}
+
+/// The examination at the end.
+#[derive(Clone, Debug, Default)]
+pub struct JobResult {
+    /// What was examined with, in words; empty if there was nothing.
+    pub examined: String,
+    /// Metrics by name.
+    pub metrics: Vec<(String, f64)>,
+    /// Simple methods on the same data.
+    pub baselines: Vec<Baseline>,
+    /// The step whose weights were examined and exported.
+    pub step: u64,
+    /// The exported model.
+    pub model: PathBuf,
+    /// Which class was taken for which, as a table.
+    pub confusion: Option<String>,
+    /// How translations were scored.
+    pub signature: Option<String>,
+}
+
+impl JobResult {
+    /// As one JSON object.
+    pub fn json(&self) -> Value {
+        let baselines: Vec<Value> = self
+            .baselines
+            .iter()
+            .map(|one| json!({ "name": one.name, "metric": one.metric, "value": one.value }))
+            .collect();
+        let metrics: serde_json::Map<String, Value> =
+            self.metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        json!({ "examined": self.examined, "step": self.step, "metrics": metrics, "baselines": baselines,
+            "signature": self.signature })
+    }
+}
+
+impl Job {
+    /// Reads the data, makes or opens tokenizer and model, and settles everything that can be wrong before a step is
+    /// made. Nothing is written.
+    pub fn new(recipe: &Recipe) -> Result<Job> {
+        let stages = recipe.stages();
+        let start = Start::open(&stages[0])?;
+        let mut materials = Vec::with_capacity(stages.len());
+        for stage in &stages {
+            materials.push(Material::read(stage)?);
+        }
+        let first = &materials[0];
+        let own = start.as_ref().map(Start::tokenizer).transpose()?.flatten();
+        let beside = Beside::make(recipe, first, own)?;
+        let needs = Needs {
+            vocabulary: beside.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.vocabulary()),
+            classes: beside.labels.as_ref().map_or(0, |labels| labels.len()),
+            image: match &first.train {
+                Raw::Images(images, _) => [images.channels(), images.height(), images.width()],
+                _ => [0; 3],
+            },
+            longest: LONGEST,
+        };
+        let model = match &start {
+            None => model::made(recipe.task, &recipe.model, &stages[0].train, needs)?,
+            Some(start) => {
+                start.takes(needs.image)?;
+                start.model(recipe.task, &recipe.model, &stages[0].train, needs.classes)?
+            }
+        };
+        if let Some(vocabulary) = model.vocabulary().filter(|&own| own < needs.vocabulary) {
+            return Err(crate::Error::invalid(
+                format!("the tokenizer has {} tokens, the model knows {vocabulary}", needs.vocabulary),
+                "put the tokenizer that belongs to the model beside it",
+            ));
+        }
+        let mut notes = Vec::new();
+        let mut ready = Vec::with_capacity(stages.len());
+        for (stage, material) in stages.into_iter().zip(materials) {
+            ready.push(Stage::new(stage, material, &beside, &model, &mut notes)?);
+        }
+        Ok(Job { recipe: recipe.clone(), beside, model, start, stages: ready, notes })
+    }
+
+    /// The recipe.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// The model, without the dropout of training.
+    pub fn model(&self) -> &AnyModel {
+        self.stages[0].task.model()
+    }
+
+    /// What lies beside it.
+    pub fn beside(&self) -> &Beside {
+        &self.beside
+    }
+
+    /// What it is about, a line for each: data, tokenizer, model, and what should be known before it begins.
+    pub fn said(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for stage in &self.stages {
+            let name = if self.stages.len() > 1 { format!("{}: ", stage.recipe.name) } else { String::new() };
+            let mut line = format!("{name}{} to learn from", stage.material.train.said());
+            if let Some(choose) = &stage.material.choose {
+                line += &format!(", {} to choose the best weights with", choose.said());
+            }
+            if let Some(last) = &stage.material.last {
+                line += &format!(", {} for the examination at the end", last.said());
+            }
+            lines.push(line);
+        }
+        if let Some(tokenizer) = &self.beside.tokenizer {
+            lines.push(format!("{} tokens in the vocabulary", tokenizer.vocabulary()));
+        }
+        if let Some(labels) = &self.beside.labels {
+            lines.push(format!("{} classes: {}", labels.len(), shortened(&labels.names().join(", "))));
+        }
+        lines.push(format!("{}, {} parameters", self.model.family(), self.model.parameters().count()));
+        lines.extend(self.notes.iter().cloned());
+        lines
+    }
+
+    /// Trains, from where the folder was left. Each stage begins with the best weights of the one before. `stop` ends it
+    /// after the step at hand.
+    pub fn train(
+        &self,
+        folder: &RunFolder,
+        cpu: &Cpu,
+        listener: &mut dyn JobListener,
+        stop: Option<&AtomicBool>,
+    ) -> Result<JobOutcome> {
+        let mut store = Store::new(self.recipe.seed);
+        self.beside.save(&folder.model())?;
+        if let Some(start) = &self.start {
+            let loaded = start.load(&self.model, &mut store)?;
+            listener.note(&loaded.said());
+        }
+        let count = self.stages.len();
+        let mut last = None;
+        for (index, stage) in self.stages.iter().enumerate() {
+            listener.stage(&stage.recipe.name, index + 1, count);
+            let own = match count {
+                1 => None,
+                _ => Some(stage_folder(folder, &stage.recipe)?),
+            };
+            let own = own.as_ref().unwrap_or(folder);
+            let (outcome, settings) = stage.train(own, &self.beside, &mut store, cpu, listener, stop)?;
+            let interrupted = outcome.end == End::Interrupted;
+            let step = outcome.result_step;
+            let (end, state, history) = (outcome.end, outcome.state, outcome.history);
+            if interrupted {
+                return Ok(JobOutcome { end, state, history, result: None });
+            }
+            last = Some((end, state, history, step, settings));
+        }
+        let Some((end, state, history, step, settings)) = last else {
+            return Err(crate::Error::invalid("the recipe has no stage", "give it one, or none at all"));
+        };
+        let stage = &self.stages[count - 1];
+        let model = folder.model();
+        // The caches that an examination on the way left behind have other sizes than those of the last one.
+        let mut store = parameters_of(stage.task.model(), &store)?;
+        self.beside.export(stage.task.model(), &store, &model)?;
+        if stage.material.choose.is_some() {
+            listener.note("examining the best weights");
+        }
+        let (result, sections) = stage.last_exam(&self.beside, &mut store, cpu)?;
+        let result = JobResult { step, model, ..result };
+        let text = format!("{:#}\n", result.json());
+        whole::write(folder.path().join(RESULT), |file| file.write_all(text.as_bytes()))?;
+        let sections: Vec<Section> = std::iter::once(result.section()).chain(sections).collect();
+        let own = match count {
+            1 => None,
+            _ => Some(folder.path().join(&stage.recipe.name)),
+        };
+        // The report of the last stage is written once more, with what the examination found. Its folder was let go
+        // of when the stage ended.
+        match own {
+            None => report::write(folder, &settings, &state, &history, &sections)?,
+            Some(path) => report::write(&RunFolder::resume(path)?, &settings, &state, &history, &sections)?,
+        }
+        Ok(JobOutcome { end, state, history, result: Some(result) })
+    }
+}
+
+/// The positions of an encoder-decoder whose recipe does not say: they are computed, not learned.
+const LONGEST: usize = 256;
+
+/// A store with the parameters of a model alone.
+fn parameters_of(model: &AnyModel, from: &Store) -> Result<Store> {
+    let mut store = Store::new(0);
+    for declared in model.parameters().declared() {
+        store.declare(&declared.name, &declared.shape, Init::Zeros)?;
+        store.set_f32(&declared.name, from.f32(&declared.name)?)?;
+    }
+    Ok(store)
+}
+
+/// The folder of one of several stages.
+fn stage_folder(folder: &RunFolder, recipe: &Recipe) -> Result<RunFolder> {
+    let path = folder.path().join(&recipe.name);
+    if path.join("recipe.toml").is_file() {
+        return Ok(RunFolder::resume(path)?);
+    }
+    Ok(RunFolder::create(path, &recipe.to_toml()?)?)
+}
+
+/// How one stage ended.
+struct Ended {
+    end: End,
+    state: State,
+    history: History,
+    /// The step whose weights are in the store now.
+    result_step: u64,
+}
+
+impl Stage {
+    fn new(
+        recipe: Recipe,
+        material: Material,
+        beside: &Beside,
+        model: &AnyModel,
+        notes: &mut Vec<String>,
+    ) -> Result<Stage> {
+        let (train, data) = (&recipe.train, &recipe.data);
+        let room = match (recipe.model.context, model.context()) {
+            (Some(asked), Some(own)) => Some(asked.min(own)),
+            (asked, own) => asked.or(own),
+        };
+        let examples = Examples::new(&material.train, beside, room, true)?;
+        let how = How {
+            batch: train.micro_batch.unwrap_or(train.batch),
+            tokens: train.batch_tokens,
+            context: room.unwrap_or(LONGEST),
+            seed: recipe.seed,
+            shuffle: data.shuffle,
+            augment: Some((data.shift, data.flip)),
+        };
+        let source = examples.source(&how, beside)?;
+        let mut bounds = examples.bounds(&how);
+        if examples.shortened > 0 {
+            let what = match material.train {
+                Raw::Pairs(_) => "pairs are longer than the model has room for, and are left out",
+                _ => "texts are longer than the model has room for, and are cut",
+            };
+            notes.push(format!("{} {what}", examples.shortened));
+        }
+        let quiet = quiet(&how, &recipe);
+        let evaluation = match &material.choose {
+            None => None,
+            Some(raw) => {
+                let examples = Examples::new(raw, beside, room, false)?;
+                bounds = larger(bounds, examples.bounds(&quiet));
+                let seen = read::seen_before(&material.train, raw);
+                if seen > 0 {
+                    notes.push(format!(
+                        "{seen} of the examples to choose with stand in the training data, too"
+                    ));
+                }
+                Some(examples.source(&quiet, beside)?)
+            }
+        };
+        let task = ModelTask::new(model.clone(), bounds, train.label_smoothing)?;
+        let extent = Extent {
+            batches: source.batches(0) as u64,
+            tokens: source.batch(0, 0)?.tokens,
+            examined: evaluation.is_some(),
+        };
+        let mut settings = settings::settings(&recipe, extent);
+        if matches!(material.train, Raw::Questions(_)) {
+            settings.goal.metric = "exact".into();
+            settings.goal.higher = true;
+        }
+        let config = model.config_to_json()?;
+        let tokenizer = beside.tokenizer.as_ref().map(|tokenizer| tokenizer.vocabulary().to_string());
+        settings.about.extend([
+            ("model".to_string(), config.to_string()),
+            ("tokens".to_string(), tokenizer.unwrap_or_else(|| "none".into())),
+            ("data".to_string(), examples.fact()),
+            ("batches".to_string(), format!("{how:?}")),
+            ("label_smoothing".to_string(), train.label_smoothing.to_string()),
+            ("from".to_string(), recipe.from.model.clone().unwrap_or_else(|| "nothing".into())),
+        ]);
+        Ok(Stage { recipe, material, train: examples, source, evaluation, task, settings, how })
+    }
+
+    fn train(
+        &self,
+        folder: &RunFolder,
+        beside: &Beside,
+        store: &mut Store,
+        cpu: &Cpu,
+        listener: &mut dyn JobListener,
+        stop: Option<&AtomicBool>,
+    ) -> Result<(Ended, Settings)> {
+        let mut trainer = Trainer::new(&self.task, self.settings.clone(), store, cpu)?;
+        let mut exam = match &self.material.choose {
+            // Running text is examined by its loss alone, which the loop measures.
+            None | Some(Raw::Text(_) | Raw::Lines(_)) => None,
+            Some(raw) => Some(Exam::new(raw.clone(), self.setting(beside, cpu))?),
+        };
+        let run = Run {
+            source: self.source.clone(),
+            evaluation: self.evaluation.clone(),
+            examiner: exam.as_mut().map(|exam| exam as &mut dyn regard_train::Examiner),
+            folder: Some(folder),
+            listener: Some(as_listener(listener)),
+            stop,
+        };
+        let outcome = trainer.run(store, run)?;
+        let mut result_step = outcome.state.step;
+        if outcome.end != End::Interrupted && folder.best().is_file() {
+            trainer.restore(&folder.best(), store)?;
+            result_step = trainer.state().step;
+        }
+        let ended = Ended { end: outcome.end, state: outcome.state, history: outcome.history, result_step };
+        Ok((ended, self.settings.clone()))
+    }
+
+    fn setting(&self, beside: &Beside, cpu: &Cpu) -> Setting {
+        Setting {
+            beside: beside.clone(),
+            model: self.task.model().clone(),
+            how: quiet(&self.how, &self.recipe),
+            precision: settings::precision(&self.recipe),
+            most: self.recipe.evaluate.most,
+            cpu: cpu.clone(),
+        }
+    }
+
+    /// Examines the weights in the store with what was kept for the end, or else with what the choice was made with.
+    fn last_exam(&self, beside: &Beside, store: &mut Store, cpu: &Cpu) -> Result<(JobResult, Vec<Section>)> {
+        let Some(raw) = self.material.last.as_ref().or(self.material.choose.as_ref()) else {
+            return Ok(Default::default());
+        };
+        let mut exam = Exam::new(raw.clone(), self.setting(beside, cpu))?;
+        let Findings { metrics, confusion, signature, .. } =
+            exam.examine(self.recipe.evaluate.beams.max(1), store)?;
+        let vocabulary = beside.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.vocabulary());
+        let baselines = match self.recipe.evaluate.baseline {
+            false => Vec::new(),
+            true => {
+                let ids = (&self.train, exam.examples());
+                baseline::baselines(&self.material.train, exam.raw(), ids, vocabulary)?
+            }
+        };
+        let result = JobResult {
+            examined: exam.said(),
+            metrics,
+            baselines,
+            confusion: confusion.map(|table| table.to_string()),
+            signature,
+            ..JobResult::default()
+        };
+        Ok((result, regard_train::Examiner::sections(&exam)))
+    }
+}
+
+impl JobResult {
+    /// As a part of the report.
+    fn section(&self) -> Section {
+        let escape = report::escape;
+        let mut html = format!(
+            "<p>The weights of step {}, examined with {}.</p><table>",
+            self.step,
+            if self.examined.is_empty() { "nothing".into() } else { escape(&self.examined) }
+        );
+        for (name, value) in &self.metrics {
+            html += &format!("<tr><th>{}</th><td>{value:.4}</td></tr>", escape(name));
+        }
+        for Baseline { name, metric, value } in &self.baselines {
+            html += &format!(
+                "<tr><th>{} of a baseline: {}</th><td>{value:.4}</td></tr>",
+                escape(metric),
+                escape(name)
+            );
+        }
+        Section { title: "The examination at the end".into(), html: html + "</table>" }
+    }
+}
+
+/// Batches for an examination: in order, and nothing moved.
+fn quiet(how: &How, recipe: &Recipe) -> How {
+    let batch = recipe.evaluate.batch.unwrap_or(how.batch).max(1);
+    How { batch, tokens: None, shuffle: false, augment: None, ..*how }
+}
+
+fn larger(a: Bounds, b: Bounds) -> Bounds {
+    Bounds { batch: a.batch.max(b.batch), length: a.length.max(b.length), source: a.source.max(b.source) }
+}
+
+fn as_listener(listener: &mut dyn JobListener) -> &mut dyn Listener {
+    listener
+}
+
+fn shortened(text: &str) -> String {
+    const MOST: usize = 80;
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.into(),
+    }
+}
+
+/// The model that a name leads to: itself, or, for the folder of a run, the model that the run exported.
+pub fn model_of(name: &str) -> Result<String> {
+    let folder = Path::new(name);
+    if !folder.join("recipe.toml").is_file() {
+        return Ok(name.to_string());
+    }
+    let model = folder.join("model");
+    match model.join("config.json").is_file() {
+        true => Ok(model.display().to_string()),
+        false => Err(crate::Error::invalid(
+            format!("{name} is a run without a trained model yet"),
+            format!("let it come to its end: regard train --resume {name}"),
+        )),
+    }
+}

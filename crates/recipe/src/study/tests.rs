@@ -1,0 +1,105 @@
+//! The study in seconds: every arm runs, answers every question, and what it says goes on paper.
+
+use super::*;
+use regard_device::Level;
+use regard_train::Silent;
+
+fn tiny() -> StudySettings {
+    let stage = |epochs| Stage { epochs, batch: 32, lr: 3e-3, decay_epochs: epochs };
+    StudySettings {
+        layers: 2,
+        width: 16,
+        heads: 2,
+        latents: 12,
+        pretrain: stage(1),
+        alone: stage(1),
+        after: stage(1),
+        ..StudySettings::small()
+    }
+}
+
+#[test]
+fn every_arm_answers_every_question() {
+    let data = StudyData::small().unwrap();
+    let cpu = Cpu::with(2, Level::best()).unwrap();
+    let study = run(&data, &tiny(), &cpu, &mut Silent, None).unwrap();
+    assert_eq!(study.arms.iter().map(|one| one.arm).collect::<Vec<_>>(), Arm::ALL);
+    assert!((0.03..0.07).contains(&study.baseline.1), "{:?}", study.baseline);
+    for result in &study.arms {
+        assert_eq!((result.dev.len(), result.test.len()), (data.dev.len(), data.test.len()));
+        assert_eq!(result.pretrain_loss.is_none(), result.arm == Arm::Alone);
+        assert!(result.dev.iter().all(|answer| answer.said.chars().count() <= ANSWER));
+    }
+    let table = study.table();
+    assert_eq!(table.lines().count(), 6, "{table}");
+    assert!(table.contains("pretrained, Perceiver") && table.contains("always “"), "{table}");
+    let sections = study.sections(&data);
+    assert_eq!(sections.len(), 5);
+    assert!(sections[1].html.contains("answers are wrong"));
+    assert!(sections[1].html.contains("was born in"), "the line of the person stands beside");
+
+    let folder = std::env::temp_dir().join(format!("regard-study-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for result in &study.arms {
+        let file = folder.join("predictions.txt");
+        result.write_predictions(&file).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), data.test.len());
+        // Saved and opened again, it says the same.
+        let model = folder.join(result.arm.name());
+        result.save(&data.tokenizer, &model).unwrap();
+        let opened = regard_hub::open(model.to_str().unwrap()).unwrap();
+        let mut store = Store::new(0);
+        opened.load_into(&mut store).unwrap();
+        let tokenizer = Tokenizer::beside(&model, 0).unwrap();
+        let mut answerer =
+            Answerer::new(&opened.model, &tokenizer, 5, ANSWER, Precision::F32, &mut store, &cpu).unwrap();
+        let asked: Vec<&str> = data.dev.iter().take(7).map(|question| question.text.as_str()).collect();
+        let said: Vec<&String> = result.dev.iter().take(7).map(|answer| &answer.said).collect();
+        assert_eq!(answerer.answer(&asked, &mut store).unwrap().iter().collect::<Vec<_>>(), said);
+    }
+    std::fs::remove_dir_all(&folder).ok();
+}
+
+#[test]
+fn a_study_can_be_stopped() {
+    let data = StudyData::small().unwrap();
+    let cpu = Cpu::with(1, Level::best()).unwrap();
+    let stop = AtomicBool::new(true);
+    let study = run(&data, &tiny(), &cpu, &mut Silent, Some(&stop)).unwrap();
+    assert!(study.interrupted && study.arms.is_empty());
+}
+
+#[test]
+fn the_most_frequent_answer_and_the_line() {
+    let data = StudyData::small().unwrap();
+    let (place, right) = data.most_frequent();
+    assert_eq!(right, data.dev.iter().filter(|question| question.place == place).count());
+    for Question { text, place } in data.train.iter().chain(&data.dev) {
+        assert!(data.line_of(text).unwrap().contains(place), "{text}");
+    }
+    assert_eq!(data.line_of("Where was Nobody At All born?"), None);
+    assert_eq!(data.line_of("Why?"), None);
+}
+
+#[test]
+fn what_does_not_fit_is_said() {
+    let data = StudyData::small().unwrap();
+    let cpu = Cpu::with(1, Level::best()).unwrap();
+    let short = StudySettings { context: 20, latents: 12, ..tiny() };
+    let text = run(&data, &short, &cpu, &mut Silent, None).err().unwrap().to_string();
+    assert!(text.ends_with("the model has room for 20: give it a longer context"), "{text}");
+
+    let model = model(&tiny(), Arm::Rotary, data.tokenizer.vocabulary()).unwrap().without_dropout().unwrap();
+    let mut store = Store::new(0);
+    let bytes = Tokenizer::bytes();
+    let refused = Answerer::new(&model, &bytes, 1, 5, Precision::F32, &mut store, &cpu);
+    assert_eq!(
+        refused.err().unwrap().to_string(),
+        "the tokenizer has no mask, which closes questions; use a model that learned to answer"
+    );
+    let mut answerer =
+        Answerer::new(&model, &data.tokenizer, 1, 5, Precision::F32, &mut store, &cpu).unwrap();
+    let long = "was ".repeat(40);
+    let text = answerer.answer(&[&long], &mut store).unwrap_err().to_string();
+    assert!(text.contains("has 161 tokens; the model has room for 96, its answer included"), "{text}");
+}
