@@ -3,6 +3,7 @@
 mod jacobian;
 mod limits;
 mod saturation;
+mod trained;
 mod variance;
 
 use crate::{Claim, Run};
@@ -124,8 +125,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Without 1/√d a model trains worse: small gradients of W_Q and W_K.",
         formula: "",
         errata: &[],
-        run: Run::Pending(
-            "a trained experiment: one model with and without the scale, gradient norms of W_Q and W_K and the loss over steps",
-        ),
+        run: Run::Trained(trained::with_and_without),
     },
 ];

@@ -5,6 +5,7 @@ mod copy;
 mod heads;
 mod noisy;
 mod subspaces;
+mod trained;
 
 use crate::{Claim, Run};
 
@@ -35,7 +36,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Without such a margin the weights are diffuse.",
         formula: "entropy of softmax(Kq/√d) for random q and k",
         errata: &[],
-        run: Run::Sampled(copy::diffuse),
+        run: Run::Trained(trained::diffuse),
     },
     Claim {
         id: "D4",

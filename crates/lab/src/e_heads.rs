@@ -1,5 +1,9 @@
 //! Group E: multi-head attention.
 
+mod field;
+mod layer;
+mod trained;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -11,7 +15,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Each head projects, attends and is concatenated; an output matrix mixes them.",
         formula: "concat(H₁ … H_h) through W_O",
         errata: &["E10"],
-        run: Run::Pending("an experiment beside the attention layer of the library"),
+        run: Run::Exact(layer::separate_heads),
     },
     Claim {
         id: "E-2",
@@ -20,7 +24,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Usually d_k = d/h and d_v = t/h; widths that do not divide are refused, free ones allowed.",
         formula: "β = 1/√d_k",
         errata: &[],
-        run: Run::Pending("an experiment beside the attention layer of the library"),
+        run: Run::Exact(layer::widths),
     },
     Claim {
         id: "E-3",
@@ -29,7 +33,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Heads are split from one wide projection and joined again.",
         formula: "b t (h d) → (b h) t d",
         errata: &[],
-        run: Run::Pending("an experiment beside the attention layer of the library"),
+        run: Run::Exact(layer::split_and_join),
     },
     Claim {
         id: "E-4",
@@ -38,7 +42,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The output is a sum over heads of each head’s own linear map.",
         formula: "Y = Σᵢ W_Oᵢ Hᵢ",
         errata: &["E10"],
-        run: Run::Pending("an experiment beside the attention layer of the library"),
+        run: Run::Exact(layer::additive),
     },
     Claim {
         id: "E-5",
@@ -47,7 +51,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Many narrow heads cost about as much as one wide one.",
         formula: "4d² parameters for every h",
         errata: &["E42"],
-        run: Run::Pending("an experiment with the cost reader"),
+        run: Run::Exact(layer::equal_cost),
     },
     Claim {
         id: "E-6",
@@ -56,7 +60,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Heads are like filters: parallel, each in its subspace, then mixed; but global instead of local.",
         formula: "k heads at fixed offsets = a convolution of width k",
         errata: &[],
-        run: Run::Pending("an experiment on top of F-8"),
+        run: Run::Exact(field::heads_as_filters),
     },
     Claim {
         id: "E-7",
@@ -65,9 +69,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Heads take different roles: neighbours, syntax, coreference.",
         formula: "",
         errata: &[],
-        run: Run::Pending(
-            "a trained experiment: entropy, distance and previous-token scores of the heads of a trained model",
-        ),
+        run: Run::Trained(trained::specialise),
     },
     Claim {
         id: "E-8",
@@ -76,7 +78,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Some heads can be removed at little loss.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: loss after removing each head of a trained model"),
+        run: Run::Trained(trained::redundant),
     },
     Claim {
         id: "E-9",
@@ -85,7 +87,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "More heads have better gradient flow.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: gradient norms against the number of heads at equal width"),
+        run: Run::Trained(trained::gradient_flow),
     },
     Claim {
         id: "E-10",
@@ -94,9 +96,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "More heads can do more at equal cost.",
         formula: "",
         errata: &[],
-        run: Run::Pending(
-            "a trained experiment: a task of two lookups, accuracy against the number of heads",
-        ),
+        run: Run::Trained(trained::capacity),
     },
     Claim {
         id: "E-11",
@@ -105,7 +105,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "With argmax attention the receptive field after n layers of k heads is (k+1)ⁿ.",
         formula: "min(T, (k+1)ⁿ)",
         errata: &["E25"],
-        run: Run::Pending("an experiment with hard attention and the reach reader"),
+        run: Run::Exact(field::receptive_field),
     },
     Claim {
         id: "E-12",
@@ -114,7 +114,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The softmax is usually unimodal, so that argmax approximates it.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: largest and second weights of the heads of trained models"),
+        run: Run::Trained(trained::unimodal),
     },
     Claim {
         id: "E-13",
@@ -123,6 +123,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Queries come from one sequence, keys and values from another.",
         formula: "n_t ≠ n_s",
         errata: &[],
-        run: Run::Pending("an experiment beside the attention layer of the library"),
+        run: Run::Exact(layer::cross),
     },
 ];

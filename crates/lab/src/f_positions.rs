@@ -2,7 +2,10 @@
 
 mod constructions;
 mod convolution;
+mod explain;
 mod order;
+mod relative;
+mod trained;
 
 use crate::{Claim, Run};
 
@@ -15,7 +18,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "With Q = K = V = C and projections for each head, the output has the shape of C.",
         formula: "e × n → e × n",
         errata: &[],
-        run: Run::Pending("an experiment beside the attention layer of the library"),
+        run: Run::Exact(relative::keeps_shape),
     },
     Claim {
         id: "F-2",
@@ -42,7 +45,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Biases by distance make attention depend on distances alone.",
         formula: "A(i+s, j+s) = A(i, j)",
         errata: &[],
-        run: Run::Pending("an experiment over the biases of the attention op"),
+        run: Run::Exact(relative::shift_invariant),
     },
     Claim {
         id: "F-5",
@@ -51,7 +54,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Relative positions work at lengths beyond those of training, absolute ones do not.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: train at n, test at 2n to 4n with every encoding"),
+        run: Run::Trained(trained::extrapolation),
     },
     Claim {
         id: "F-6",
@@ -87,7 +90,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A window makes attention local, at a cost that grows with n·w.",
         formula: "O(n·w)",
         errata: &[],
-        run: Run::Pending("an experiment with the window of the attention op and the cost reader"),
+        run: Run::Exact(relative::window),
     },
     Claim {
         id: "F-10",
@@ -96,7 +99,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A layer trained on the outputs of a convolution finds the band.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: one attention layer on convolution targets"),
+        run: Run::Trained(trained::learns_band),
     },
     Claim {
         id: "F-11",
@@ -105,9 +108,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Attention weights give some interpretability.",
         formula: "",
         errata: &[],
-        run: Run::Pending(
-            "a trained experiment: rank correlation of weights with gradient × input and with ablation",
-        ),
+        run: Run::Trained(explain::weights_explain),
     },
     Claim {
         id: "F-12",
@@ -116,7 +117,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Tasks on sets need no positions, tasks of order do.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: majority and reversal, each with and without positions"),
+        run: Run::Trained(trained::order_free),
     },
     Claim {
         id: "F-13",
@@ -125,6 +126,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Absolute positions win where the place carries meaning, relative ones where relations do.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: a pair of tasks with every encoding"),
+        run: Run::Trained(trained::absolute_or_relative),
     },
 ];

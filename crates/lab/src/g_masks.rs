@@ -1,6 +1,7 @@
 //! Group G: masks and streaming.
 
 mod causal;
+mod models;
 mod padding;
 
 use crate::{Claim, Run};
@@ -32,7 +33,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "An encoder needs a mask of padded keys in its self-attention.",
         formula: "",
         errata: &[],
-        run: Run::Pending("an experiment with the BERT of the library"),
+        run: Run::Exact(models::encoder),
     },
     Claim {
         id: "G4",
@@ -41,7 +42,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "With right padding a decoder needs no mask but the causal one.",
         formula: "",
         errata: &["E26"],
-        run: Run::Pending("an experiment with the GPT of the library"),
+        run: Run::Exact(models::decoder),
     },
     Claim {
         id: "G5",
@@ -50,7 +51,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Padding masks stand in the encoder and in cross-attention; the decoder’s own attention is causal only.",
         formula: "",
         errata: &[],
-        run: Run::Pending("an experiment with the T5 of the library"),
+        run: Run::Exact(models::encoder_decoder),
     },
     Claim {
         id: "G6",
@@ -59,7 +60,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Batched generation pads on the left and needs a mask and shifted positions.",
         formula: "",
         errata: &["E26"],
-        run: Run::Pending("an experiment with the generator of the library"),
+        run: Run::Exact(models::left_padding),
     },
     Claim {
         id: "G7",
@@ -77,7 +78,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A causal recogniser can write while the sound arrives.",
         formula: "",
         errata: &[],
-        run: Run::Pending("the streaming recogniser"),
+        run: Run::Exact(models::streaming),
     },
     Claim {
         id: "G9",
@@ -86,7 +87,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "It keeps up with real time in bounded memory.",
         formula: "",
         errata: &[],
-        run: Run::Pending("the streaming recogniser"),
+        run: Run::Pending("the streaming recogniser of sound"),
     },
     Claim {
         id: "G10",
@@ -95,7 +96,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Denying the future costs accuracy.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: error against look-ahead, once the recogniser exists"),
+        run: Run::Pending("the streaming recogniser of sound, then error against look-ahead"),
     },
     Claim {
         id: "G11",
@@ -104,6 +105,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "That no later frame can change an output can be proved on the model itself.",
         formula: "",
         errata: &[],
-        run: Run::Pending("the streaming recogniser, then the reach reader on it"),
+        run: Run::Exact(models::no_future),
     },
 ];

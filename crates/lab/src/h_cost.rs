@@ -1,5 +1,11 @@
 //! Group H: complexity, crossovers, parallelism.
 
+mod lines;
+mod path;
+mod runs;
+
+pub use runs::perceiver as perceiver_cost;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -11,7 +17,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Attention costs Θ(n_t d² + n_s d² + n_t n_s d).",
         formula: "MACs of projections, scores, weighted sum, output",
         errata: &["E27"],
-        run: Run::Pending("an experiment with the cost reader and timed runs"),
+        run: Run::Exact(lines::line_by_line),
     },
     Claim {
         id: "H2",
@@ -20,7 +26,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "For short sequences projections dominate, for long ones the scores.",
         formula: "n = 2d; n = 6d with the feed-forward part",
         errata: &["E28"],
-        run: Run::Pending("an experiment with the cost reader and timed runs"),
+        run: Run::Exact(lines::crossover),
     },
     Claim {
         id: "H3",
@@ -29,7 +35,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A recurrent layer costs n·d² in sequence, attention n²·d; attention is cheaper only if n < d.",
         formula: "n²d < nd² ⇔ n < d",
         errata: &["E19"],
-        run: Run::Pending("a recurrent baseline"),
+        run: Run::Exact(lines::against_recurrence),
     },
     Claim {
         id: "H4",
@@ -38,9 +44,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Attention joins any two positions in one step, recurrence in n.",
         formula: "",
         errata: &[],
-        run: Run::Pending(
-            "a trained experiment: gradients against distance, attention and a recurrent baseline",
-        ),
+        run: Run::Trained(path::path_length),
     },
     Claim {
         id: "H5",
@@ -49,7 +53,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "One pass in training does all positions at once.",
         formula: "one forward = n token-by-token forwards",
         errata: &[],
-        run: Run::Pending("an experiment with the GPT of the library and its cache"),
+        run: Run::Exact(runs::parallel),
     },
     Claim {
         id: "H6",
@@ -58,7 +62,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Training and inference are both parallel.",
         formula: "",
         errata: &["E18"],
-        run: Run::Pending("an experiment with the generator: prefill against decoding"),
+        run: Run::Exact(runs::inference),
     },
     Claim {
         id: "H7",
@@ -67,7 +71,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Costs are Θ(Lℓ²) and Θ((L−2)m² + 2ℓm).",
         formula: "",
         errata: &["E37"],
-        run: Run::Pending("an experiment with the cost reader on the Perceiver of the library"),
+        run: Run::Exact(runs::perceiver),
     },
     Claim {
         id: "H8",
@@ -76,6 +80,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Weights take n_t·n_s·h numbers; tiled attention takes O(n).",
         formula: "",
         errata: &[],
-        run: Run::Pending("an experiment with the plan reader"),
+        run: Run::Exact(runs::memory),
     },
 ];

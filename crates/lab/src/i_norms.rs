@@ -4,6 +4,7 @@ mod batch_norm;
 mod dependence;
 mod layer_norm;
 mod residual;
+mod trained;
 
 use crate::{Claim, Run};
 
@@ -79,9 +80,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Layer norm makes training less sensitive to initialisation and learning rate.",
         formula: "",
         errata: &[],
-        run: Run::Pending(
-            "a trained experiment: a sweep of rates and initial scales with and without layer norm",
-        ),
+        run: Run::Trained(trained::forgiving),
     },
     Claim {
         id: "I9",
@@ -90,9 +89,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Residuals and layer norm allow deep stacks.",
         formula: "",
         errata: &[],
-        run: Run::Pending(
-            "a trained experiment: depths from 2 to 64, gradient norms at the start and loss after some steps",
-        ),
+        run: Run::Trained(trained::depth),
     },
     Claim {
         id: "I10",

@@ -1,5 +1,8 @@
 //! Group J: Transformer blocks and the three families of models.
 
+mod parts;
+mod trained;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -11,7 +14,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "FFN(x) = ReLU(xW₁ + b₁)W₂ + b₂ with a hidden width of four times the model’s.",
         formula: "512 → 2048 → 512",
         errata: &[],
-        run: Run::Pending("an experiment beside the feed-forward layer of the library"),
+        run: Run::Exact(parts::formula),
     },
     Claim {
         id: "J2",
@@ -20,7 +23,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The feed-forward part treats every position alike and by itself.",
         formula: "position p → output p",
         errata: &[],
-        run: Run::Pending("an experiment with the reach reader"),
+        run: Run::Exact(parts::position_wise),
     },
     Claim {
         id: "J3",
@@ -29,7 +32,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Attention mixes positions, the feed-forward part mixes features.",
         formula: "",
         errata: &[],
-        run: Run::Pending("an experiment with the reach reader"),
+        run: Run::Exact(parts::who_mixes),
     },
     Claim {
         id: "J4",
@@ -38,9 +41,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Without the feed-forward part’s non-linearity a model can do less.",
         formula: "",
         errata: &["E21"],
-        run: Run::Pending(
-            "a trained experiment: a task that needs it, with a linear and without a feed-forward part",
-        ),
+        run: Run::Trained(trained::needs_curves),
     },
     Claim {
         id: "J5",
@@ -49,7 +50,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Feed-forward parameters differ from layer to layer.",
         formula: "",
         errata: &["E22"],
-        run: Run::Pending("an experiment over the parameters of a model of the library"),
+        run: Run::Exact(parts::own_parameters),
     },
     Claim {
         id: "J6",
@@ -58,7 +59,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Encoder-decoder, encoder and decoder are made of the same blocks.",
         formula: "",
         errata: &[],
-        run: Run::Pending("an experiment over the models of the library"),
+        run: Run::Exact(parts::families),
     },
     Claim {
         id: "J7",
@@ -76,7 +77,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A decoder generates with a cache that changes nothing.",
         formula: "cached = uncached",
         errata: &[],
-        run: Run::Pending("an experiment with the generator of the library"),
+        run: Run::Exact(parts::generates),
     },
     Claim {
         id: "J9",
@@ -94,9 +95,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The same word has different vectors in different contexts.",
         formula: "",
         errata: &[],
-        run: Run::Pending(
-            "a trained experiment: cosines of one token in two contexts by layer, in a trained model",
-        ),
+        run: Run::Trained(trained::in_context),
     },
     Claim {
         id: "J11",
@@ -105,7 +104,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Self-attention does what recurrence did.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a recurrent baseline"),
+        run: Run::Pending("a recurrent encoder-decoder; H3 and H4 compare with one recurrent layer"),
     },
     Claim {
         id: "J12",
@@ -114,7 +113,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Sinusoidal positions are added to the embeddings.",
         formula: "x + PE(p)",
         errata: &[],
-        run: Run::Pending("an experiment beside the positions of the library"),
+        run: Run::Exact(parts::added_positions),
     },
     Claim {
         id: "J13",
@@ -123,6 +122,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "More hidden units fit harder functions.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: fit error against the hidden width"),
+        run: Run::Trained(trained::hidden_width),
     },
 ];

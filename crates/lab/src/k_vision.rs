@@ -1,5 +1,8 @@
 //! Group K: the Vision Transformer.
 
+mod trained;
+mod vit;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -11,7 +14,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Cutting into patches and a linear map equal a convolution whose stride is its size.",
         formula: "",
         errata: &[],
-        run: Run::Pending("an experiment beside the ViT of the library"),
+        run: Run::Exact(vit::patches),
     },
     Claim {
         id: "K2",
@@ -20,7 +23,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A learned token is put before the patches, with a position of its own.",
         formula: "N + 1 tokens",
         errata: &[],
-        run: Run::Pending("an experiment beside the ViT of the library"),
+        run: Run::Exact(vit::class_token),
     },
     Claim {
         id: "K3",
@@ -29,7 +32,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Positions are learned, one vector for each patch.",
         formula: "(N+1) × d",
         errata: &["E39"],
-        run: Run::Pending("a trained experiment: similarity map of the positions of a trained ViT"),
+        run: Run::Trained(trained::positions),
     },
     Claim {
         id: "K4",
@@ -38,7 +41,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Positions can be interpolated to other grids.",
         formula: "",
         errata: &[],
-        run: Run::Pending("an experiment beside the ViT of the library"),
+        run: Run::Exact(vit::resolutions),
     },
     Claim {
         id: "K5",
@@ -47,7 +50,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Without positions a shuffle of patches cannot be seen.",
         formula: "",
         errata: &["E16"],
-        run: Run::Pending("an experiment beside the ViT of the library"),
+        run: Run::Exact(vit::shuffle),
     },
     Claim {
         id: "K6",
@@ -56,7 +59,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Only the class token’s output is used; it gathers by attention.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: attention maps of a trained ViT"),
+        run: Run::Trained(trained::class_token),
     },
     Claim {
         id: "K7",
@@ -65,7 +68,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "An MLP with one hidden layer, or a single linear layer, reads the class token.",
         formula: "",
         errata: &["E40"],
-        run: Run::Pending("an experiment beside the ViT of the library"),
+        run: Run::Exact(vit::heads),
     },
     Claim {
         id: "K8",
@@ -74,7 +77,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A softmax gives probabilities, their largest the class.",
         formula: "Σ p = 1",
         errata: &[],
-        run: Run::Pending("an experiment beside the ViT of the library"),
+        run: Run::Exact(vit::probabilities),
     },
     Claim {
         id: "K9",
@@ -110,7 +113,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Position embeddings of neighbours are alike.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: positions of a trained ViT"),
+        run: Run::Trained(trained::positions),
     },
     Claim {
         id: "K13",
@@ -137,6 +140,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Receptive fields of a CNN grow with depth, a ViT’s are global at once.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a convolution to compare with, then the reach reader on both"),
+        run: Run::Exact(vit::fields),
     },
 ];

@@ -1,5 +1,7 @@
 //! Group L: pretraining, fine-tuning, evaluation, and the Perceiver.
 
+mod corruption;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -11,7 +13,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Texts are cut, a span is masked and moved to the end.",
         formula: "",
         errata: &[],
-        run: Run::Pending("the pretraining data of the project"),
+        run: Run::Sampled(corruption::spans),
     },
     Claim {
         id: "L2",
@@ -20,7 +22,9 @@ pub const CLAIMS: &[Claim] = &[
         statement: "After pretraining more birthplaces are right than without.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: birthplaces with and without pretraining"),
+        run: Run::Pending(
+            "the birth-place study in minutes instead of hours: birthplaces with and without pretraining",
+        ),
     },
     Claim {
         id: "L3",
@@ -29,7 +33,9 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A Perceiver with fewer latents is nearly as good and faster.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: birthplaces with the Perceiver"),
+        run: Run::Pending(
+            "the birth-place study in minutes instead of hours: birthplaces with the Perceiver",
+        ),
     },
     Claim {
         id: "L4",
@@ -38,7 +44,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Costs as in H7.",
         formula: "",
         errata: &["E37"],
-        run: Run::Pending("H7, whose counts it repeats"),
+        run: Run::Exact(crate::h_cost::perceiver_cost),
     },
     Claim {
         id: "L5",
@@ -47,7 +53,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Answering London always is right in 5 % of cases.",
         formula: "",
         errata: &[],
-        run: Run::Pending("the birthplace data"),
+        run: Run::Exact(corruption::constant_answer),
     },
     Claim {
         id: "L6",
@@ -56,7 +62,9 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The model knows what it read in pretraining.",
         formula: "",
         errata: &["E36"],
-        run: Run::Pending("a trained experiment: pretraining without some people’s lines"),
+        run: Run::Pending(
+            "the birth-place study in minutes instead of hours: pretraining without some people’s lines",
+        ),
     },
     Claim {
         id: "L7",
@@ -65,7 +73,9 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The model answers for names that it never saw.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: pretraining with withheld lines"),
+        run: Run::Pending(
+            "the birth-place study in minutes instead of hours: pretraining with withheld lines",
+        ),
     },
     Claim {
         id: "L8",

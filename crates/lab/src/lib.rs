@@ -15,12 +15,15 @@ mod claim;
 mod compute;
 mod context;
 mod errata;
+mod experiment;
 mod finding;
 mod jacobian;
 mod json;
 pub mod picture;
+mod recurrent;
 mod run;
 pub mod site;
+mod specimens;
 pub mod statistics;
 
 mod a_primitive;

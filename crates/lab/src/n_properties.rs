@@ -1,5 +1,7 @@
 //! Group N: properties that all the notes rely on.
 
+mod checks;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -11,7 +13,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Layout, masks (true = may attend) and β follow one documented convention, with converters from others.",
         formula: "",
         errata: &[],
-        run: Run::Pending("an experiment over the masks and layouts of the library"),
+        run: Run::Exact(checks::convention),
     },
     Claim {
         id: "N2",
@@ -20,7 +22,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Every identity is a test with seed, size, tolerance and interval.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a count over all other claims, once they are there"),
+        run: Run::Exact(checks::runnable),
     },
     Claim {
         id: "N3",
@@ -29,7 +31,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The gradient of every op agrees with finite differences.",
         formula: "",
         errata: &[],
-        run: Run::Pending("an experiment over every op of the library"),
+        run: Run::Exact(checks::gradients),
     },
     Claim {
         id: "N4",
@@ -38,7 +40,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The same seed gives the same bits on any number of threads.",
         formula: "",
         errata: &[],
-        run: Run::Pending("an experiment over thread counts and SIMD levels"),
+        run: Run::Exact(checks::same_bits),
     },
     Claim {
         id: "N5",
@@ -47,6 +49,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Each claim has a page with sentence, verdict, picture and counter-example.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a check of the pages themselves"),
+        run: Run::Exact(checks::pages),
     },
 ];

@@ -104,15 +104,22 @@ pub fn diffuse(context: &Context) -> Result<Finding> {
     let limit = most - 0.5 * normal_expectation(|z| z * z);
     Ok(Finding::new(
         Verdict::Measured,
-        format!("Random scaled scores give diffuse weights: {:.2} nats of at most {most:.2} over 32 keys.", found.value),
+        format!(
+            "Random scaled scores give diffuse weights: {:.2} nats of at most {most:.2} over 32 keys.",
+            found.value
+        ),
     )
     .number(Number::sampled("mean entropy, nats", found))
     .number(Number::shown("ln n", most))
     .number(Number::shown("ln n − ½, its limit for many keys", limit))
     .number(Number::at_most("upper end: share of queries with a weight above ½", sharp.high, 0.05))
     .picture(
-        Chart::new("Entropy of the weights of random queries over 32 keys", Axis::new("entropy, nats").covering(&[most]), Axis::new("share of queries"))
-            .bars("β = 1/√d", histogram(&entropies, 1.5, 3.5, 40)),
+        Chart::new(
+            "Entropy of the weights of random queries over 32 keys",
+            Axis::new("entropy, nats").covering(&[most]),
+            Axis::new("share of queries"),
+        )
+        .bars("β = 1/√d", histogram(&entropies, 1.5, 3.5, 40)),
     )
-    .how(format!("{rows} random queries of width {width} over {keys} random keys. Heads of trained models are not part of it yet.")))
+    .how(format!("{rows} random queries of width {width} over {keys} random keys.")))
 }

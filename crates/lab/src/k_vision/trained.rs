@@ -1,0 +1,270 @@
+//! A tiny ViT trained on images that are drawn: a bright square on noise, to be named by its place. What its positions and
+//! its class token learn.
+
+use super::vit::config;
+use crate::compute::{dot, length};
+use crate::experiment::{carries, number, one_cpu, over_seeds, seeds};
+use crate::picture::{Colours, Heat, figure};
+use crate::{Context, Draws, Finding, Number, Verdict};
+use regard::Result;
+use regard::models::{Vit, VitConfig, VitHead, VitPooling};
+use regard::ops::{AdamW, Attention, CrossEntropyOptions, WeightsRequest};
+use regard::prelude::*;
+
+const SIDE: usize = 4;
+const PATCHES: usize = SIDE * SIDE;
+const ROWS: usize = 16;
+
+/// Noise with a bright square of 2 by 2 pixels anywhere; its class is the quarter of the image that its middle lies in.
+fn images(draws: &mut Draws, count: usize) -> (Vec<f32>, Vec<i32>, Vec<[usize; 2]>) {
+    let (mut pixels, mut classes, mut places) = (vec![], vec![], vec![]);
+    for _ in 0..count {
+        let mut image: Vec<f32> = draws.normals(2 * 64).iter().map(|x| 0.3 * *x as f32).collect();
+        let (y, x) = (draws.below(7), draws.below(7));
+        for (dy, dx) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            image[(y + dy) * 8 + x + dx] += 2.0;
+        }
+        pixels.extend(image);
+        classes.push(((y + 1) / 4 * 2 + (x + 1) / 4) as i32);
+        places.push([y, x]);
+    }
+    (pixels, classes, places)
+}
+
+fn model(pooling: VitPooling) -> Result<Vit> {
+    Ok(Vit::new(VitConfig { head: VitHead::Linear(4), std: 0.2, pooling, ..config() })?)
+}
+
+/// Trains a model; its parameters and its accuracy on new images.
+fn trained(context: &Context, model: &Vit, seed: u64) -> Result<(Store, f64)> {
+    let steps = context.size(150, 900);
+    let mut g = Graph::new();
+    let image = g.input("image", DType::F32, [ROWS, 2, 8, 8])?;
+    let classes = g.input("classes", DType::I32, [ROWS])?;
+    let (lr, step) = (g.input("lr", DType::F32, shape![])?, g.input("step", DType::I32, shape![])?);
+    let logits = model.logits(&mut g, image)?;
+    let losses = g.cross_entropy(logits, classes, CrossEntropyOptions::default())?;
+    let loss = g.mean_all(losses)?;
+    let parameters = g.parameters();
+    let gradients = g.gradient(loss, &parameters)?;
+    let (_, factor) = g.clip_norm(&gradients, 1.0)?;
+    let pairs: Vec<(Var, Var)> = parameters.into_iter().zip(gradients).collect();
+    g.adamw_step(&pairs, &AdamW { weight_decay: 0.0, ..Default::default() }, lr, step, Some(factor))?;
+    let mut store = Store::new(seed);
+    let cpu = one_cpu()?;
+    let mut program = Program::new(g, &[], &mut store, &cpu)?;
+    let mut draws = Context { seed, ..*context }.draws("vision.train");
+    for at in 0..steps {
+        let (pixels, own, _) = images(&mut draws, ROWS);
+        program.set_f32("image", &[ROWS, 2, 8, 8], &pixels)?;
+        program.set_i32("classes", &[ROWS], &own)?;
+        program.set_f32("lr", &[], &[(3e-3 * (1.0 - at as f64 / steps as f64)) as f32])?;
+        program.set_i32("step", &[], &[at as i32 + 1])?;
+        program.run(&mut store)?;
+    }
+    let many = 256;
+    let mut g = Graph::inference();
+    let image = g.input("image", DType::F32, [many, 2, 8, 8])?;
+    let logits = model.logits(&mut g, image)?;
+    let chosen = g.argmax(logits, 1)?;
+    g.output("chosen", chosen)?;
+    let mut program = Program::new(g, &[], &mut store, &cpu)?;
+    let (pixels, own, _) = images(&mut Context { seed, ..*context }.draws("vision.test"), many);
+    program.set_f32("image", &[many, 2, 8, 8], &pixels)?;
+    program.run(&mut store)?;
+    let right = program.i32("chosen")?.iter().zip(&own).filter(|(a, b)| a == b).count();
+    Ok((store, right as f64 / many as f64))
+}
+
+/// The cosines of all pairs of patches' position embeddings.
+fn cosines(store: &Store) -> Result<Vec<f64>> {
+    let table: Vec<f64> = store.f32("position_embedding.weight")?.iter().map(|x| f64::from(*x)).collect();
+    let row = |patch: usize| &table[(1 + patch) * 16..(2 + patch) * 16];
+    Ok((0..PATCHES * PATCHES)
+        .map(|at| (row(at / PATCHES), row(at % PATCHES)))
+        .map(|(a, b)| dot(a, b) / (length(a) * length(b)))
+        .collect())
+}
+
+/// K3 and K12: what the table of positions learns.
+pub fn positions(context: &Context) -> Result<Finding> {
+    let seeds = seeds(context, 4);
+    let model = model(VitPooling::Class)?;
+    let shape = model
+        .parameters()
+        .declared()
+        .find(|d| d.name == "position_embedding.weight")
+        .map(|d| d.shape.to_string());
+    let (mut near, mut far, mut line, mut accuracy, mut begun) = (vec![], vec![], vec![], vec![], vec![]);
+    let mut picture = vec![0.0; PATCHES * PATCHES];
+    for &seed in &seeds {
+        let (store, right) = trained(context, &model, seed)?;
+        accuracy.push(right);
+        let found = cosines(&store)?;
+        let mean = |of: &dyn Fn(usize, usize) -> bool, found: &[f64]| {
+            let own: Vec<f64> = (0..PATCHES * PATCHES)
+                .filter(|at| of(at / PATCHES, at % PATCHES))
+                .map(|at| found[at])
+                .collect();
+            own.iter().sum::<f64>() / own.len() as f64
+        };
+        let apart = |a: usize, b: usize| (a / SIDE).abs_diff(b / SIDE) + (a % SIDE).abs_diff(b % SIDE);
+        near.push(mean(&|a, b| apart(a, b) == 1, &found));
+        far.push(mean(&|a, b| apart(a, b) >= 4, &found));
+        line.push(mean(&|a, b| a != b && (a / SIDE == b / SIDE || a % SIDE == b % SIDE), &found));
+        let mut fresh = Store::new(seed);
+        for declared in model.parameters().declared() {
+            fresh.declare(&declared.name, declared.shape.clone(), declared.init.clone())?;
+        }
+        let before = cosines(&fresh)?;
+        begun.push(mean(&|a, b| apart(a, b) == 1, &before) - mean(&|a, b| apart(a, b) >= 4, &before));
+        picture.iter_mut().zip(&found).for_each(|(sum, x)| *sum += x / seeds.len() as f64);
+    }
+    let gain: Vec<f64> = near.iter().zip(&far).map(|(a, b)| a - b).collect();
+    // One map for each patch, laid out as the grid is.
+    let wide = PATCHES;
+    let laid: Vec<f64> = (0..wide * wide)
+        .map(|at| (at / wide, at % wide))
+        .map(|(y, x)| picture[(y / SIDE * SIDE + x / SIDE) * PATCHES + y % SIDE * SIDE + x % SIDE])
+        .collect();
+    Ok(Finding::new(
+        Verdict::Measured,
+        format!(
+            "One learned vector for each of N + 1 tokens, indexed in one dimension; the second is learned: neighbours have a cosine of {}, \
+             patches four or more steps apart {}, those of one row or column {}. {}",
+            figure(over_seeds(&near).value),
+            figure(over_seeds(&far).value),
+            figure(over_seeds(&line).value),
+            carries(context, seeds.len())
+        ),
+    )
+    .number(Number::count("the table is (N + 1) × d", usize::from(shape.as_deref() == Some("[17 16]")), 1).erratum("E39"))
+    .number(number("accuracy of the model, chance is 0.25", over_seeds(&accuracy)))
+    .number(number("cosine of neighbours", over_seeds(&near)))
+    .number(number("cosine of patches four or more steps apart", over_seeds(&far)))
+    .number(number("neighbours less distant ones, trained", over_seeds(&gain)))
+    .number(number("the same before training", over_seeds(&begun)))
+    .picture(Heat::new("Cosines with every patch, one map of 4 × 4 for each, laid out as the grid", "row", "column", wide, laid, Colours::Signed))
+    .how("A ViT of two layers and width 16, trained to say in which quarter of a noisy image of 8 × 8 a bright square stands."))
+}
+
+/// K6: the class token's attention, and its rollout.
+pub fn class_token(context: &Context) -> Result<Finding> {
+    let seeds = seeds(context, 4);
+    let model = model(VitPooling::Class)?;
+    let tokens = PATCHES + 1;
+    let many = 64;
+    let (mut on, mut rolled, mut accuracy) = (vec![], vec![], vec![]);
+    let mut pictures = vec![];
+    for &seed in &seeds {
+        let (mut store, right) = trained(context, &model, seed)?;
+        accuracy.push(right);
+        let mut g = Graph::inference();
+        let image = g.input("image", DType::F32, [many, 2, 8, 8])?;
+        let logits = model.logits(&mut g, image)?;
+        g.output("logits", logits)?;
+        let found: Vec<[Var; 3]> = g
+            .nodes()
+            .iter()
+            .filter(|node| node.op.name() == "attention")
+            .map(|node| [node.inputs[0], node.inputs[1], node.outputs[1]])
+            .collect();
+        for (layer, &[q, k, lse]) in found.iter().enumerate() {
+            let all = WeightsRequest::Block { queries: 0..tokens, keys: 0..tokens };
+            let weights = g.attention_weights(q, k, lse, &Attention::default(), all)?.values;
+            g.output(&format!("weights.{layer}"), weights)?;
+        }
+        let layers = found.len();
+        let mut program = Program::new(g, &[], &mut store, &one_cpu()?)?;
+        let (pixels, _, places) = images(&mut Context { seed, ..*context }.draws("vision.look"), many);
+        program.set_f32("image", &[many, 2, 8, 8], &pixels)?;
+        program.run(&mut store)?;
+        let weights = (0..layers)
+            .map(|layer| program.array(&format!("weights.{layer}")))
+            .collect::<Result<Vec<_>>>()?;
+        let heads = 2;
+        // The mean over heads of a layer's weights, for one image: tokens × tokens.
+        let of = |layer: usize, row: usize| -> Vec<f64> {
+            let size = tokens * tokens;
+            let own = |head: usize| {
+                &weights[layer].data()[(row * heads + head) * size..(row * heads + head + 1) * size]
+            };
+            own(0).iter().zip(own(1)).map(|(a, b)| (a + b) / 2.0).collect()
+        };
+        let (mut last, mut roll) = (0.0, 0.0);
+        for (row, &[y, x]) in places.iter().enumerate() {
+            // The patches that the square touches.
+            let lit: Vec<usize> = [(0, 0), (0, 1), (1, 0), (1, 1)]
+                .iter()
+                .map(|(dy, dx)| (y + dy) / 2 * SIDE + (x + dx) / 2)
+                .collect();
+            let lit: Vec<usize> = (0..PATCHES).filter(|patch| lit.contains(patch)).collect();
+            let top = of(layers - 1, row);
+            // Rollout: each layer is half its weights, half the way past it.
+            let mut through: Vec<f64> =
+                (0..tokens * tokens).map(|at| f64::from(u8::from(at / tokens == at % tokens))).collect();
+            for layer in 0..layers {
+                let own = of(layer, row);
+                let mixed: Vec<f64> = own
+                    .iter()
+                    .enumerate()
+                    .map(|(at, w)| w / 2.0 + if at / tokens == at % tokens { 0.5 } else { 0.0 })
+                    .collect();
+                through = (0..tokens * tokens)
+                    .map(|at| {
+                        (0..tokens)
+                            .map(|j| mixed[at / tokens * tokens + j] * through[j * tokens + at % tokens])
+                            .sum()
+                    })
+                    .collect();
+            }
+            let share = |row: &[f64]| {
+                let lit: f64 = lit.iter().map(|&patch| row[1 + patch]).sum();
+                lit / row[1..tokens].iter().sum::<f64>()
+            };
+            let even = lit.len() as f64 / PATCHES as f64;
+            last += share(&top[..tokens]) / even / many as f64;
+            roll += share(&through[..tokens]) / even / many as f64;
+            if seed == seeds[0] && row < 2 {
+                let bright: Vec<f64> =
+                    pixels[row * 128..row * 128 + 64].iter().map(|x| f64::from(*x)).collect();
+                pictures.push(Heat::new(
+                    format!("Image {}", row + 1),
+                    "row",
+                    "column",
+                    8,
+                    bright,
+                    Colours::Signed,
+                ));
+                pictures.push(Heat::new(
+                    format!("Image {}: rollout of the class token over the patches", row + 1),
+                    "row",
+                    "column",
+                    SIDE,
+                    &through[1..tokens],
+                    Colours::Rising,
+                ));
+            }
+        }
+        on.push(last);
+        rolled.push(roll);
+    }
+    let mut finding = Finding::new(
+        Verdict::Measured,
+        format!(
+            "The head reads the class token alone, which gathers by attention: it gives the patches of the bright square {} times the weight \
+             of an even spread in the last layer, {} times by rollout. {}",
+            figure(over_seeds(&on).value),
+            figure(over_seeds(&rolled).value),
+            carries(context, seeds.len())
+        ),
+    )
+    .number(number("accuracy of the model, chance is 0.25", over_seeds(&accuracy)))
+    .number(number("weight of the class token on the square’s patches over an even spread, last layer", over_seeds(&on)))
+    .number(number("the same by rollout over both layers", over_seeds(&rolled)))
+    .how("The ViT of K3; weights of the class token’s query on 64 new images; rollout multiplies (A + I)/2 of all layers (Abnar and Zuidema 2020).");
+    for picture in pictures {
+        finding = finding.picture(picture);
+    }
+    Ok(finding)
+}
