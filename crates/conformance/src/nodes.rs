@@ -198,7 +198,7 @@ fn movements(graph: &Graph, node: &Node, inputs: &[Array]) -> Vec<f64> {
             // Random numbers are bits, not measurements.
             if graph.dtype(*var).is_float() && node.op.operands()[operand] != "random" {
                 for (i, x) in array.data_mut().iter_mut().enumerate() {
-                    *x *= if signs.bits(0, 0, i as u32) % 2 == 0 { 1.0 + STEP } else { 1.0 - STEP };
+                    *x *= if signs.bits(0, 0, i as u32).is_multiple_of(2) { 1.0 + STEP } else { 1.0 - STEP };
                 }
             }
         }

@@ -257,9 +257,9 @@ fn real_images_are_those_of_the_field() {
 fn one_image_that_is_none_is_named() {
     let scratch = Scratch::new();
     let form = ImageForm { width: 2, height: 2, grey: false };
-    let none = text(read_image(scratch.join("none.png"), form));
+    let none = text(read_image(scratch.join("none.png"), form), &scratch);
     assert!(none.contains("none.png"), "{none}");
     let path = scratch.put("words.png", b"no picture");
-    let words = text(read_image(&path, form));
+    let words = text(read_image(&path, form), &scratch);
     assert!(words.contains("words.png"), "{words}");
 }
