@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Result<()> {
 pub fn answers(model: &Path, questions: &[String], most: usize, cpu: &Cpu) -> Result<Vec<String>> {
     let within = model.join("model");
     let folder = if within.join("config.json").is_file() { within.as_path() } else { model };
-    let opened = hub::open(&folder.to_string_lossy())?;
+    let opened = hub::open(folder.to_string_lossy())?;
     let mut store = Store::new(0);
     opened.load_into(&mut store)?;
     let vocabulary = opened.model.vocabulary().unwrap_or(0);

@@ -18,7 +18,7 @@ use std::io::Write;
 #[derive(Args)]
 #[command(after_help = "\
 Times are predicted from rates that are measured on small programs of the usual parts, in this process, on this machine as
-busy as it is; half of all predictions are within a quarter (`bench/cost_check`). Measuring the rates takes some seconds.
+busy as it is; `bench/cost_check` compares predictions with what is measured. Measuring the rates takes some seconds.
 
 Example:  regard cost crates/conformance/goldens/parity/gpt2/model --tokens 16 --measure")]
 pub struct Options {

@@ -80,7 +80,7 @@ pub fn run(options: &Options) -> Result<()> {
     write!(out, "{}", study.table())?;
     if let Some(best) = best {
         let model = options.out.join(best.arm.name());
-        writeln!(out, "\nNobody asked about was in the questions that it learned from:")?;
+        writeln!(out, "\nThree of the questions to the best of them:")?;
         for (one, said) in &asked {
             let verdict = if *said == one.place { "right" } else { "wrong" };
             writeln!(out, "  {} {said} ({verdict})", one.text)?;

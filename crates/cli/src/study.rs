@@ -91,7 +91,7 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// What the invented data is, in a sentence.
 pub const INVENTED: &str = "320 invented people, born in 25 invented places, four lines about each in twelve kinds of \
-                            sentences; 80 of them are asked about that no question to learn from names.";
+                            sentences. The 80 who are asked about at the end occur in no question to learn from.";
 
 /// An arm by its name.
 fn arm(name: &str) -> Result<Arm> {
