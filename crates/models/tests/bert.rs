@@ -304,7 +304,7 @@ fn heads_that_are_not_there_are_named() {
     );
     assert_eq!(
         bert.logits(&mut g, &text).unwrap_err().to_string(),
-        "bert: a model with the head None has no scores; make it with the head Masked, Classes or Labels"
+        "bert: a model with the head None has no scores; make it with the head Masked, Classes, MeanClasses or Labels"
     );
 }
 

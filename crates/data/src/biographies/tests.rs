@@ -78,21 +78,20 @@ fn a_vocabulary_of_the_text_has_all_that_questions_and_answers_need() {
 }
 
 #[test]
-fn sentences_differ_and_tell_of_other_places() {
+fn sentences_differ_in_words_and_in_order() {
     let made = Biographies::new(with(|_| ())).unwrap();
     let lines =
         || made.people().iter().flat_map(|person| person.lines.iter().map(move |line| (person, line)));
-    let elsewhere = lines().filter(|(person, line)| {
-        made.places().iter().any(|place| *place != person.place && line.contains(place.as_str()))
-    });
-    let share = elsewhere.count() as f64 / 4000.0;
-    assert!((0.1..0.25).contains(&share), "{share}");
-    // The place stands before the name in some sentences, and late in others.
+    // One fact in other words: without name and place, as many sentences are left as there are kinds.
+    let kinds: BTreeSet<String> =
+        lines().map(|(person, line)| line.replace(&person.name, "").replace(&person.place, "")).collect();
+    assert_eq!(kinds.len(), Settings::TEMPLATES);
+    // The place stands before the name in two of twelve.
     let before = lines().filter(|(person, line)| line.find(&person.place) < line.find(&person.name));
     let before = before.count() as f64 / 4000.0;
-    assert!((0.05..0.12).contains(&before), "{before}");
+    assert!((0.12..0.21).contains(&before), "{before}");
     let one = Biographies::new(with(|s| (s.templates, s.tellings) = (1, 1))).unwrap();
-    assert!(one.people().iter().all(|person| person.lines[0].contains(" was born in ")));
+    assert!(one.people().iter().all(|person| person.lines[0].contains("? Born in ")));
     const { assert!(Settings::TEMPLATES >= 8) };
 }
 
@@ -124,7 +123,15 @@ fn the_same_seed_makes_the_same_people() {
     assert_ne!(make(3).text(), make(4).text());
     // These never change: models and results in documents were made from them.
     let known = Biographies::new(Settings { people: 300, ..Settings::default() }).unwrap();
-    assert_eq!(known.people()[0].lines, [""]);
+    assert_eq!(
+        known.people()[0].lines,
+        [
+            "In Stromelund they still speak of Lebin Koddy, born there.",
+            "Born in Stromelund, Lebin Koddy became a pilot.",
+            "Lebin Koddy, born in Stromelund, was a poet.",
+            "Lebin Koddy is a native of Stromelund.",
+        ]
+    );
 }
 
 #[test]
