@@ -80,7 +80,10 @@ mod tests {
             memory: None,
         };
         let history = History { steps: vec![step(1, 2.0), step(2, 1.0)], evaluations: Vec::new() };
-        let html = loss_curves(&[("Reading", vec![("one & only", &history)]), ("Nothing", Vec::new())]);
+        let html = loss_curves(&[
+            ("Reading", vec![("one & only", &history), ("another", &history)]),
+            ("Nothing", Vec::new()),
+        ]);
         let page = document("A <title>", "Said.", &[Section { title: "Curves".into(), html }]);
         assert!(page.contains("<h1>A &lt;title&gt;</h1>") && page.contains("<h2>Curves</h2>"), "{page}");
         assert_eq!(page.matches("<figure>").count(), 1, "a figure without points is left out");
