@@ -171,10 +171,10 @@ fn long_texts_are_looked_at_by_rows() {
     program.set_i32("targets", &[1, 1], &[0]).unwrap();
     program.run(&mut store).unwrap();
     for map in look::maps(&program, &all[0], &rows).unwrap() {
-        for at in 0..rows.len() {
+        for (at, row) in rows.iter().enumerate() {
             let sum: f64 = map.row(at).iter().map(|&w| f64::from(w)).sum();
             assert!((sum - 1.0).abs() < 1e-4, "{sum}");
-            let top = program.f32("top").unwrap()[(rows[at] * all[0].heads + map.head) * 3];
+            let top = program.f32("top").unwrap()[(row * all[0].heads + map.head) * 3];
             assert_eq!(map.top(at, 1)[0].1, top, "the largest weight by either request");
         }
     }
