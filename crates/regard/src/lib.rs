@@ -18,7 +18,8 @@
 //! ```
 
 //! [`hub`] opens a model from a folder, [`data`] reads its tokenizer, [`models`] and [`layers`] are what it is made of,
-//! and [`generate`] continues texts; the examples `04` to `06` show them at work.
+//! and [`generate`] continues texts; the examples `04` to `06` show them at work. [`train`] is the loop for any task,
+//! [`recipe`] makes one of a TOML file, [`inspect`] proves and looks.
 
 #![forbid(unsafe_code)]
 
@@ -32,9 +33,12 @@ pub use regard_evaluate as evaluate;
 pub use regard_generate as generate;
 pub use regard_graph::{self as graph, Graph, Var, cost, describe, plan, reach};
 pub use regard_hub as hub;
+pub use regard_inspect as inspect;
 pub use regard_layers as layers;
 pub use regard_models as models;
 pub use regard_ops::{self as ops, Array};
+pub use regard_recipe as recipe;
+pub use regard_train as train;
 
 /// Everything needed to record and run: the graph, every op's recording methods, the engines.
 pub mod prelude {
