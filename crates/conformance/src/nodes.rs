@@ -33,9 +33,9 @@ pub struct NodeResult {
     pub got: Array,
     /// What the specification gives, rounded where the dtype rounds.
     pub want: Array,
-    /// How hard its operands are, see [`condition`].
+    /// How hard its operands are, see `condition` below.
     pub condition: f64,
-    /// What errors are measured against, see [`scale`]; PyTorch's on the same operands too.
+    /// What errors are measured against, see `scale` below; PyTorch's on the same operands too.
     pub scale: f64,
 }
 
