@@ -1,13 +1,11 @@
 //! `regard ask`: questions to a model that learned to answer, from the study or a run.
 
+use crate::loaded;
 use crate::machine::Machine;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::graph::Precision;
-use regard::hub;
 use regard::prelude::*;
-use regard_data::Tokenizer;
-use regard_data::dataset::Lines;
 use regard_recipe::ask::Answerer;
 use serde_json::json;
 use std::io::Write;
@@ -45,10 +43,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let questions = match &options.file {
         None => options.questions.clone(),
-        Some(file) => {
-            let lines = Lines::open(file)?;
-            (0..lines.len()).map(|line| Ok(lines.get(line)?.to_string())).collect::<Result<Vec<String>>>()?
-        }
+        Some(file) => loaded::lines(file)?,
     };
     let cpu = options.machine.cpu()?;
     let answers = answers(&options.model, &questions, options.max, &cpu)?;
@@ -72,13 +67,9 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// What a model says to some questions.
 pub fn answers(model: &Path, questions: &[String], most: usize, cpu: &Cpu) -> Result<Vec<String>> {
-    let within = model.join("model");
-    let folder = if within.join("config.json").is_file() { within.as_path() } else { model };
-    let opened = hub::open(folder.to_string_lossy())?;
-    let mut store = Store::new(0);
-    opened.load_into(&mut store)?;
-    let vocabulary = opened.model.vocabulary().unwrap_or(0);
-    let tokenizer = Tokenizer::beside(folder, vocabulary)?;
+    let opened = loaded::open(&model.to_string_lossy())?;
+    let mut store = loaded::store(&opened)?;
+    let tokenizer = loaded::tokenizer(&opened, opened.model.vocabulary().unwrap_or(0))?;
     let rows = ROWS.min(questions.len().max(1));
     let mut answerer = Answerer::new(&opened.model, &tokenizer, rows, most, Precision::F32, &mut store, cpu)?;
     Ok(answerer.answer(questions, &mut store)?)

@@ -1,9 +1,10 @@
 //! `regard cost`: what a pass or a step of training will cost, part by part, before it runs: multiply-adds, bytes, memory and
 //! time. Rates are measured on small programs in the same process; with --measure, the true times stand beside.
 
+use crate::describe::sizes;
 use crate::machine::Machine;
 use crate::{loaded, losses};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use regard::graph::{Graph, Init, Pass};
 use regard::prelude::*;
@@ -44,7 +45,6 @@ pub struct Options {
     machine: Machine,
 }
 
-const TOKENS: usize = 128;
 /// Runs of which the least time counts.
 const RUNS: usize = 5;
 
@@ -61,7 +61,7 @@ struct Part {
 pub fn run(options: &Options) -> Result<()> {
     let cpu = options.machine.cpu()?;
     let opened = regard_hub::open(&options.model)?;
-    let sizes = sizes(options, &opened.model)?;
+    let sizes = sizes(options.tokens, options.batch, &opened.model)?;
     let recorded = |sizes: Sizes| -> Result<Graph> {
         if options.train { losses::record(&opened.model, sizes) } else { Ok(record(&opened.model, sizes)?) }
     };
@@ -142,25 +142,6 @@ pub fn run(options: &Options) -> Result<()> {
     writeln!(out, "\nTo spend less")?;
     advice.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     Ok(())
-}
-
-fn sizes(options: &Options, model: &AnyModel) -> Result<Sizes> {
-    if options.batch == 0 {
-        bail!("--batch 0: an empty pass has no cost; choose at least 1");
-    }
-    if let AnyModel::Vit(_) = model {
-        if options.tokens.is_some() {
-            bail!("--tokens: this is a model of images, whose patches are given by its config; leave it out");
-        }
-        return Ok(Sizes { batch: options.batch, tokens: 0, targets: 0, types: false });
-    }
-    let most = model.context().unwrap_or(usize::MAX);
-    let tokens = options.tokens.unwrap_or(TOKENS.min(most));
-    if tokens == 0 || tokens > most {
-        bail!("--tokens {tokens}: choose between 1 and {most}, which is all that this model has room for");
-    }
-    let targets = if model.encoder_decoder().is_some() { tokens } else { 0 };
-    Ok(Sizes { batch: options.batch, tokens, targets, types: false })
 }
 
 /// The plan, without reading a weight: pages of zeros take no memory until they are touched.

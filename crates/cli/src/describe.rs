@@ -37,7 +37,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let cpu = options.machine.cpu()?;
     let opened = crate::loaded::open(&options.model)?;
-    let sizes = sizes(options, &opened.model)?;
+    let sizes = sizes(options.tokens, options.batch, &opened.model)?;
     let graph = record(&opened.model, sizes)?;
     let mut store = Store::new(0);
     for declared in opened.model.parameters().declared() {
@@ -137,23 +137,24 @@ pub fn run(options: &Options) -> Result<()> {
 /// The usual number of positions of a pass.
 const TOKENS: usize = 128;
 
-fn sizes(options: &Options, model: &AnyModel) -> Result<Sizes> {
-    if options.batch == 0 {
+/// The sizes of a pass: as many positions as asked for, if the model has room for them.
+pub fn sizes(tokens: Option<usize>, batch: usize, model: &AnyModel) -> Result<Sizes> {
+    if batch == 0 {
         bail!("--batch 0: an empty pass has no cost; choose at least 1");
     }
     if let AnyModel::Vit(_) = model {
-        if options.tokens.is_some() {
+        if tokens.is_some() {
             bail!("--tokens: this is a model of images, whose patches are given by its config; leave it out");
         }
-        return Ok(Sizes { batch: options.batch, tokens: 0, targets: 0, types: false });
+        return Ok(Sizes { batch, tokens: 0, targets: 0, types: false });
     }
     let most = model.context().unwrap_or(usize::MAX);
-    let tokens = options.tokens.unwrap_or(TOKENS.min(most));
+    let tokens = tokens.unwrap_or(TOKENS.min(most));
     if tokens == 0 || tokens > most {
         bail!("--tokens {tokens}: choose between 1 and {most}, which is all that this model has room for");
     }
-    let targets = if matches!(model, AnyModel::T5(_) | AnyModel::Transformer(_)) { tokens } else { 0 };
-    Ok(Sizes { batch: options.batch, tokens, targets, types: false })
+    let targets = if model.encoder_decoder().is_some() { tokens } else { 0 };
+    Ok(Sizes { batch, tokens, targets, types: false })
 }
 
 fn said(sizes: &Sizes, model: &AnyModel) -> String {
