@@ -334,6 +334,11 @@ fn stages_follow_each_other() {
     }
     let page = scratch.page(&["evaluate", "runs/tiny"]);
     assert!(page["metrics"]["exact"].is_number(), "{page}");
+    let page = scratch.page(&["runs", "runs/tiny"]);
+    let names: Vec<&str> =
+        page["runs"].as_array().unwrap().iter().filter_map(|run| run["run"].as_str()).collect();
+    assert_eq!(names, ["runs/tiny/read", "runs/tiny/answer"]);
+    assert!(page["runs"][1]["best"]["metrics"]["exact"].is_number(), "{page}");
     // An override reaches into one stage, and one that reaches nothing is refused.
     let said = scratch.page(&["train", "tiny.toml", "stage.answer.train.steps=3", "--out", "runs/short"]);
     assert_eq!(said["steps"].as_u64(), Some(3));
@@ -346,4 +351,20 @@ fn stages_follow_each_other() {
     let before = fs::read(scratch.path("runs/tiny/read/metrics.jsonl")).unwrap();
     scratch.page(&["train", "--resume", "runs/tiny"]);
     assert!(fs::read(scratch.path("runs/tiny/read/metrics.jsonl")).unwrap() == before);
+}
+
+#[test]
+fn the_study_runs_on_files() {
+    let scratch = Scratch::new("study");
+    scratch.said(&["data", "generate", "people", "--people", "250"]);
+    let files = ["--text", "people/text.txt", "--train", "people/train.tsv", "--dev", "people/dev.tsv"];
+    let more = ["--test", "people/test_inputs.tsv", "--arms", "alone", "--finetune-epochs", "1"];
+    let said = scratch.said(&[&["study"], &files[..], &more].concat());
+    assert!(said.contains("no pretraining") && said.contains("always “"), "{said}");
+    assert!(said.contains("predictions: runs/study/alone/predictions.txt"), "{said}");
+    assert!(said.ends_with("report: runs/study/report.html\n"), "{said}");
+    let lines = |name: &str| fs::read_to_string(scratch.path(name)).unwrap().lines().count();
+    assert_eq!(lines("runs/study/alone/predictions.txt"), lines("people/test_inputs.tsv"));
+    let page = fs::read_to_string(scratch.path("runs/study/report.html")).unwrap();
+    assert!(page.contains("answers are wrong"), "the wrong answers can be browsed");
 }

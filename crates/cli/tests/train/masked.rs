@@ -19,10 +19,12 @@ layers = 1
 heads = 2
 width = 32
 context = 16
+std = 0.1
 [train]
 epochs = 60
 batch = 24
-lr = 1e-2
+lr = 3e-3
+warmup_steps = 30
 dropout = 0.0
 "#;
 
@@ -37,9 +39,9 @@ fn a_mask_is_filled_from_the_words_around_it() {
     scratch.write("animals.txt", lines);
     scratch.write("tiny.toml", RECIPE);
     let page = scratch.page(&["train", "tiny.toml"]);
-    // Of six words the places alone cannot be told: ln 3 for a sixth of the targets is 0.18, and chance is above 2.3.
+    // Who knows no more than how frequent each word is has a loss of 2.2; the places alone cannot be told.
     let loss = metric(&page["result"], "loss");
-    assert!(loss < 0.6, "{page}");
+    assert!(loss < 0.5, "{page}");
     let tokens = |text: &str| scratch.page(&["data", "tokenize", "runs/tiny", "--text", text]);
     let mut right = 0;
     for (animal, did) in ANIMALS {
@@ -55,7 +57,7 @@ fn a_mask_is_filled_from_the_words_around_it() {
         let best = (0..vocabulary).max_by(|&a, &b| scores[a].total_cmp(&scores[b]));
         right += usize::from(best == Some(wanted));
     }
-    assert!(right >= 3, "{right} of 4 masks were filled rightly; chance is one in dozens");
+    assert_eq!(right, 4, "of four masks; chance is one in dozens for each");
     let page = scratch.page(&["evaluate", "runs/tiny"]);
     assert!((metric(&page, "loss") - loss).abs() < 1e-6, "{page}");
 }

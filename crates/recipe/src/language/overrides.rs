@@ -27,8 +27,9 @@ pub(super) fn put(table: &mut Table, given: &str) -> Result<()> {
                     "write it as in stage.NAME.train.lr=1e-3",
                 )
             })?;
-            let over = parsed::<StageRecipe>(key, value, given)?;
-            merge(stage(table, name, key, given)?, over);
+            // The stage first: in stage.train.lr=1 its name is missing, not a key.
+            let own = stage(table, name, key, given)?;
+            merge(own, parsed::<StageRecipe>(key, value, given)?);
         }
         None => {
             let over = parsed::<Recipe>(key, value, given)?;
