@@ -3,7 +3,9 @@
 Two comparisons, both of the arm with learned positions, reading first, then questions:
 
 * same start: Regard's initial weights and Regard's own batches (`regard data batches`), no dropout. Nothing is random any
-  more, so the curves must agree step by step, to `--bound`.
+  more: the first ten steps must agree to `--bound`. At the study's rate of 6e-3 a difference in the last bit grows from
+  step to step, so a twin in PyTorch that starts from weights 1e-7 apart shows how far PyTorch drifts from itself; later
+  steps may be ten times as far apart, no more.
 * own randomness: weights, spans and dropout are drawn here as the assignment says. Several seeds on this side give the
   spread; Regard's mean over each stretch of steps must lie within `--spreads` standard deviations of theirs.
 
@@ -30,6 +32,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 LAYERS, HEADS, WIDTH, BLOCK, ROW = 4, 8, 256, 128, 127
 PAD, MARK, IGNORED = 0, 1, -100
 WARM_UP, FLOOR = 512 * 20, 0.1
+EARLY, DRIFT = 10, 10.0
 
 
 class Attention(nn.Module):
@@ -208,21 +211,35 @@ def final_tokens(epochs, examples):
 
 
 def same_start(regard, study, given):
-    model = Gpt(len(study.ids), 0.0)
-    model.load_state_dict(regard.initial(), strict=True)
-    parameters = sum(p.numel() for p in model.parameters())
-    theirs = train(model, regard.batches("pretrain", given.steps), 6e-3, final_tokens(650, 2937))
-    theirs += train(model, regard.batches("finetune", given.question_steps), 6e-4, final_tokens(200, 2000))
+    start = regard.initial()
+    batches = regard.batches("pretrain", given.steps), regard.batches("finetune", given.question_steps)
+
+    def curve(moved):
+        model = Gpt(len(study.ids), 0.0)
+        model.load_state_dict(start, strict=True)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(1 + moved * torch.randn(parameter.shape))
+        losses = train(model, batches[0], 6e-3, final_tokens(650, 2937))
+        return losses + train(model, batches[1], 6e-4, final_tokens(200, 2000))
+
+    torch.manual_seed(0)
+    theirs, twin = curve(0.0), curve(1e-7)
     ours = sum(regard.train("same", *regard.length(given), "train.dropout=0.0"), [])
-    worst = max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
+    parameters = sum(tensor.numel() for tensor in start.values())
     print(f"\nsame start, same batches, no dropout: {parameters} parameters, {len(ours)} steps")
-    print(f"{'step':>5} {'Regard':>10} {'PyTorch':>10} {'difference':>11}")
-    for i, (a, b) in enumerate(zip(ours, theirs)):
+    print(f"{'step':>5} {'Regard':>10} {'PyTorch':>10} {'difference':>11} {'twin':>9}")
+    drift, agree = 0.0, True
+    for i, (a, b, c) in enumerate(zip(ours, theirs, twin, strict=True)):
+        drift = max(drift, abs(b - c))
+        bound = given.bound if i < EARLY else max(given.bound, DRIFT * drift)
+        agree &= abs(a - b) <= bound
         if i < 3 or (i + 1) % 5 == 0:
-            print(f"{i + 1:>5} {a:>10.5f} {b:>10.5f} {a - b:>11.1e}")
-    print(f"largest difference {worst:.1e}, bound {given.bound:.0e}")
-    return {"parameters": parameters, "regard": ours, "torch": theirs, "largest_difference": worst,
-            "bound": given.bound, "agree": worst <= given.bound}
+            print(f"{i + 1:>5} {a:>10.5f} {b:>10.5f} {a - b:>11.1e} {b - c:>9.1e}")
+    apart = [abs(a - b) for a, b in zip(ours, theirs)]
+    print(f"largest difference {max(apart[:EARLY]):.1e} in {EARLY} steps, {max(apart):.1e} in all; of the twin {drift:.1e}")
+    return {"parameters": parameters, "regard": ours, "torch": theirs, "twin": twin, "agree": agree,
+            "largest_early": max(apart[:EARLY]), "largest": max(apart), "largest_of_twin": drift}
 
 
 def own_randomness(regard, study, given):
@@ -270,7 +287,7 @@ def main():
     parser.add_argument("--lines", type=int, default=0, help="only the first so many; 0 for all")
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--regard-seeds", type=int, default=2)
-    parser.add_argument("--bound", type=float, default=1e-3)
+    parser.add_argument("--bound", type=float, default=1e-5)
     parser.add_argument("--spreads", type=float, default=4.0)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--out", type=pathlib.Path)
