@@ -23,7 +23,8 @@ busy as it is; `bench/cost_check` compares predictions with what is measured. Me
 
 Example:  regard cost crates/conformance/goldens/parity/gpt2/model --tokens 16 --measure")]
 pub struct Options {
-    /// A folder with config.json and weights, organisation/name from a local Hugging Face cache, or a `.bin` of llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a `.bin` of
+    /// llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// Positions of each text; of an encoder-decoder, of source and target [default: 128, or all that the model has]
@@ -60,7 +61,7 @@ struct Part {
 /// Prices.
 pub fn run(options: &Options) -> Result<()> {
     let cpu = options.machine.cpu()?;
-    let opened = regard_hub::open(&options.model)?;
+    let opened = loaded::open(&options.model)?;
     let sizes = sizes(options.tokens, options.batch, &opened.model)?;
     let recorded = |sizes: Sizes| -> Result<Graph> {
         if options.train { losses::record(&opened.model, sizes) } else { Ok(record(&opened.model, sizes)?) }
