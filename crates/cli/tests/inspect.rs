@@ -165,7 +165,14 @@ fn a_head_says_what_it_said_in_another_text() {
     assert_eq!(other["patch"]["heads"][0], "block.0.head.1");
     assert_eq!(other["without"], Value::Null);
     let text = said(&[
-        "look", &golden("t5"), "--ids", "5 6 7", "--patch", "decoder.block.0.cross.head.0", "--from-ids", "7 6 5",
+        "look",
+        &golden("t5"),
+        "--ids",
+        "5 6 7",
+        "--patch",
+        "decoder.block.0.cross.head.0",
+        "--from-ids",
+        "7 6 5",
     ]);
     assert!(text.contains("With decoder.block.0.cross.head.0 from \"7 6 5\""), "{text}");
 }

@@ -40,7 +40,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
     let after = |name: &str| arguments.iter().position(|a| a == name).and_then(|at| arguments.get(at + 1));
-    let threads = after("--threads").map_or(Pool::default_threads(), |n| n.parse().expect("a number of threads"));
+    let threads =
+        after("--threads").map_or(Pool::default_threads(), |n| n.parse().expect("a number of threads"));
     let cpu = Cpu::with(threads, Level::best()).expect("a CPU");
     let mut kinds = vec![];
     for training in [false, true] {

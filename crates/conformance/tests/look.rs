@@ -194,7 +194,8 @@ fn a_head_that_is_told_to_say_nothing_is_left_out() {
     let graph = case.graph();
     let heads = [look::find_head(&attentions(&graph), "block.1.head.2").unwrap()];
     let without = case.run(without_heads(&graph, &heads).unwrap()).array("logits").unwrap();
-    let mut silent = Program::new(patch_heads(&graph, &heads).unwrap(), &[], &mut case.store, &case.cpu).unwrap();
+    let mut silent =
+        Program::new(patch_heads(&graph, &heads).unwrap(), &[], &mut case.store, &case.cpu).unwrap();
     let name = format!("patch.{}", heads[0].0.name);
     let dims = silent.graph().shape(silent.graph().find(&name).unwrap()).bound();
     silent.set_f32(&name, &dims, &vec![0.0; dims.count()]).unwrap();
@@ -207,7 +208,8 @@ fn a_head_that_is_told_to_say_nothing_is_left_out() {
     let again = [look::find_head(&attentions(&ablated), "block.1.head.2").unwrap()];
     keep_heads(&mut ablated, &again).unwrap();
     let source = case.run(ablated);
-    let mut target = Program::new(patch_heads(&graph, &heads).unwrap(), &[], &mut case.store, &case.cpu).unwrap();
+    let mut target =
+        Program::new(patch_heads(&graph, &heads).unwrap(), &[], &mut case.store, &case.cpu).unwrap();
     target.set_array("ids", case.golden.get("ids")).unwrap();
     patched(&mut target, &source, &heads).unwrap();
     target.run(&mut case.store).unwrap();

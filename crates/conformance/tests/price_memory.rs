@@ -35,14 +35,8 @@ fn cases() -> Vec<Case> {
         context,
         dropout,
     };
-    let case = |name, model, batch, tokens, train, precision| Case {
-        name,
-        model,
-        batch,
-        tokens,
-        train,
-        precision,
-    };
+    let case =
+        |name, model, batch, tokens, train, precision| Case { name, model, batch, tokens, train, precision };
     let (f32, bf16) = (Precision::F32, Precision::Bf16);
     vec![
         case("gpt, a pass", sized::gpt(size(6, 8, 512, 8000, 128, 0.0)), 2, 128, false, f32),

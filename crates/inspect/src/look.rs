@@ -132,7 +132,12 @@ pub fn maps(program: &Program, attention: &Attention, rows: &[usize]) -> Result<
     let size = rows.len() * attention.keys;
     if numbers.len() < attention.heads * size {
         return Err(Error::invalid(
-            format!("`{name}` has {} weights, {} rows of it need {}", numbers.len(), rows.len(), attention.heads * size),
+            format!(
+                "`{name}` has {} weights, {} rows of it need {}",
+                numbers.len(),
+                rows.len(),
+                attention.heads * size
+            ),
             "read the rows that were asked for",
         ));
     }

@@ -43,7 +43,7 @@ pub fn predict(g: &Graph, cards: &Cards) -> Result<Prediction> {
             Priced { row, nanoseconds }
         })
         .collect();
-    let total = cards.whole(nodes.iter().map(|node| node.nanoseconds).sum(), nodes.len());
+    let total = cards.whole(nodes.iter().map(|node| node.nanoseconds).sum());
     Ok(Prediction { nodes, total })
 }
 

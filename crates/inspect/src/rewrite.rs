@@ -115,7 +115,11 @@ pub fn patched(program: &mut Program, source: &Program, heads: &[(Attention, usi
         let wanted = program.graph().shape(program.graph().find(&name)?).bound();
         if said.dims() != wanted {
             return Err(Error::invalid(
-                format!("`{}` says {} in the other run and {wanted} in this one", attention.name, said.dims()),
+                format!(
+                    "`{}` says {} in the other run and {wanted} in this one",
+                    attention.name,
+                    said.dims()
+                ),
                 "heads are taken position by position: run both on as many texts of as many tokens",
             ));
         }

@@ -5,6 +5,7 @@ mod advice;
 mod parts;
 
 use crate::describe::sizes;
+use crate::describe::sizes;
 use crate::loaded;
 use crate::machine::Machine;
 use advice::advice;
@@ -16,7 +17,6 @@ use regard::prelude::*;
 use regard_hub::Opened;
 use regard_hub::forward::{Sizes, record_in};
 use regard_hub::step;
-use crate::describe::sizes;
 use regard_inspect::price::{self, Cards, Clocked};
 use serde_json::json;
 use std::io::Write;
@@ -81,9 +81,8 @@ pub fn run(options: &Options) -> Result<()> {
     let clocked = measured.as_ref().map(|(clocked, _)| clocked);
     let parts = grouped(&prediction.nodes, clocked, |node| part_of(&node.row.name, node.row.pass));
     let ops = grouped(&prediction.nodes, clocked, |node| node.row.op.to_string());
-    let advice = advice(&prediction, &parts, sizes, &|sizes| {
-        Ok(price::predict(&recorded(sizes)?, &cards)?.total)
-    })?;
+    let advice =
+        advice(&prediction, &parts, sizes, &|sizes| Ok(price::predict(&recorded(sizes)?, &cards)?.total))?;
 
     let (total, ceilings) = (prediction.total, cards.ceilings());
     let mut out = std::io::stdout().lock();

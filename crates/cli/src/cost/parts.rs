@@ -43,7 +43,8 @@ pub fn grouped(
         part.macs += work.macs;
         part.bytes += work.read + work.written;
         part.predicted += node.nanoseconds;
-        part.measured += measured.and_then(|clocked| clocked.nodes.get(&node.row.node)).copied().unwrap_or(0.0);
+        part.measured +=
+            measured.and_then(|clocked| clocked.nodes.get(&node.row.node)).copied().unwrap_or(0.0);
     }
     let mut parts: Vec<(String, Part)> = parts.into_iter().collect();
     parts.sort_by(|a, b| b.1.predicted.total_cmp(&a.1.predicted));
@@ -51,12 +52,7 @@ pub fn grouped(
 }
 
 /// Writes parts below each other.
-pub fn table(
-    out: &mut impl Write,
-    title: &str,
-    parts: &[(String, Part)],
-    measured: bool,
-) -> Result<()> {
+pub fn table(out: &mut impl Write, title: &str, parts: &[(String, Part)], measured: bool) -> Result<()> {
     let total: f64 = parts.iter().map(|(_, part)| part.predicted).sum();
     let widest = parts.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(title.len());
     write!(

@@ -45,7 +45,11 @@ impl Input {
             let [height, width] = vit.config().image;
             let expected = [1, vit.config().channels, height, width];
             if images.shape != expected {
-                bail!("{}: the pixels are {:?}; look at one image, {expected:?}", given.names[2], images.shape);
+                bail!(
+                    "{}: the pixels are {:?}; look at one image, {expected:?}",
+                    given.names[2],
+                    images.shape
+                );
             }
             let numbers = images.pixels.iter().map(|&x| f64::from(x)).collect();
             let Some(array) = Array::new(&expected, numbers) else {
@@ -73,7 +77,9 @@ impl Input {
                 loaded::encode(&tokenizer, text, vocabulary)?
             }
             (None, Some(ids)) => forward::integers(given.names[1], ids)?,
-            (None, None) => bail!("nothing to look at: give {}, or {} \"1 2 3\"", given.names[0], given.names[1]),
+            (None, None) => {
+                bail!("nothing to look at: give {}, or {} \"1 2 3\"", given.names[0], given.names[1])
+            }
         };
         checked(given.names[1], &ids, vocabulary, model.context())?;
         let mut writer = tokenizer.as_ref().ok().cloned();

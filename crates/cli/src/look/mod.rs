@@ -72,7 +72,13 @@ pub struct Options {
     #[arg(long, value_name = "TEXT", requires = "patch", conflicts_with_all = ["from_ids", "from_pixels"])]
     from_text: Option<String>,
     /// The other text as ids
-    #[arg(long, value_name = "IDS", requires = "patch", allow_hyphen_values = true, conflicts_with = "from_pixels")]
+    #[arg(
+        long,
+        value_name = "IDS",
+        requires = "patch",
+        allow_hyphen_values = true,
+        conflicts_with = "from_pixels"
+    )]
     from_ids: Option<String>,
     /// The other image, for a model of images
     #[arg(long, value_name = "FILE", requires = "patch")]
@@ -109,7 +115,9 @@ impl Options {
             return Ok(None);
         }
         if self.from_text.is_none() && self.from_ids.is_none() && self.from_pixels.is_none() {
-            bail!("--patch: a head is taken from a run on another text; give it by --from-text or --from-ids");
+            bail!(
+                "--patch: a head is taken from a run on another text; give it by --from-text or --from-ids"
+            );
         }
         let given = Given {
             names: ["--from-text", "--from-ids", "--from-pixels"],

@@ -329,8 +329,5 @@ fn a_step_without_a_head_is_refused() {
     let sizes = Sizes { batch: 1, tokens: 4, targets: 0, types: false };
     let headless = Bert::new(regard_models::bert::PRESETS[0].1).unwrap();
     let text = step::record(&AnyModel::Bert(headless), sizes, Precision::F32).err().unwrap().to_string();
-    assert_eq!(
-        text,
-        "this model has no head that could be trained; give it one, or ask for a pass instead"
-    );
+    assert_eq!(text, "this model has no head that could be trained; give it one, or ask for a pass instead");
 }

@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn what_was_disturbed_pulls_but_little() {
-        let mut samples: Vec<_> = (1..20).map(|i| ([0.0, f64::from(i), 0.0, 0.0], 2.0 * f64::from(i))).collect();
+        let mut samples: Vec<_> =
+            (1..20).map(|i| ([0.0, f64::from(i), 0.0, 0.0], 2.0 * f64::from(i))).collect();
         samples.push(([0.0, 10.0, 0.0, 0.0], 2000.0));
         let found = rates(&samples)[1];
         assert!((1.9..2.1).contains(&found), "{found}");

@@ -55,8 +55,7 @@ pub struct Load {
 
 /// The load of every node that runs, in order.
 pub fn loads(g: &Graph, machine: &Machine) -> Result<Vec<(CostRow, Load)>> {
-    let rows: Vec<CostRow> =
-        counted(g)?.rows.into_iter().filter(|row| runs(&g.nodes()[row.node])).collect();
+    let rows: Vec<CostRow> = counted(g)?.rows.into_iter().filter(|row| runs(&g.nodes()[row.node])).collect();
     let memory = memory(g, &rows, machine);
     let loads = rows.into_iter().zip(memory).map(|(row, memory)| {
         let work = row.cost.executed;
@@ -158,17 +157,25 @@ fn most_alive(g: &Graph, rows: &[CostRow], place: &[usize]) -> f64 {
     most
 }
 
+/// Numbers in the longest vectors.
+const VECTOR: usize = 16;
+
 /// What a node is called: with the settings that its speed depends on, without them, and by whether it multiplies.
 fn kinds(g: &Graph, row: &CostRow) -> [String; 3] {
     const TELLING: [&str; 8] =
         ["activation", "layout", "precision", "causal", "gate", "function", "bias", "output"];
     let settings = g.nodes()[row.node].op.attributes();
     // Of "buckets both ways up to 128" the first word is enough.
-    let told: Vec<&str> = settings
+    let mut told: Vec<&str> = settings
         .iter()
         .filter(|(name, _)| TELLING.contains(name))
         .filter_map(|(_, value)| value.split(' ').next())
         .collect();
+    // Rows that do not fill vectors have an end of their own, and attention works on short ones.
+    let last = g.nodes()[row.node].outputs.first().and_then(|&var| g.shape(var).bound().last().copied());
+    if last.is_some_and(|last| last % VECTOR != 0) {
+        told.push("ragged");
+    }
     let class = if row.cost.executed.macs > 0 { "multiplies" } else { "moves" };
     [format!("{} {}", row.op, told.join(" ")), row.op.to_string(), class.to_string()]
 }

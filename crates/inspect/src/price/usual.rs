@@ -25,22 +25,28 @@ const fn size(batch: usize, length: usize, width: usize, heads: usize, vocabular
     Size { batch, length, width, heads, vocabulary }
 }
 
-/// From hardly anything, where starting a kernel is all there is, to one token in a wide model and many in a narrow one.
-const SIZES: [Size; 14] = [
+/// From hardly anything, where starting a kernel is all there is, to one token in a wide model and many in a narrow one; heads
+/// that fill vectors of sixteen, and heads that do not.
+const SIZES: [Size; 19] = [
     size(1, 6, 24, 3, 50),
     size(1, 1, 128, 4, 300),
+    size(1, 1, 200, 5, 1500),
     size(1, 1, 768, 12, 2500),
     size(1, 1, 1280, 20, 300),
     size(1, 12, 96, 3, 300),
+    size(2, 18, 72, 3, 200),
     size(1, 24, 512, 8, 2000),
     size(2, 40, 64, 2, 100),
     size(1, 80, 192, 6, 1000),
+    size(3, 36, 156, 3, 400),
     size(1, 40, 320, 5, 6000),
+    size(1, 76, 352, 8, 900),
     size(4, 60, 320, 5, 1000),
     size(1, 56, 768, 12, 2500),
     size(8, 60, 128, 2, 300),
+    size(1, 260, 120, 3, 500),
     size(1, 512, 128, 4, 1000),
-    size(1, 900, 256, 4, 300),
+    size(1, 820, 160, 4, 300),
 ];
 
 /// How a block is made.
@@ -56,15 +62,25 @@ pub enum Style {
     Bucketed,
 }
 
-/// The programs: all styles of a size, or one where a pass takes long.
-pub fn programs() -> impl Iterator<Item = (Size, Style)> {
-    SIZES.into_iter().flat_map(|size| {
+/// The programs: all styles of a size, or one where a pass takes long. Steps of training take three times as long, so two
+/// styles have to do, and none is as large.
+pub fn programs(training: bool) -> impl Iterator<Item = (Size, Style)> {
+    let sizes = SIZES.into_iter().filter(move |size| !training || size.width <= LARGE);
+    sizes.enumerate().flat_map(move |(at, size)| {
         let macs = 12 * size.batch * size.length * size.width * size.width;
-        let all = [Style::Classic, Style::Gated, Style::Open, Style::Bucketed];
-        let count = if macs > 250_000_000 || size.width >= 768 { 1 } else { all.len() };
-        all.into_iter().take(count).map(move |style| (size, style))
+        let others = [Style::Gated, Style::Open, Style::Bucketed];
+        let count = match training {
+            _ if macs > 250_000_000 || size.width >= LARGE => 0,
+            true => 1,
+            false => others.len(),
+        };
+        let others = others.into_iter().cycle().skip(at).take(count);
+        [Style::Classic].into_iter().chain(others).map(move |style| (size, style))
     })
 }
+
+/// Weights of this width fill megabytes.
+const LARGE: usize = 768;
 
 /// Records a pass, or a step of training.
 pub fn record(size: Size, style: Style, training: bool, precision: Precision) -> Result<Graph> {
