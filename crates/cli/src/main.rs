@@ -19,8 +19,6 @@ mod generate;
 mod import;
 mod loaded;
 mod look;
-mod look_page;
-mod losses;
 mod machine;
 mod model_folder;
 mod printer;

@@ -69,15 +69,19 @@ const FAMILIES: [&str; 8] =
 fn the_examples_of_the_help_work_as_typed() {
     for command in ["prove", "audit", "look", "cost"] {
         let help = said(&[command, "--help"]);
-        let example = help.lines().find_map(|line| line.strip_prefix("Example:  regard ")).unwrap();
-        let mut words: Vec<&str> = Vec::new();
-        for (i, quoted) in example.split('"').enumerate() {
-            match i % 2 {
-                0 => words.extend(quoted.split_whitespace()),
-                _ => words.push(quoted),
+        let examples: Vec<&str> =
+            help.lines().filter_map(|line| line.strip_prefix("Example:  regard ")).collect();
+        assert!(!examples.is_empty(), "{command}");
+        for example in examples {
+            let mut words: Vec<&str> = Vec::new();
+            for (i, quoted) in example.split('"').enumerate() {
+                match i % 2 {
+                    0 => words.extend(quoted.split_whitespace()),
+                    _ => words.push(quoted),
+                }
             }
+            said(&words);
         }
-        said(&words);
     }
 }
 
@@ -146,6 +150,31 @@ fn heads_are_seen_in_numbers_pictures_and_pages() {
         "decoder.block.0.cross",
     ]);
     assert!(cross["heads"].as_array().unwrap().iter().all(|head| head["cross"] == true && head["keys"] == 4));
+}
+
+#[test]
+fn a_head_says_what_it_said_in_another_text() {
+    let ask = |from: &str| {
+        page(&["look", &golden("gpt2"), "--ids", "1 2 3 4", "--patch", "block.0.head.1", "--from-ids", from])
+    };
+    let same = ask("1 2 3 4");
+    assert_eq!((&same["patch"]["same"], &same["patch"]["divergence"]["mean"]), (&true.into(), &0.0.into()));
+    let other = ask("4 3 2 1");
+    assert_eq!(other["patch"]["same"], false);
+    assert!(other["patch"]["divergence"]["mean"].as_f64().unwrap() > 1e-6, "{}", other["patch"]);
+    assert_eq!(other["patch"]["heads"][0], "block.0.head.1");
+    assert_eq!(other["without"], Value::Null);
+    let text = said(&[
+        "look",
+        &golden("t5"),
+        "--ids",
+        "5 6 7",
+        "--patch",
+        "decoder.block.0.cross.head.0",
+        "--from-ids",
+        "7 6 5",
+    ]);
+    assert!(text.contains("With decoder.block.0.cross.head.0 from \"7 6 5\""), "{text}");
 }
 
 #[test]
@@ -224,6 +253,24 @@ fn slips_are_met_with_a_sentence() {
         (
             vec!["look", &gpt, "--ids", "1 2", "--without", "block.0.head.9"],
             "`block.0.attention` has no head 9",
+        ),
+        (
+            vec!["look", &gpt, "--ids", "1 2", "--patch", "block.0.head.1", "--from-ids", "1 2 3"],
+            "--from-ids: 3 tokens, and the text looked at has 2; heads are taken position by position, so give a text of as \
+             many tokens",
+        ),
+        (
+            vec!["look", &gpt, "--ids", "1 2", "--patch", "block.0.head.1"],
+            "--patch: a head is taken from a run on another text; give it by --from-text or --from-ids",
+        ),
+        (
+            vec!["look", &gpt, "--ids", "1 2", "--patch", "block.0.head.9", "--from-ids", "1 2"],
+            "`block.0.attention` has no head 9",
+        ),
+        (vec!["look", &gpt, "--ids", "1 2", "--from-ids", "1 2"], "--patch <HEAD>"),
+        (
+            vec!["look", &gpt, "--ids", "1 2", "--patch", "block.0.head.1", "--from-ids", "1 99"],
+            "--from-ids: 99 is no token of this model",
         ),
         (vec!["look", &gpt, "--ids", "1 2", "--topk", "0"], "--topk 0: choose at least 1"),
         (

@@ -12,4 +12,5 @@ pub mod parity;
 pub mod parity_training;
 pub mod programs;
 pub mod sequence;
+pub mod sized;
 pub mod training;

@@ -7,7 +7,7 @@ use regard::ops::WeightsRequest;
 use regard::prelude::*;
 use regard_conformance::parity::Tensors;
 use regard_inspect::look::{self, Attention, attentions};
-use regard_inspect::without_heads;
+use regard_inspect::{keep_heads, patch_heads, patched, without_heads};
 use std::path::{Path, PathBuf};
 
 const BOUND: f64 = 1e-5;
@@ -145,6 +145,77 @@ fn a_head_is_left_out_as_if_its_output_weights_were_zero() {
         found.data().iter().zip(whole.data()).any(|(a, b)| (a - b).abs() > 1e-3),
         "the head did something"
     );
+}
+
+/// Answers with heads taken from a run on other ids.
+fn patched_from(case: &mut Case, heads: &[(Attention, usize)], ids: &Array) -> Array {
+    let mut source = case.graph();
+    keep_heads(&mut source, heads).unwrap();
+    let mut source = Program::new(source, &[], &mut case.store, &case.cpu).unwrap();
+    source.set_array("ids", ids).unwrap();
+    source.run(&mut case.store).unwrap();
+    let graph = patch_heads(&case.graph(), heads).unwrap();
+    let mut target = Program::new(graph, &[], &mut case.store, &case.cpu).unwrap();
+    target.set_array("ids", case.golden.get("ids")).unwrap();
+    patched(&mut target, &source, heads).unwrap();
+    target.run(&mut case.store).unwrap();
+    target.array("logits").unwrap()
+}
+
+#[test]
+fn a_head_from_the_same_text_changes_no_bit_and_one_from_another_does() {
+    let mut case = Case::committed("gpt2");
+    let graph = case.graph();
+    let all = attentions(&graph);
+    let plain = case.run(graph).array("logits").unwrap();
+    let own = case.golden.get("ids").clone();
+    let every: Vec<(Attention, usize)> =
+        all.iter().flat_map(|own| (0..own.heads).map(|head| (own.clone(), head))).collect();
+    for heads in [&every[..1], &every[..]] {
+        assert!(patched_from(&mut case, heads, &own) == plain, "the same text says the same");
+    }
+    let other = Array::new(&own.dims(), own.data().iter().map(|id| (id + 1.0) % 50.0).collect()).unwrap();
+    let changed = patched_from(&mut case, &every[..1], &other);
+    let worst = changed.data().iter().zip(plain.data()).fold(0f64, |most, (a, b)| most.max((a - b).abs()));
+    assert!(worst > 1e-3, "{worst:e}");
+    // The other way round nothing of the first text is left in the answer but its stream: not the other answer either.
+    let mut run = |ids: &Array| {
+        let mut program = Program::new(case.graph(), &[], &mut case.store, &case.cpu).unwrap();
+        program.set_array("ids", ids).unwrap();
+        program.run(&mut case.store).unwrap();
+        program.array("logits").unwrap()
+    };
+    assert!(run(&other) != changed);
+}
+
+#[test]
+fn a_head_that_is_told_to_say_nothing_is_left_out() {
+    let mut case = Case::committed("gpt2");
+    let graph = case.graph();
+    let heads = [look::find_head(&attentions(&graph), "block.1.head.2").unwrap()];
+    let without = case.run(without_heads(&graph, &heads).unwrap()).array("logits").unwrap();
+    let mut silent =
+        Program::new(patch_heads(&graph, &heads).unwrap(), &[], &mut case.store, &case.cpu).unwrap();
+    let name = format!("patch.{}", heads[0].0.name);
+    let dims = silent.graph().shape(silent.graph().find(&name).unwrap()).bound();
+    silent.set_f32(&name, &dims, &vec![0.0; dims.count()]).unwrap();
+    silent.set_array("ids", case.golden.get("ids")).unwrap();
+    silent.run(&mut case.store).unwrap();
+    assert!(silent.array("logits").unwrap() == without, "to the last bit");
+    // A head before it that was left out in the other run is felt in what it says.
+    let first = look::find_head(&attentions(&graph), "block.0.head.0").unwrap();
+    let mut ablated = without_heads(&graph, &[first]).unwrap();
+    let again = [look::find_head(&attentions(&ablated), "block.1.head.2").unwrap()];
+    keep_heads(&mut ablated, &again).unwrap();
+    let source = case.run(ablated);
+    let mut target =
+        Program::new(patch_heads(&graph, &heads).unwrap(), &[], &mut case.store, &case.cpu).unwrap();
+    target.set_array("ids", case.golden.get("ids")).unwrap();
+    patched(&mut target, &source, &heads).unwrap();
+    target.run(&mut case.store).unwrap();
+    let plain = case.run(graph).array("logits").unwrap();
+    let told = target.array("logits").unwrap();
+    assert!(told != plain && told != without);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use crate::model::AnyModel;
 use crate::{Error, Result};
 use regard_engine::{Cpu, Program, Store};
-use regard_graph::{DType, Graph, Var};
+use regard_graph::{DType, Graph, Precision, Var};
 use regard_models::{BertHead, BertText, View, VitHead};
 
 /// What goes through a model at once.
@@ -65,7 +65,13 @@ pub struct Answer {
 /// `logits` if the model has a head with scores, `hidden` (of the decoder, where there are two streams), `memory` of an
 /// encoder-decoder, `pooled` of a model that ends with its pooler.
 pub fn record(model: &AnyModel, sizes: Sizes) -> Result<Graph> {
+    record_in(model, sizes, Precision::F32)
+}
+
+/// Records a pass in a precision.
+pub fn record_in(model: &AnyModel, sizes: Sizes, precision: Precision) -> Result<Graph> {
     let mut graph = Graph::inference();
+    graph.set_precision(precision);
     let g = &mut graph;
     let Sizes { batch, tokens, targets, types } = sizes;
     match model {

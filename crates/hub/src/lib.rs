@@ -23,6 +23,7 @@ pub mod forward;
 mod model;
 mod open;
 mod save;
+pub mod step;
 mod table;
 
 pub use error::{Error, Result};

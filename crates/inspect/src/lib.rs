@@ -1,7 +1,8 @@
 //! Questions to a recorded model, whichever it is: can later positions be seen, and where does that begin ([`prove()`]);
 //! do two ways to the same answer agree, and if not, from which node on ([`audit`]); who attends to whom ([`look`]), drawn
-//! ([`picture`]), what changes without some of it ([`rewrite()`]), and what a pass will cost in time ([`price`]). Everything here works on graphs, stores
-//! and names of values; no model is named.
+//! ([`picture`]), what changes without some of it, or with some of it taken from another run ([`rewrite()`]), and
+//! what a pass will cost in time and memory ([`price`]). Everything here works on graphs, stores and names of values; no model
+//! is named.
 
 #![forbid(unsafe_code)]
 
@@ -18,5 +19,5 @@ mod sight;
 pub use chance::{Chance, chances};
 pub use error::{Error, Result};
 pub use prove::{Case, Finding, Guilty, Promise, Stream, prove};
-pub use rewrite::{rewrite, without_heads};
+pub use rewrite::{keep_heads, patch_heads, patched, rewrite, without_heads};
 pub use sight::{Sight, sight};

@@ -130,6 +130,17 @@ pub fn maps(program: &Program, attention: &Attention, rows: &[usize]) -> Result<
     let name = format!("look.{}", attention.name);
     let numbers = program.f32(&name)?;
     let size = rows.len() * attention.keys;
+    if numbers.len() < attention.heads * size {
+        return Err(Error::invalid(
+            format!(
+                "`{name}` has {} weights, {} rows of it need {}",
+                numbers.len(),
+                rows.len(),
+                attention.heads * size
+            ),
+            "read the rows that were asked for",
+        ));
+    }
     Ok((0..attention.heads)
         .map(|head| Map {
             attention: attention.name.clone(),

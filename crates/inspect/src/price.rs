@@ -1,14 +1,19 @@
-//! What a program will cost in time, before it runs. The cost reader counts the work of each node; how long a unit of work
-//! takes is measured here and now, on small programs of the usual parts ([`Cards`]), and carried over to nodes of the same op
-//! by how alike their shapes are. Nothing is known of models: a node is an op with sizes.
+//! What a program will cost in time and memory, before it runs. The cost reader counts the work of each node; what the machine
+//! can do at best is measured here and now, and so is how near the usual ops come to it, on small programs ([`Cards`]). Nothing
+//! is known of models: a node is an op with sizes.
 
 mod cards;
+mod clock;
+mod fit;
+mod load;
 mod usual;
 
-pub use cards::{Cards, Spent, spent};
+pub use cards::Cards;
+pub use clock::{Clocked, clock};
 
 use crate::Result;
-use regard_graph::{Alias, CostRow, Costs, Graph, Node, cost};
+use regard_engine::{Cpu, Memory, Program, Store};
+use regard_graph::{Alias, CostRow, Costs, Graph, Init, Node, Role, cost};
 
 /// The predicted time of one node.
 #[derive(Clone, Debug)]
@@ -19,16 +24,36 @@ pub struct Priced {
     pub nanoseconds: f64,
 }
 
-/// The predicted time of every node that runs, in order. All sizes are fixed.
-pub fn predict(g: &Graph, cards: &Cards) -> Result<Vec<Priced>> {
-    let costs = counted(g)?;
-    let rows = costs.rows.into_iter().filter(|row| runs(&g.nodes()[row.node]));
-    Ok(rows
-        .map(|row| {
-            let nanoseconds = cards.price(g, &row);
+/// The predicted time of a run.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// Every node that runs, in order.
+    pub nodes: Vec<Priced>,
+    /// The whole run in nanoseconds, with what passes between nodes.
+    pub total: f64,
+}
+
+/// Predicts the time of a run. All sizes are fixed.
+pub fn predict(g: &Graph, cards: &Cards) -> Result<Prediction> {
+    let loads = load::loads(g, cards.machine())?;
+    let nodes: Vec<Priced> = loads
+        .into_iter()
+        .map(|(row, load)| {
+            let nanoseconds = cards.price(&load);
             Priced { row, nanoseconds }
         })
-        .collect())
+        .collect();
+    let total = cards.whole(nodes.iter().map(|node| node.nanoseconds).sum());
+    Ok(Prediction { nodes, total })
+}
+
+/// The memory that a program will take, without making or reading a weight: pages of zeros take none until they are touched.
+pub fn memory(g: Graph, cpu: &Cpu) -> Result<Memory> {
+    let mut store = Store::new(0);
+    for stored in g.stored().iter().filter(|stored| stored.role == Role::Parameter) {
+        store.declare(&stored.name, &stored.fact.shape, Init::Zeros)?;
+    }
+    Ok(Program::new(g, &[], &mut store, cpu)?.memory())
 }
 
 /// The work of what has to run.

@@ -1,5 +1,5 @@
 //! What the machine can do at best, measured here and now: multiply-adds in registers, and bytes read in a row. Rooflines
-//! are drawn against these two.
+//! are drawn against these two. Caches show in [`reading`]: the less is read again and again, the faster it goes.
 
 use super::level::Level;
 use super::threads::Pool;
@@ -80,6 +80,34 @@ pub fn measure(pool: &Pool, level: Level) -> Result<Ceilings, DeviceError> {
     Ok(Ceilings { gflops, gbytes })
 }
 
+/// Bytes that each thread reads again and again, from what a first cache holds to what none does.
+const AGAIN: [usize; 7] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
+/// Bytes that each thread reads in one measurement at the least.
+const ENOUGH: usize = 8 << 20;
+
+/// How fast memory is read, by how much of it: pairs of the bytes that all threads together read again and again, and the
+/// bytes that they read a nanosecond. Takes about a fifth of a second.
+pub fn reading(pool: &Pool, level: Level) -> Result<Vec<(usize, f64)>, DeviceError> {
+    let threads = pool.threads();
+    let most = AGAIN[AGAIN.len() - 1];
+    let mut memory = Buffer::zeroed(threads * most)?;
+    memory.as_mut_slice::<i32>().fill(1);
+    let words = memory.as_slice::<i32>();
+    let measured = AGAIN.map(|bytes| {
+        let (share, turns) = (bytes / 4, (ENOUGH / bytes).max(1));
+        let speed = best(|| {
+            pool.run(threads, &|task, _| {
+                for _ in 0..turns {
+                    black_box(read_all(level, black_box(&words[task * share..][..share])));
+                }
+            });
+            (threads * turns * bytes) as f64
+        });
+        (threads * bytes, speed)
+    });
+    Ok(measured.to_vec())
+}
+
 /// The most of something in a nanosecond.
 fn best(mut amount: impl FnMut() -> f64) -> f64 {
     let mut most: f64 = 0.0;
@@ -101,5 +129,8 @@ mod tests {
         let here = measure(&pool, Level::best()).unwrap();
         assert!(here.gflops.is_finite() && here.gflops > 0.0, "{here:?}");
         assert!(here.gbytes.is_finite() && here.gbytes > 0.0, "{here:?}");
+        let reading = reading(&pool, Level::best()).unwrap();
+        assert!(reading.windows(2).all(|pair| pair[0].0 < pair[1].0), "{reading:?}");
+        assert!(reading.iter().all(|(_, speed)| speed.is_finite() && *speed > 0.0), "{reading:?}");
     }
 }

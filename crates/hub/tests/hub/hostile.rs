@@ -3,10 +3,10 @@
 use crate::golden::{Own, folder, model};
 use regard_data::{Checkpoint, Data, Save, SaveOptions, save_folder};
 use regard_engine::{Cpu, Store};
-use regard_graph::Init;
-use regard_hub::forward::{Sizes, record};
-use regard_hub::{AnyModel, Batch, GptForm, Images, Rows, forward, open, save};
-use regard_models::{Gpt, GptConfig};
+use regard_graph::{Init, Precision};
+use regard_hub::forward::{Sizes, record, record_in};
+use regard_hub::{AnyModel, Batch, GptForm, Images, Rows, forward, open, save, step};
+use regard_models::{Bert, Gpt, GptConfig};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -239,6 +239,7 @@ fn a_model_is_not_made_or_saved_of_nothing() {
     let sizes = Sizes { batch: 1, tokens: 20, targets: 0, types: false };
     let text = record(&opened.model, sizes).err().unwrap().to_string();
     assert!(text.starts_with("add_position: "), "{text}");
+    assert_eq!(text, record_in(&opened.model, sizes, Precision::Bf16).err().unwrap().to_string());
     let own = Own::new("nothing");
     let text = open("../no/such").unwrap_err().to_string();
     assert!(text.contains("no folder is called `../no/such`"), "{text}");
@@ -321,4 +322,12 @@ fn a_pass_of_nonsense_is_refused() {
         asked("gpt2", text(&[&[1]]), &["block.0.steam"]),
         "no output or tap is called `block.0.steam`; did you mean `block.0.stream`?"
     );
+}
+
+#[test]
+fn a_step_without_a_head_is_refused() {
+    let sizes = Sizes { batch: 1, tokens: 4, targets: 0, types: false };
+    let headless = Bert::new(regard_models::bert::PRESETS[0].1).unwrap();
+    let text = step::record(&AnyModel::Bert(headless), sizes, Precision::F32).err().unwrap().to_string();
+    assert_eq!(text, "this model has no head that could be trained; give it one, or ask for a pass instead");
 }

@@ -1,159 +1,211 @@
-//! Rates measured on small programs: for each op, nanoseconds for a unit of work at several shapes. A node is priced by those
-//! of its op whose shapes are most alike, near ones counting most.
+//! How near the usual ops come to what the machine can do at best, measured on small programs. For each kind of node the rates
+//! of its start, arithmetic and memory are fitted, and how far off the fit is at each measured shape is kept: a node is priced
+//! by the rates, and by the errors at the shapes most like its own.
 
-use super::{counted, runs, usual};
+use super::fit::{TERMS, rates, sum};
+use super::load::{Load, Machine, loads};
+use super::{clock, usual};
 use crate::Result;
-use regard_device::Ceilings;
+use regard_device::{Ceilings, cpu::ceiling};
 use regard_engine::{Cpu, Program, Store};
-use regard_graph::{CostRow, Graph};
+use regard_graph::{Init, Precision, Role};
 use std::collections::BTreeMap;
 
-/// What was measured of one node at one shape.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Card {
-    /// Logarithms of rows, work for each row, and the last axis.
-    shape: [f64; 3],
-    /// Logarithm of nanoseconds for a unit of work.
-    rate: f64,
+/// What was measured of one node.
+#[derive(Clone, Debug)]
+struct Sample {
+    load: Load,
+    nanoseconds: f64,
 }
 
-/// Rates of the usual ops, measured in this process.
+/// What is known of one kind of node.
+#[derive(Clone, Debug)]
+struct Card {
+    rates: [f64; TERMS],
+    /// Shapes, and logarithms of what was measured over what the rates say.
+    off: Vec<([f64; 3], f64)>,
+}
+
+/// How fast the usual ops are here, measured in this process.
 #[derive(Clone, Debug)]
 pub struct Cards {
-    kinds: BTreeMap<String, Vec<Card>>,
-    /// What the machine can do at best.
-    pub ceilings: Ceilings,
+    machine: Machine,
+    kinds: BTreeMap<String, Card>,
+    /// A run takes so many times as long as its nodes together.
+    whole: f64,
 }
 
-/// The least time of each node over several runs, in nanoseconds.
-#[derive(Clone, Debug)]
-pub struct Spent {
-    /// By the number of the node.
-    pub nodes: BTreeMap<usize, f64>,
-    /// All of them together: a run that nobody disturbs.
-    pub total: f64,
-}
-
-/// Runs a program whose inputs are set: once to warm up, then so often. Whoever else uses the machine can only make a run
-/// slower, so the least times are kept.
-pub fn spent(program: &mut Program, store: &mut Store, times: usize) -> Result<Spent> {
-    program.run(store)?;
-    let mut nodes = BTreeMap::new();
-    for _ in 0..times {
-        program.measure();
-        program.run(store)?;
-        for (node, nanoseconds) in program.spent() {
-            let own: &mut f64 = nodes.entry(node).or_insert(f64::INFINITY);
-            *own = own.min(nanoseconds as f64);
-        }
-    }
-    let total = nodes.values().sum();
-    Ok(Spent { nodes, total })
-}
-
-/// Each small program is run for so many nanoseconds, but no fewer and no more times than these.
-const PATIENCE: f64 = 3e7;
+/// Each small program is run for so many nanoseconds, but no fewer and no more times than these; and for its nodes once more.
+const PATIENCE: f64 = 1.5e7;
 const TIMES: (usize, usize) = (5, 15);
-/// So many of the most alike cards are asked.
-const NEAREST: usize = 4;
+/// So few samples fit no rates of their own: nodes with other settings are asked as well.
+const FEW: usize = 6;
+/// How far apart shapes are, as a square of a distance in logarithms, that still say half as much as the same shape does.
+const APART: f64 = 0.1;
 
 impl Cards {
-    /// Measures. Takes a second or two; with `training`, backward passes and updates as well, which takes three times as long.
-    pub fn measure(cpu: &Cpu, training: bool) -> Result<Cards> {
-        let ceilings = regard_device::cpu::ceiling::measure(cpu.pool(), cpu.level())
-            .map_err(regard_engine::Error::from)?;
-        let mut cards = Cards { kinds: BTreeMap::new(), ceilings };
-        for size in usual::SIZES {
-            for &style in usual::styles(size) {
-                let mut store = Store::new(1);
-                let graph = usual::record(size, style, training)?;
-                let mut program = Program::new(graph, &[], &mut store, cpu)?;
-                usual::feed(&mut program, size, training)?;
-                let once = spent(&mut program, &mut store, 1)?.total.max(1.0);
-                let times = ((PATIENCE / once) as usize).clamp(TIMES.0, TIMES.1);
-                let spent = spent(&mut program, &mut store, times)?;
-                cards.add(program.graph(), &spent)?;
+    /// Measures. Takes two or three seconds; with `training`, backward passes and updates as well, which takes twice as long.
+    pub fn measure(cpu: &Cpu, training: bool, precision: Precision) -> Result<Cards> {
+        let ceilings = ceiling::measure(cpu.pool(), cpu.level()).map_err(regard_engine::Error::from)?;
+        let reading = ceiling::reading(cpu.pool(), cpu.level()).map_err(regard_engine::Error::from)?;
+        let machine = Machine { ceilings, reading };
+        let (mut samples, mut wholes) = (Vec::new(), Vec::new());
+        for (size, style) in usual::programs(training) {
+            let mut store = Store::new(1);
+            let graph = usual::record(size, style, training, precision)?;
+            // Zeros are as fast to multiply as anything, and are there at once.
+            for stored in graph.stored().iter().filter(|stored| stored.role == Role::Parameter) {
+                store.declare(&stored.name, &stored.fact.shape, Init::Zeros)?;
+            }
+            let mut program = Program::new(graph, &[], &mut store, cpu)?;
+            usual::feed(&mut program, size)?;
+            let clocked = clock(&mut program, &mut store, cpu.pool().threads(), PATIENCE, TIMES)?;
+            wholes.push(clocked.undisturbed() / clocked.nodes.values().sum::<f64>().max(1.0));
+            for (_, load) in loads(program.graph(), &machine)? {
+                if let Some(&nanoseconds) = clocked.nodes.get(&load.node) {
+                    samples.push(Sample { load, nanoseconds: nanoseconds.max(1.0) });
+                }
             }
         }
-        Ok(cards)
+        Ok(Cards::fit(machine, &samples, wholes))
     }
 
-    fn add(&mut self, g: &Graph, spent: &Spent) -> Result<()> {
-        for row in counted(g)?.rows.iter().filter(|row| runs(&g.nodes()[row.node])) {
-            let (Some(&nanoseconds), Some((shape, work))) = (spent.nodes.get(&row.node), features(g, row))
-            else {
-                continue;
-            };
-            let card = Card { shape, rate: (nanoseconds.max(1.0) / work).ln() };
-            for kind in kinds(g, row) {
-                self.kinds.entry(kind).or_default().push(card);
+    /// Nothing measured but the machine: what a run would take if every op were at its best, the roofline. `reading` are bytes
+    /// that are read again and again, and bytes read a nanosecond then.
+    pub fn at_best(ceilings: Ceilings, reading: &[(usize, f64)]) -> Cards {
+        let machine = Machine { ceilings, reading: reading.to_vec() };
+        Cards { machine, kinds: BTreeMap::new(), whole: 1.0 }
+    }
+
+    fn fit(machine: Machine, samples: &[Sample], mut wholes: Vec<f64>) -> Cards {
+        let mut groups: BTreeMap<String, Vec<&Sample>> = BTreeMap::new();
+        for sample in samples {
+            for (at, kind) in sample.load.kinds.iter().enumerate() {
+                // An op without settings has one name, not two.
+                if at == 0 || *kind != sample.load.kinds[at - 1] {
+                    groups.entry(kind.clone()).or_default().push(sample);
+                }
             }
         }
-        Ok(())
+        let kinds = groups.into_iter().map(|(kind, own)| (kind, Card::new(&own))).collect();
+        // The one in the middle, as any program may have been disturbed; a run is never shorter than its nodes.
+        wholes.sort_by(f64::total_cmp);
+        let whole = wholes.get(wholes.len() / 2).map_or(1.0, |middle| middle.max(1.0));
+        Cards { machine, kinds, whole }
+    }
+
+    /// What the machine can do at best.
+    pub fn ceilings(&self) -> Ceilings {
+        self.machine.ceilings
+    }
+
+    /// How fast it reads, by how much it reads again and again: bytes, and bytes a nanosecond.
+    pub fn reading(&self) -> &[(usize, f64)] {
+        &self.machine.reading
+    }
+
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// Nanoseconds that a node will take.
-    pub(super) fn price(&self, g: &Graph, row: &CostRow) -> f64 {
-        let Some((shape, work)) = features(g, row) else { return 0.0 };
-        let known = kinds(g, row).into_iter().find_map(|kind| self.kinds.get(&kind));
-        match known {
-            Some(cards) => work * interpolated(cards, shape).exp(),
-            // An op that no small program has: its traffic at the rate of an addition, its arithmetic at a tenth of the best.
-            None => {
-                let work = row.cost.executed;
-                let bytes = (work.read + work.written) as f64 / self.ceilings.gbytes;
-                let flops = (2.0 * work.macs as f64 + work.flops as f64) / self.ceilings.gflops;
-                2000.0 + bytes.max(10.0 * flops)
-            }
+    pub(super) fn price(&self, load: &Load) -> f64 {
+        let known = load.kinds.iter().filter_map(|kind| self.kinds.get(kind));
+        let enough = known.clone().find(|card| card.off.len() >= FEW).or(known.last());
+        match enough {
+            Some(card) => card.price(load),
+            // Arithmetic and memory at once.
+            None => (load.amounts[1] + load.amounts[2]).max(load.amounts[3]),
         }
+    }
+
+    /// Nanoseconds of a run whose nodes take so long together.
+    pub(super) fn whole(&self, nodes: f64) -> f64 {
+        self.whole * nodes
     }
 }
 
-/// The rate at a shape between those of the cards: the nearest count most.
-fn interpolated(cards: &[Card], shape: [f64; 3]) -> f64 {
-    let apart = |card: &Card| -> f64 {
-        card.shape.iter().zip(shape).map(|(a, b)| (a - b).powi(2)).sum::<f64>() + 1e-3
-    };
-    let mut near: Vec<(f64, f64)> = cards.iter().map(|card| (apart(card), card.rate)).collect();
-    near.sort_by(|a, b| a.0.total_cmp(&b.0));
-    near.truncate(NEAREST);
-    let (sum, weights) = near.iter().fold((0.0, 0.0), |(sum, weights), (apart, rate)| {
-        (sum + rate / apart.powi(2), weights + 1.0 / apart.powi(2))
-    });
-    sum / weights
-}
+impl Card {
+    fn new(samples: &[&Sample]) -> Card {
+        let all: Vec<_> = samples.iter().map(|sample| (sample.load.amounts, sample.nanoseconds)).collect();
+        let rates = rates(&all);
+        let off = samples.iter().map(|sample| {
+            let fitted = sum(&rates, &sample.load.amounts).max(1.0);
+            (sample.load.shape, (sample.nanoseconds / fitted).ln())
+        });
+        Card { rates, off: off.collect() }
+    }
 
-/// The shape of a node's work and how much there is: multiply-adds where there are any, or else bytes.
-fn features(g: &Graph, row: &CostRow) -> Option<([f64; 3], f64)> {
-    let node = &g.nodes()[row.node];
-    let dims = g.shape(*node.outputs.first()?).bound();
-    let last = dims.last().copied().unwrap_or(1).max(1) as f64;
-    let rows = (dims.count() as f64 / last).max(1.0);
-    let work = row.cost.executed;
-    let amount = if work.macs > 0 { work.macs as f64 } else { (work.read + work.written) as f64 };
-    (amount > 0.0).then(|| ([rows.ln(), (amount / rows).ln(), last.ln()], amount))
-}
+    fn price(&self, load: &Load) -> f64 {
+        sum(&self.rates, &load.amounts) * self.correction(load.shape).exp()
+    }
 
-/// What a node is called among the cards: with its settings, and without where nothing else is known.
-fn kinds(g: &Graph, row: &CostRow) -> Vec<String> {
-    let telling = ["activation", "layout", "precision", "causal", "gate", "function"];
-    let settings = g.nodes()[row.node].op.attributes();
-    let told: Vec<String> =
-        settings.into_iter().filter(|(name, _)| telling.contains(name)).map(|(_, value)| value).collect();
-    vec![format!("{} {}", row.op, told.join(" ")), row.op.to_string()]
+    /// How far off the rates are at a shape, in the logarithm: what shapes like it say, and nothing far from all of them.
+    fn correction(&self, shape: [f64; 3]) -> f64 {
+        let (mut told, mut weights) = (0.0, 1.0);
+        for (other, off) in &self.off {
+            let apart: f64 = other.iter().zip(shape).map(|(a, b)| (a - b).powi(2)).sum();
+            // The same shape counts ten times as much as the fit itself.
+            let weight = 10.0 / (1.0 + apart / APART).powi(2);
+            told += weight * off;
+            weights += weight;
+        }
+        told / weights
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn sample(op: &str, setting: &str, rows: f64, nanoseconds: f64) -> Sample {
+        let kinds = [format!("{op} {setting}"), op.into(), "multiplies".into()];
+        let load = Load { node: 0, kinds, amounts: [1.0, rows, 0.0, 0.0], shape: [rows.ln(), 0.0, 0.0] };
+        Sample { load, nanoseconds }
+    }
+
+    fn cards(samples: &[Sample]) -> Cards {
+        let machine = Machine { ceilings: Ceilings { gflops: 1.0, gbytes: 1.0 }, reading: vec![(1024, 1.0)] };
+        Cards::fit(machine, samples, vec![1.02, 9.0, 1.03, 0.4, 1.01])
+    }
+
     #[test]
-    fn a_known_shape_has_its_own_rate_and_others_lie_between() {
-        let card = |rows: f64, rate: f64| Card { shape: [rows, 0.0, 0.0], rate };
-        let cards = [card(0.0, 1.0), card(4.0, 3.0), card(8.0, 9.0)];
-        assert!((interpolated(&cards, [4.0, 0.0, 0.0]) - 3.0).abs() < 1e-3);
-        let between = interpolated(&cards, [2.0, 0.0, 0.0]);
-        assert!((1.9..2.2).contains(&between), "{between}");
-        assert!(interpolated(&cards, [40.0, 0.0, 0.0]) > 5.0, "far away the nearest counts most");
+    fn sizes_that_were_not_measured_lie_on_the_line() {
+        let line = |rows: f64| 500.0 + 2.0 * rows;
+        let samples: Vec<_> =
+            (0..12).map(|i| f64::from(1 << i)).map(|n| sample("a", "x", n, line(n))).collect();
+        let cards = cards(&samples);
+        for rows in [3.0, 700.0, 100_000.0] {
+            let priced = cards.price(&sample("a", "x", rows, 0.0).load);
+            assert!((priced / line(rows) - 1.0).abs() < 0.01, "{rows}: {priced} for {}", line(rows));
+        }
+        assert_eq!(cards.whole(100.0), 102.0, "the middle of some runs that took longer than their nodes");
+    }
+
+    #[test]
+    fn a_shape_that_is_slow_is_slow_for_shapes_like_it() {
+        // From 1000 rows on everything takes four times as long.
+        let time = |rows: f64| if rows >= 1000.0 { 4.0 * rows } else { rows };
+        let samples: Vec<_> =
+            (0..40).map(|i| 1.5f64.powi(i)).map(|n| sample("a", "x", n, time(n).max(1.0))).collect();
+        let cards = cards(&samples);
+        let off = |rows: f64| cards.price(&sample("a", "x", rows, 0.0).load) / time(rows);
+        assert!((0.8..1.25).contains(&off(30.0)), "{}", off(30.0));
+        assert!((0.8..1.25).contains(&off(50_000.0)), "{}", off(50_000.0));
+    }
+
+    #[test]
+    fn settings_that_are_hardly_known_ask_their_op_and_unknown_ops_their_class() {
+        let mut samples: Vec<_> =
+            (0..10).map(|i| f64::from(1 << i)).map(|n| sample("a", "x", n, 3.0 * n)).collect();
+        samples.push(sample("a", "y", 64.0, 192.0));
+        let cards = cards(&samples);
+        for (op, setting) in [("a", "y"), ("a", "z"), ("b", "")] {
+            let priced = cards.price(&sample(op, setting, 200.0, 0.0).load);
+            assert!((priced / 600.0 - 1.0).abs() < 0.05, "{op} {setting}: {priced}");
+        }
+        let mut stranger = sample("b", "", 200.0, 0.0).load;
+        stranger.kinds[2] = "moves".into();
+        assert_eq!(cards.price(&stranger), 200.0, "at the ceilings, where nothing like it was measured");
     }
 }

@@ -2,7 +2,7 @@
 //! of, at sizes that lie apart. No model is one of them.
 
 use regard_engine::Program;
-use regard_graph::{DType, Graph, Result};
+use regard_graph::{DType, Graph, Precision, Result};
 use regard_layers::{
     AbsoluteConfig, AbsolutePositions, AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig,
     FeedForwardConfig, FeedForwardKind, NormConfig, NormPlace, Parameters, RelativeConfig, Stack,
@@ -25,19 +25,28 @@ const fn size(batch: usize, length: usize, width: usize, heads: usize, vocabular
     Size { batch, length, width, heads, vocabulary }
 }
 
-/// From hardly anything, where starting a kernel is all there is, to one token in a wide model and many in a narrow one.
-pub const SIZES: [Size; 11] = [
+/// From hardly anything, where starting a kernel is all there is, to one token in a wide model and many in a narrow one; heads
+/// that fill vectors of sixteen, and heads that do not.
+const SIZES: [Size; 19] = [
     size(1, 6, 24, 3, 50),
     size(1, 1, 128, 4, 300),
+    size(1, 1, 200, 5, 1500),
     size(1, 1, 768, 12, 2500),
+    size(1, 1, 1280, 20, 300),
     size(1, 12, 96, 3, 300),
+    size(2, 18, 72, 3, 200),
     size(1, 24, 512, 8, 2000),
+    size(2, 40, 64, 2, 100),
     size(1, 80, 192, 6, 1000),
-    size(4, 100, 320, 5, 1000),
-    size(1, 160, 768, 12, 2500),
+    size(3, 36, 156, 3, 400),
+    size(1, 40, 320, 5, 6000),
+    size(1, 76, 352, 8, 900),
+    size(4, 60, 320, 5, 1000),
+    size(1, 56, 768, 12, 2500),
     size(8, 60, 128, 2, 300),
+    size(1, 260, 120, 3, 500),
     size(1, 512, 128, 4, 1000),
-    size(1, 900, 256, 4, 300),
+    size(1, 820, 160, 4, 300),
 ];
 
 /// How a block is made.
@@ -47,48 +56,76 @@ pub enum Style {
     Classic,
     /// RMSNorm, gated, rotary; causal.
     Gated,
-    /// As the classic one, but open to both sides, norms behind.
+    /// As the classic one, but open to both sides, with a mask and dropout, norms behind.
     Open,
+    /// RMSNorm, ReLU, buckets of distances, a mask, no biases.
+    Bucketed,
 }
 
-/// The styles in which a size is measured: all of them, or one where a pass takes long.
-pub fn styles(size: Size) -> &'static [Style] {
-    let macs = 12 * size.batch * size.length * size.width * size.width;
-    if macs > 500_000_000 { &[Style::Classic] } else { &[Style::Classic, Style::Gated, Style::Open] }
+/// The programs: all styles of a size, or one where a pass takes long. Steps of training take three times as long, so two
+/// styles have to do, and none is as large.
+pub fn programs(training: bool) -> impl Iterator<Item = (Size, Style)> {
+    let sizes = SIZES.into_iter().filter(move |size| !training || size.width <= LARGE);
+    sizes.enumerate().flat_map(move |(at, size)| {
+        let macs = 12 * size.batch * size.length * size.width * size.width;
+        let others = [Style::Gated, Style::Open, Style::Bucketed];
+        let count = match training {
+            _ if macs > 250_000_000 || size.width >= LARGE => 0,
+            true => 1,
+            false => others.len(),
+        };
+        let others = others.into_iter().cycle().skip(at).take(count);
+        [Style::Classic].into_iter().chain(others).map(move |style| (size, style))
+    })
 }
+
+/// Weights of this width fill megabytes.
+const LARGE: usize = 768;
 
 /// Records a pass, or a step of training.
-pub fn record(size: Size, style: Style, training: bool) -> Result<Graph> {
+pub fn record(size: Size, style: Style, training: bool, precision: Precision) -> Result<Graph> {
     let Size { batch, length, width, heads, vocabulary } = size;
     let mut parameters = Parameters::new();
     let p = &mut parameters;
-    let (gated, std) = (style == Style::Gated, 0.02);
+    let (rms, std) = (matches!(style, Style::Gated | Style::Bucketed), 0.02);
+    // Nothing is dropped in a pass.
+    let dropout = if training && style == Style::Open { 0.1 } else { 0.0 };
     let kind = match style {
         Style::Classic => FeedForwardKind::GeluTanh,
         Style::Gated => FeedForwardKind::GatedSilu,
         Style::Open => FeedForwardKind::Gelu,
+        Style::Bucketed => FeedForwardKind::Relu,
     };
-    let hidden = if gated { width * 8 / 3 } else { 4 * width };
+    let hidden = if style == Style::Gated { width * 8 / 3 } else { 4 * width };
     let block = BlockConfig {
-        attention: AttentionConfig::new(width, heads)?,
+        attention: AttentionConfig { dropout, ..AttentionConfig::new(width, heads)? },
         cross: None,
-        feed_forward: FeedForwardConfig { width, hidden, kind, bias: !gated, dropout: 0.0, std },
-        norm: if gated { NormConfig::rms(width) } else { NormConfig::layer(width) },
+        feed_forward: FeedForwardConfig { width, hidden, kind, bias: !rms, dropout, std },
+        norm: if rms { NormConfig::rms(width) } else { NormConfig::layer(width) },
         place: if style == Style::Open { NormPlace::Post } else { NormPlace::Pre },
-        dropout: 0.0,
+        dropout,
     };
-    let relative = if gated { RelativeConfig::Rotary(RotarySpec::default()) } else { RelativeConfig::None };
+    let relative = match style {
+        Style::Gated => RelativeConfig::Rotary(RotarySpec::default()),
+        Style::Bucketed => RelativeConfig::Buckets { buckets: 32, max_distance: 128, bidirectional: true },
+        _ => RelativeConfig::None,
+    };
     let tokens =
         p.under("tokens", |p| Embedding::new(EmbeddingConfig { tokens: vocabulary, width, std }, p))?;
     let absolute =
-        if gated { AbsoluteConfig::None } else { AbsoluteConfig::Learned { width, most: length, std } };
+        if rms { AbsoluteConfig::None } else { AbsoluteConfig::Learned { width, most: length, std } };
     let positions = p.under("positions", |p| AbsolutePositions::new(absolute, p))?;
     let stack = Stack::new(StackConfig { layers: 1, block, final_norm: style != Style::Open, relative }, p)?;
     let mut g = if training { Graph::new() } else { Graph::inference() };
+    g.set_precision(precision);
     let ids = g.input("ids", DType::I32, [batch, length])?;
     let x = tokens.forward(&mut g, ids)?;
     let x = positions.forward(&mut g, x, None)?;
-    let context = if style == Style::Open { Context::default() } else { Context::causal() };
+    let mut context = Context::causal();
+    if matches!(style, Style::Open | Style::Bucketed) {
+        context = Context::default();
+        context.mask.key_mask = Some(g.input("mask", DType::Bool, [batch, length])?);
+    }
     let x = stack.forward(&mut g, x, &context, None)?;
     if !training {
         let scores = tokens.head(&mut g, x)?;
@@ -110,17 +147,21 @@ pub fn record(size: Size, style: Style, training: bool) -> Result<Graph> {
 }
 
 /// Sets the inputs.
-pub fn feed(program: &mut Program, size: Size, training: bool) -> regard_engine::Result<()> {
-    let Size { batch, length, vocabulary, .. } = size;
-    let ids = |seed: usize| -> Vec<i32> {
-        (0..batch * length).map(|i| ((i * 7919 + seed) % vocabulary) as i32).collect()
+pub fn feed(program: &mut Program, size: Size) -> regard_engine::Result<()> {
+    let inputs: Vec<(String, DType, Vec<usize>)> = {
+        let g = program.graph();
+        g.inputs().map(|(name, var)| (name.into(), g.dtype(var), g.shape(var).bound().to_vec())).collect()
     };
-    program.set_i32("ids", &[batch, length], &ids(1))?;
-    if training {
-        program.set_i32("targets", &[batch, length], &ids(2))?;
-        program.set_f32("scale", &[], &[1.0 / (batch * length) as f32])?;
-        program.set_f32("rate", &[], &[1e-4])?;
-        program.set_i32("step", &[], &[1])?;
+    for (name, dtype, dims) in inputs {
+        let count: usize = dims.iter().product();
+        match dtype {
+            DType::Bool => program.set_bools(&name, &dims, &vec![true; count])?,
+            DType::I32 => {
+                let ids = (0..count).map(|i| ((i * 7919 + 1) % size.vocabulary) as i32);
+                program.set_i32(&name, &dims, &ids.collect::<Vec<_>>())?;
+            }
+            _ => program.set_f32(&name, &dims, &vec![1e-4; count])?,
+        }
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The page of `regard look`: one file with everything inside, readable on a phone as on a desk.
 
-use crate::look::Seen;
+use super::Seen;
 use regard_inspect::picture::{escaped, svg};
 use std::fmt::Write;
 

@@ -1,0 +1,183 @@
+//! `regard cost`: what a pass or a step of training will cost, part by part, before it runs: multiply-adds, bytes, memory and
+//! time. Rates are measured on small programs in the same process; with --measure, the true times stand beside.
+
+mod advice;
+mod parts;
+
+use crate::describe::sizes;
+use crate::loaded;
+use crate::machine::Machine;
+use advice::advice;
+use anyhow::Result;
+use clap::Args;
+use parts::{Part, grouped, part_json, part_of, table, time};
+use regard::graph::Graph;
+use regard::prelude::*;
+use regard_hub::Opened;
+use regard_hub::forward::{Sizes, record_in};
+use regard_hub::step;
+use regard_inspect::price::{self, Cards, Clocked};
+use serde_json::json;
+use std::io::Write;
+
+/// Options of `regard cost`.
+#[derive(Args)]
+#[command(after_help = "\
+Times are predicted from rates that are measured on small programs of the usual parts, in this process, on this machine as
+busy as it is; `bench/cost_check` compares predictions with what is measured. Measuring the rates takes some seconds. What is
+measured of the model itself, with --measure, is the time of whole runs: their median, the least and the most. Times of parts
+are sums of the least times of their nodes.
+
+Example:  regard cost crates/conformance/goldens/parity/gpt2/model --tokens 16 --measure")]
+pub struct Options {
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a `.bin` of
+    /// llama2.c
+    #[arg(value_name = "MODEL")]
+    model: String,
+    /// Positions of each text; of an encoder-decoder, of source and target [default: 128, or all that the model has]
+    #[arg(long, value_name = "N")]
+    tokens: Option<usize>,
+    /// Texts or images at once
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    batch: usize,
+    /// A step of training instead of a pass: forward, backward, AdamW
+    #[arg(long)]
+    train: bool,
+    /// Products and attention of bf16 numbers, sums of f32
+    #[arg(long)]
+    bf16: bool,
+    /// Run it, and put the true times beside the predicted ones
+    #[arg(long)]
+    measure: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+/// The model is run for so many nanoseconds, but no fewer and no more times than these.
+const PATIENCE: f64 = 1e9;
+const TIMES: (usize, usize) = (5, 50);
+
+/// Prices.
+pub fn run(options: &Options) -> Result<()> {
+    let cpu = options.machine.cpu()?;
+    let opened = loaded::open(&options.model)?;
+    let sizes = sizes(options.tokens, options.batch, &opened.model)?;
+    let precision = if options.bf16 { Precision::Bf16 } else { Precision::F32 };
+    let recorded = |sizes: Sizes| -> Result<Graph> {
+        match options.train {
+            true => Ok(step::record(&opened.model, sizes, precision)?),
+            false => Ok(record_in(&opened.model, sizes, precision)?),
+        }
+    };
+    let memory = price::memory(recorded(sizes)?, &cpu)?;
+    let cards = Cards::measure(&cpu, options.train, precision)?;
+    let graph = recorded(sizes)?;
+    let prediction = price::predict(&graph, &cards)?;
+    let crossovers = price::crossovers(&graph)?;
+    let measured = if options.measure { Some(measured(graph, &opened, &cpu)?) } else { None };
+    let clocked = measured.as_ref().map(|(clocked, _)| clocked);
+    let parts = grouped(&prediction.nodes, clocked, |node| part_of(&node.row.name, node.row.pass));
+    let ops = grouped(&prediction.nodes, clocked, |node| node.row.op.to_string());
+    let advice =
+        advice(&prediction, &parts, sizes, &|sizes| Ok(price::predict(&recorded(sizes)?, &cards)?.total))?;
+
+    let (total, ceilings) = (prediction.total, cards.ceilings());
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        let list = |parts: &[(String, Part)]| {
+            parts.iter().map(|(name, part)| part_json(name, part, options.measure)).collect::<Vec<_>>()
+        };
+        let reading: Vec<_> = cards.reading().iter().map(|(bytes, speed)| json!([bytes, speed])).collect();
+        let page = json!({
+            "family": opened.model.family(), "batch": sizes.batch, "tokens": sizes.tokens, "targets": sizes.targets,
+            "train": options.train, "bf16": options.bf16,
+            "ceilings": { "gflops": ceilings.gflops, "gbytes": ceilings.gbytes, "reading": reading },
+            "predicted_ms": total / 1e6,
+            "measured_ms": clocked.map(|clocked| clocked.median() / 1e6),
+            "runs_ms": clocked.map(|clocked| clocked.runs.iter().map(|run| run / 1e6).collect::<Vec<_>>()),
+            "memory": {
+                "parameters": memory.stored, "packed": memory.packed, "arena": memory.arena, "threads": memory.threads,
+                "inputs_and_outputs": memory.io, "constants": memory.constants, "total": memory.total(),
+                "measured": measured.as_ref().and_then(|(_, bytes)| *bytes),
+            },
+            "parts": list(&parts), "ops": list(&ops),
+            "crossovers": crossovers.map(|(own, block)| json!({ "projections": own, "block": block })),
+            "advice": advice,
+        });
+        writeln!(out, "{page}")?;
+        return Ok(());
+    }
+    let what = if options.train { "One step of training" } else { "One pass" };
+    writeln!(out, "{}, {}", opened.model.family(), opened.path.display())?;
+    writeln!(out, "{what}, {} of {} positions: {} predicted", sizes.batch, sizes.tokens.max(1), time(total))?;
+    if let Some(clocked) = clocked {
+        let off = |measured: f64| 100.0 * (total / measured - 1.0);
+        writeln!(
+            out,
+            "  {} measured, the median of {} runs from {} to {}; the prediction is off by {:+.0} %, from the least run by \
+             {:+.0} %",
+            time(clocked.median()),
+            clocked.runs.len(),
+            time(clocked.least()),
+            time(clocked.most()),
+            off(clocked.median()),
+            off(clocked.least())
+        )?;
+    }
+    writeln!(
+        out,
+        "  this machine now: {:.0} GFLOP/s of f32 multiply-adds, {:.1} GB/s read from memory",
+        ceilings.gflops, ceilings.gbytes
+    )?;
+    table(&mut out, "By part", &parts, options.measure)?;
+    table(&mut out, "By op", &ops, options.measure)?;
+    let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
+    writeln!(
+        out,
+        "\nMemory, planned\n  parameters and states {:.1} MiB, packed weights {:.1}, arena {:.1}, threads {:.1}, inputs and \
+         outputs {:.1}: {:.1} MiB",
+        mib(memory.stored),
+        mib(memory.packed),
+        mib(memory.arena),
+        mib(memory.threads),
+        mib(memory.io + memory.constants),
+        mib(memory.total())
+    )?;
+    if let Some((_, Some(bytes))) = &measured {
+        let off = 100.0 * (memory.total() as f64 / *bytes as f64 - 1.0);
+        writeln!(out, "  the process took {:.1} MiB for it, the plan is off by {off:+.1} %", mib(*bytes))?;
+    }
+    if let Some((own, block)) = crossovers {
+        writeln!(
+            out,
+            "\nCrossover\n  attention costs more multiply-adds than its projections from {own:.0} keys on, and more than all \
+             products of its block from {block:.0} on"
+        )?;
+    }
+    writeln!(out, "\nTo spend half")?;
+    advice.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+    Ok(())
+}
+
+/// True times, and the bytes that the process took where the system says so.
+fn measured(graph: Graph, opened: &Opened, cpu: &Cpu) -> Result<(Clocked, Option<usize>)> {
+    // Threads and an arena of its own: what small programs left in the shared one would not be counted.
+    let cpu = Cpu::with(cpu.pool().threads(), cpu.level())?;
+    let before = resident();
+    let mut store = loaded::store(opened)?;
+    let mut program = Program::new(graph, &[], &mut store, &cpu)?;
+    step::feed(&mut program, &opened.model)?;
+    let clocked = price::clock(&mut program, &mut store, cpu.pool().threads(), PATIENCE, TIMES)?;
+    let used = resident().zip(before).map(|(now, before)| now.saturating_sub(before));
+    Ok((clocked, used))
+}
+
+/// Bytes that the process holds beside mapped files.
+fn resident() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let value = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    Some(value.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok()? * 1024)
+}

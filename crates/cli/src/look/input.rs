@@ -1,0 +1,151 @@
+//! What a model is given to be looked at: a text, ids, or an image; checked, and as the engine takes it.
+
+use crate::ways::{self, Text};
+use crate::{ends, forward, loaded};
+use anyhow::{Result, bail};
+use regard::data::Tokenizer;
+use regard::graph::Graph;
+use regard::prelude::*;
+use regard_hub::{AnyModel, Batch, Opened};
+use regard_inspect::audit::Turn;
+use std::path::Path;
+
+/// What was typed, and by which options: text, ids, pixels.
+pub struct Given<'a> {
+    pub names: [&'static str; 3],
+    pub text: Option<&'a str>,
+    pub ids: Option<&'a str>,
+    pub pixels: Option<&'a Path>,
+    pub target: Option<&'a str>,
+    pub targets: Option<&'a str>,
+}
+
+/// What a model is given.
+pub struct Input {
+    /// What is fed.
+    pub turn: Turn,
+    text: Text,
+    /// The tokens of each stream: the text, and what a decoder has written.
+    pub labels: [Vec<String>; 2],
+    /// Their ids.
+    pub ids: [Vec<i32>; 2],
+    /// The tokenizer of what comes out.
+    pub writer: Option<Tokenizer>,
+}
+
+impl Input {
+    /// Reads and checks it.
+    pub fn new(given: &Given<'_>, opened: &Opened) -> Result<Input> {
+        let model = &opened.model;
+        if let AnyModel::Vit(vit) = model {
+            let Some(path) = given.pixels else {
+                bail!("this is a model of images; give it {} FILE", given.names[2]);
+            };
+            let Batch::Images(images) = forward::images(path)? else { bail!("no images") };
+            let [height, width] = vit.config().image;
+            let expected = [1, vit.config().channels, height, width];
+            if images.shape != expected {
+                bail!(
+                    "{}: the pixels are {:?}; look at one image, {expected:?}",
+                    given.names[2],
+                    images.shape
+                );
+            }
+            let numbers = images.pixels.iter().map(|&x| f64::from(x)).collect();
+            let Some(array) = Array::new(&expected, numbers) else {
+                bail!("{}: not as many as {expected:?}", given.names[2])
+            };
+            let turn = Turn { inputs: vec![("pixels".into(), array)], batch: 1, streams: Vec::new() };
+            let text = Text { ids: Vec::new(), targets: Vec::new() };
+            return Ok(Input {
+                turn,
+                text,
+                labels: Default::default(),
+                ids: Default::default(),
+                writer: None,
+            });
+        }
+        if given.pixels.is_some() {
+            let [text, ids, pixels] = given.names;
+            bail!("{pixels}: this is {}; give it {text} or {ids}", loaded::kind(model));
+        }
+        let Some(vocabulary) = model.vocabulary() else { bail!("this model has no vocabulary") };
+        let tokenizer = loaded::tokenizer(opened, vocabulary);
+        let ids = match (given.text, given.ids) {
+            (Some(text), _) => {
+                let tokenizer = loaded::tokenizer(opened, vocabulary)?;
+                loaded::encode(&tokenizer, text, vocabulary)?
+            }
+            (None, Some(ids)) => forward::integers(given.names[1], ids)?,
+            (None, None) => {
+                bail!("nothing to look at: give {}, or {} \"1 2 3\"", given.names[0], given.names[1])
+            }
+        };
+        checked(given.names[1], &ids, vocabulary, model.context())?;
+        let mut writer = tokenizer.as_ref().ok().cloned();
+        let targets = match model.encoder_decoder() {
+            None if given.target.is_some() || given.targets.is_some() => {
+                bail!("--target: only an encoder-decoder has one; this is {}", loaded::kind(model))
+            }
+            None => Vec::new(),
+            Some(pair) => {
+                let own = |source: Tokenizer| loaded::target_tokenizer(opened, source, pair.vocabulary());
+                writer = writer.map(own).transpose()?;
+                let targets = match (given.target, given.targets) {
+                    (Some(text), _) => {
+                        let Some(writer) = &writer else {
+                            return Err(tokenizer.err().unwrap_or_else(|| anyhow::anyhow!("no tokenizer")));
+                        };
+                        let mut ids = vec![ends::start(opened, None)?];
+                        ids.extend(loaded::encode(writer, text, pair.vocabulary())?);
+                        ids
+                    }
+                    (None, Some(ids)) => forward::integers("--targets", ids)?,
+                    (None, None) => vec![ends::start(opened, None).unwrap_or(0)],
+                };
+                checked("--targets", &targets, pair.vocabulary(), model.context())?;
+                targets
+            }
+        };
+        let labels = [labels(&ids, tokenizer.as_ref().ok()), labels(&targets, writer.as_ref())];
+        let text = Text { ids, targets };
+        let turn = ways::alone(model, &text).stages.remove(0).turns.remove(0);
+        let ids = [text.ids.clone(), text.targets.clone()];
+        Ok(Input { turn, text, labels, ids, writer })
+    }
+
+    /// Records the pass.
+    pub fn record(&self, model: &AnyModel) -> Result<Graph> {
+        match model {
+            AnyModel::Vit(_) => {
+                let sizes = regard_hub::forward::Sizes { batch: 1, tokens: 0, targets: 0, types: false };
+                Ok(regard_hub::forward::record(model, sizes)?)
+            }
+            _ => Ok((ways::alone(model, &self.text).stages[0].record)()?),
+        }
+    }
+}
+
+fn checked(option: &str, ids: &[i32], vocabulary: usize, context: Option<usize>) -> Result<()> {
+    if ids.is_empty() {
+        bail!("{option}: no token; give at least one");
+    }
+    if let Some(id) = ids.iter().find(|&&id| usize::try_from(id).map_or(true, |id| id >= vocabulary)) {
+        bail!("{option}: {id} is no token of this model, which knows 0 to {}", vocabulary - 1);
+    }
+    if let Some(most) = context.filter(|&most| ids.len() > most) {
+        bail!("{option}: {} positions, this model has room for {most}; cut the text", ids.len());
+    }
+    Ok(())
+}
+
+/// Tokens as people read them.
+fn labels(ids: &[i32], tokenizer: Option<&Tokenizer>) -> Vec<String> {
+    let label = |&id: &i32| {
+        let known = tokenizer.and_then(|own| own.token_of(u32::try_from(id).ok()?));
+        known.map_or(id.to_string(), |token| {
+            token.replace(['Ġ', '▁'], " ").replace('Ċ', "⏎").trim().to_string()
+        })
+    };
+    ids.iter().map(label).collect()
+}

@@ -1,0 +1,240 @@
+//! The load of a node: what it has to do in the time that the machine would need at its best. Arithmetic is counted by the cost
+//! reader. Memory is counted by distance: a value that was last touched long ago has left the near caches, and reading it takes
+//! as long as reading that much memory again and again does.
+
+use super::fit::TERMS;
+use super::{counted, runs};
+use crate::Result;
+use regard_device::Ceilings;
+use regard_graph::{Alias, CostRow, Graph, Var};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the machine can do at best.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    pub ceilings: Ceilings,
+    /// Bytes that are read again and again, and bytes read a nanosecond.
+    pub reading: Vec<(usize, f64)>,
+}
+
+impl Machine {
+    /// Nanoseconds to read a byte that was last touched so many bytes ago. Between two measured distances the logarithms lie
+    /// on a line.
+    fn nanoseconds_a_byte(&self, distance: f64) -> f64 {
+        let points = self.reading.iter().map(|&(bytes, speed)| ((bytes as f64).ln(), -speed.ln()));
+        let at = distance.max(1.0).ln();
+        let (mut below, mut above) = (None, None);
+        for point in points {
+            if point.0 <= at {
+                below = Some(point);
+            } else {
+                above = above.or(Some(point));
+            }
+        }
+        let between = match (below, above) {
+            (Some((x, a)), Some((y, b))) => a + (b - a) * (at - x) / (y - x),
+            (Some((_, only)), None) | (None, Some((_, only))) => only,
+            (None, None) => 0.0,
+        };
+        between.exp()
+    }
+}
+
+/// What a node has to do.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The number of its node.
+    pub node: usize,
+    /// What it is called, the most telling name first.
+    pub kinds: [String; 3],
+    /// 1 for the start; then nanoseconds at the best for multiply-adds, for other arithmetic, and for memory.
+    pub amounts: [f64; TERMS],
+    /// Logarithms of rows, of work for each row, and of the last axis.
+    pub shape: [f64; 3],
+}
+
+/// The load of every node that runs, in order.
+pub fn loads(g: &Graph, machine: &Machine) -> Result<Vec<(CostRow, Load)>> {
+    let rows: Vec<CostRow> = counted(g)?.rows.into_iter().filter(|row| runs(&g.nodes()[row.node])).collect();
+    let memory = memory(g, &rows, machine);
+    let loads = rows.into_iter().zip(memory).map(|(row, memory)| {
+        let work = row.cost.executed;
+        // A multiply-add is two of the ceiling's operations, and any other counts as one multiply-add would.
+        let best = |count: u64| 2.0 * count as f64 / machine.ceilings.gflops;
+        let amounts = [1.0, best(work.macs), best(work.flops), memory];
+        let dims = g.nodes()[row.node].outputs.first().map(|&var| g.shape(var).bound());
+        let last = dims.and_then(|dims| dims.last().copied()).unwrap_or(1).max(1) as f64;
+        let count = dims.map_or(1.0, |dims| dims.count().max(1) as f64);
+        let amount = if work.macs > 0 { work.macs } else { work.read + work.written };
+        let each = (amount as f64 * last / count).max(1.0);
+        let load = Load {
+            node: row.node,
+            kinds: kinds(g, &row),
+            amounts,
+            shape: [(count / last).ln(), each.ln(), last.ln()],
+        };
+        (row, load)
+    });
+    Ok(loads.collect())
+}
+
+/// Nanoseconds that the memory of each node takes at the best.
+fn memory(g: &Graph, rows: &[CostRow], machine: &Machine) -> Vec<f64> {
+    let place = places(g);
+    let bytes = |var: Var| g.fact(var).bytes() as f64;
+    let fresh = most_alive(g, rows, &place);
+    let mut touched: BTreeMap<usize, f64> = BTreeMap::new();
+    let (mut at, mut spent) = (0.0, Vec::new());
+    // Twice round: at the first node of a run, weights were last touched in the run before.
+    for round in 0..2 {
+        for row in rows {
+            let node = &g.nodes()[row.node];
+            let inputs: BTreeMap<usize, f64> =
+                node.inputs.iter().map(|&var| (place[var.index()], bytes(var))).collect();
+            let all: f64 = inputs.values().sum();
+            // Of a table, a lookup reads some rows.
+            let part = (row.cost.executed.read as f64 / all.max(1.0)).min(1.0);
+            let mut nanoseconds = 0.0;
+            let begun = at;
+            for (place, bytes) in inputs {
+                // Read in the same order as before, each byte was last touched a whole operand earlier than its last one.
+                let bytes = part * bytes;
+                let distance = touched.get(&place).map_or(f64::INFINITY, |last| begun - last + bytes);
+                nanoseconds += bytes * machine.nanoseconds_a_byte(distance);
+                at += bytes;
+                touched.insert(place, at);
+            }
+            for &var in &node.outputs {
+                let place = place[var.index()];
+                let distance = touched.get(&place).map_or(fresh, |last| (begun - last).clamp(0.0, fresh));
+                // What is written is fetched first and brought back later.
+                nanoseconds += 2.0 * bytes(var) * machine.nanoseconds_a_byte(distance);
+                at += bytes(var);
+                touched.insert(place, at);
+            }
+            if round == 1 {
+                spent.push(nanoseconds);
+            }
+        }
+    }
+    spent
+}
+
+/// Where each value lives, as far as a graph tells: a view, and the next version of a state, where the first one does.
+fn places(g: &Graph) -> Vec<usize> {
+    let mut place: Vec<usize> = (0..g.values().len()).collect();
+    for node in g.nodes() {
+        for alias in node.op.aliases() {
+            if let Alias::View { output, input } | Alias::Update { output, input } = alias {
+                place[node.outputs[output].index()] = place[node.inputs[input].index()];
+            }
+        }
+    }
+    place
+}
+
+/// The most bytes of intermediate values at one time: about as long ago was the place of a new value last touched.
+fn most_alive(g: &Graph, rows: &[CostRow], place: &[usize]) -> f64 {
+    let mut last: BTreeMap<usize, usize> = BTreeMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        let node = &g.nodes()[row.node];
+        node.inputs.iter().chain(&node.outputs).for_each(|var| _ = last.insert(place[var.index()], at));
+    }
+    let (mut alive, mut most) = (0.0f64, 0.0f64);
+    let mut made: BTreeMap<usize, f64> = BTreeMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        let node = &g.nodes()[row.node];
+        for &var in node.outputs.iter().filter(|var| place[var.index()] == var.index()) {
+            let bytes = g.fact(var).bytes() as f64;
+            made.insert(var.index(), bytes);
+            alive += bytes;
+        }
+        most = most.max(alive);
+        let touched: BTreeSet<usize> =
+            node.inputs.iter().chain(&node.outputs).map(|var| place[var.index()]).collect();
+        for place in touched.into_iter().filter(|place| last.get(place) == Some(&at)) {
+            alive -= made.remove(&place).unwrap_or(0.0);
+        }
+    }
+    most
+}
+
+/// Numbers in the longest vectors.
+const VECTOR: usize = 16;
+
+/// What a node is called: with the settings that its speed depends on, without them, and by whether it multiplies.
+fn kinds(g: &Graph, row: &CostRow) -> [String; 3] {
+    const TELLING: [&str; 8] =
+        ["activation", "layout", "precision", "causal", "gate", "function", "bias", "output"];
+    let settings = g.nodes()[row.node].op.attributes();
+    // Of "buckets both ways up to 128" the first word is enough.
+    let mut told: Vec<&str> = settings
+        .iter()
+        .filter(|(name, _)| TELLING.contains(name))
+        .filter_map(|(_, value)| value.split(' ').next())
+        .collect();
+    // Rows that do not fill vectors have an end of their own, and attention works on short ones.
+    let last = g.nodes()[row.node].outputs.first().and_then(|&var| g.shape(var).bound().last().copied());
+    if last.is_some_and(|last| last % VECTOR != 0) {
+        told.push("ragged");
+    }
+    let class = if row.cost.executed.macs > 0 { "multiplies" } else { "moves" };
+    [format!("{} {}", row.op, told.join(" ")), row.op.to_string(), class.to_string()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use regard_graph::{DType, Init};
+    use regard_ops::LinearOptions;
+    use regard_ops::prelude::*;
+
+    fn machine() -> Machine {
+        let ceilings = Ceilings { gflops: 2.0, gbytes: 1.0 };
+        Machine { ceilings, reading: vec![(1 << 10, 8.0), (1 << 20, 2.0)] }
+    }
+
+    #[test]
+    fn far_bytes_take_longer() {
+        let of = |distance: f64| machine().nanoseconds_a_byte(distance);
+        // Between the two measured ones half-way in logarithms, and beside them as they are.
+        for (distance, wanted) in [(0.0, 0.125), (32768.0, 0.25), (1e9, 0.5), (f64::INFINITY, 0.5)] {
+            assert!((of(distance) - wanted).abs() < 1e-12, "{distance}: {}", of(distance));
+        }
+    }
+
+    #[test]
+    fn weights_of_a_large_program_come_from_afar() {
+        let record = |layers: usize| -> Graph {
+            let mut g = Graph::inference();
+            let mut x = g.input("x", DType::F32, [1, 64]).unwrap();
+            for layer in 0..layers {
+                let weight = g.parameter(&format!("w{layer}"), [64, 64], Init::Zeros).unwrap();
+                x = g.linear(x, weight, LinearOptions::default()).unwrap();
+            }
+            g.output("y", x).unwrap();
+            g
+        };
+        let first = |layers: usize| loads(&record(layers), &machine()).unwrap()[0].1.clone();
+        let (one, many) = (first(1), first(80));
+        assert_eq!(one.amounts[..3], many.amounts[..3]);
+        assert_eq!(one.amounts[1], 64.0 * 64.0, "a multiply-add is two operations");
+        let near = 16384.0 * machine().nanoseconds_a_byte(16384.0 + 512.0);
+        assert!((near..1.1 * near).contains(&one.amounts[3]), "{} {near}", one.amounts[3]);
+        let far = 16384.0 * 0.5;
+        assert!((far..1.1 * far).contains(&many.amounts[3]), "{} {far}", many.amounts[3]);
+        assert_eq!(one.kinds, ["linear None OutIn F32", "linear", "multiplies"]);
+        assert_eq!(one.shape, [0.0, 4096f64.ln(), 64f64.ln()]);
+    }
+
+    #[test]
+    fn a_lookup_reads_some_rows_of_its_table() {
+        let mut g = Graph::inference();
+        let table = g.parameter("table", [100_000, 8], Init::Zeros).unwrap();
+        let ids = g.input("ids", DType::I32, [2]).unwrap();
+        let x = g.embedding(table, ids).unwrap();
+        g.output("x", x).unwrap();
+        let load = loads(&g, &machine()).unwrap().remove(0).1;
+        assert!(load.amounts[3] < 200.0, "{:?}", load.amounts);
+    }
+}
