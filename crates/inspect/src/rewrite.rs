@@ -112,7 +112,10 @@ pub fn patched(program: &mut Program, source: &Program, heads: &[(Attention, usi
     for (attention, _) in heads {
         let name = patch_of(attention);
         let said = source.array(&name)?;
-        let wanted = program.graph().shape(program.graph().find(&name)?).bound();
+        let inputs = || program.graph().inputs();
+        let input = inputs().find(|(known, _)| *known == name);
+        let unknown = || regard_graph::Error::unknown("input", &name, inputs().map(|(known, _)| known));
+        let wanted = program.graph().shape(input.ok_or_else(unknown)?.1).bound();
         if said.dims() != wanted {
             return Err(Error::invalid(
                 format!(

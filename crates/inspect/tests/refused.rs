@@ -8,7 +8,7 @@ use regard_inspect::look::{self, Attention, attentions};
 use regard_inspect::price::{Cards, clock, crossovers, memory, predict};
 use regard_inspect::{Case, Stream, keep_heads, patch_heads, patched, rewrite, sight};
 use regard_ops::prelude::*;
-use regard_ops::{LinearOptions, WeightsRequest};
+use regard_ops::{Array, LinearOptions, WeightsRequest};
 
 const LENGTH: usize = 5;
 
@@ -80,10 +80,14 @@ fn patches_of_another_length_are_refused() {
     let head = [(attentions(&g).remove(0), 1)];
     let mut target = program(patch_heads(&g, &head).unwrap(), LENGTH, 0, &mut store);
     let mut longer = graph(LENGTH + 1);
-    keep_heads(&mut longer, &[(attentions(&longer).remove(0), 1)]).unwrap();
+    let its_head = [(attentions(&longer).remove(0), 1)];
+    keep_heads(&mut longer, &its_head).unwrap();
     let mut longer = program(longer, LENGTH + 1, 0, &mut store);
     assert!(text(patched(&mut target, &longer, &head)).contains("run the program first"));
     longer.run(&mut store).unwrap();
+    let mut plain = program(graph(LENGTH), LENGTH, 0, &mut store);
+    let told = text(patched(&mut plain, &longer, &head));
+    assert_eq!(told, "no input is called `patch.block.0.attention`; there are `x`");
     assert_eq!(
         text(patched(&mut target, &longer, &head)),
         "`block.0.attention` says [1 6 2 4] in the other run and [1 5 2 4] in this one; heads are taken position by \
