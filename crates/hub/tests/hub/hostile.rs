@@ -4,7 +4,7 @@ use crate::golden::{Own, folder, model};
 use regard_data::{Checkpoint, Data, Save, SaveOptions, save_folder};
 use regard_engine::{Cpu, Store};
 use regard_graph::{Init, Precision};
-use regard_hub::forward::{Sizes, record, record_in};
+use regard_hub::forward::{Sizes, record_in};
 use regard_hub::{AnyModel, Batch, GptForm, Images, Rows, forward, open, save, step};
 use regard_models::{Bert, Gpt, GptConfig};
 use serde_json::{Value, json};
@@ -237,7 +237,7 @@ fn a_model_is_not_made_or_saved_of_nothing() {
         "gpt2: GPT-2 has learned positions, LayerNorm and no window; export it as another family"
     );
     let sizes = Sizes { batch: 1, tokens: 20, targets: 0, types: false };
-    let text = record(&opened.model, sizes).err().unwrap().to_string();
+    let text = forward::record(&opened.model, sizes).err().unwrap().to_string();
     assert!(text.starts_with("add_position: "), "{text}");
     assert_eq!(text, record_in(&opened.model, sizes, Precision::Bf16).err().unwrap().to_string());
     let own = Own::new("nothing");

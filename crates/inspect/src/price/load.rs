@@ -232,7 +232,7 @@ mod tests {
         let mut g = Graph::inference();
         let table = g.parameter("table", [100_000, 8], Init::Zeros).unwrap();
         let ids = g.input("ids", DType::I32, [2]).unwrap();
-        let x = g.embedding(table, ids).unwrap();
+        let x = g.embedding(table, ids, None).unwrap();
         g.output("x", x).unwrap();
         let load = loads(&g, &machine()).unwrap().remove(0).1;
         assert!(load.amounts[3] < 200.0, "{:?}", load.amounts);
