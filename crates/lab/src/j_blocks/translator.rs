@@ -226,7 +226,8 @@ fn translations(
     let told = |error: regard::generate::Error| {
         regard_graph::Error::invalid("translator", error.to_string(), "see the cause")
     };
-    let settings = Settings { rows: 50, beams: width, source: Some(SOURCE), ..Default::default() };
+    // The caches of a store have one size: that of the widest search.
+    let settings = Settings { rows: 50, beams: 4, source: Some(SOURCE), ..Default::default() };
     let mut generator = Generator::with_sources(model, settings, store, &one_cpu()?).map_err(told)?;
     let mut found = vec![];
     for some in numbers.chunks(50) {

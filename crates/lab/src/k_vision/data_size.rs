@@ -39,7 +39,7 @@ const IMAGE: usize = 2 * 64;
 
 /// A glyph with its corner at a place, in the first of two channels of noise.
 fn image(draws: &mut Draws, class: usize, [y, x]: [usize; 2]) -> Vec<f32> {
-    let mut pixels: Vec<f32> = draws.normals(IMAGE).iter().map(|n| 0.45 * *n as f32).collect();
+    let mut pixels: Vec<f32> = draws.normals(IMAGE).iter().map(|n| 0.3 * *n as f32).collect();
     for (at, &lit) in GLYPHS[class].iter().enumerate() {
         pixels[(y + at / 3) * 8 + x + at % 3] += 1.5 * f32::from(lit);
     }

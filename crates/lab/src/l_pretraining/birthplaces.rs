@@ -156,8 +156,8 @@ pub fn unseen_names(context: &Context) -> Result<Finding> {
     Ok(Finding::new(
         Verdict::Measured,
         format!(
-            "Asked about people of whom no line was read, the model answers in {} of cases, in {} with a real place; {} are right, as many \
-             as a guess has ({} for the best constant one). It never says that it does not know. {}",
+            "Asked about people of whom no line was read, the model answers in {} of cases, in {} with a real place; {} are right, no \
+             more than a guess would be ({} for the best constant one). It never says that it does not know. {}",
             figure(answered.value),
             figure(real.value),
             figure(right.value),

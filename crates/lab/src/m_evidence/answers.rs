@@ -166,18 +166,18 @@ pub fn calibrated(context: &Context) -> Result<Finding> {
     let side = |half: usize| all.iter().filter(move |(_, at)| at / 2 % 2 == half).map(|(asked, _)| *asked);
     let mut first: Vec<&Asked> = side(0).collect();
     first.sort_by(|a, b| b.confidence.total_cmp(&a.confidence));
-    // The most answers such that the bound stays in the budget: thresholds are tried from the strictest on, and the
-    // first that fails after one has held ends it, so that trying many costs no confidence.
+    // The most answers such that the bound stays in the budget. It is tried from the fewest at which it could hold, one
+    // more at a time, up to the first failure: an order fixed beforehand, so that trying many costs no confidence.
+    let least = (1..100).find(|&n| error_bound(0, n) <= BUDGET).unwrap_or(100);
     let (mut errors, mut threshold, mut chosen, mut curve) = (0, f64::INFINITY, 0, vec![]);
-    let mut open = true;
+    let mut holds = true;
     for (at, asked) in first.iter().enumerate() {
         errors += usize::from(!asked.right());
         curve.push(((at + 1) as f64 / first.len() as f64, errors as f64 / (at + 1) as f64));
-        let holds = error_bound(errors, at + 1) <= BUDGET;
-        if holds && open {
+        holds &= at + 1 < least || error_bound(errors, at + 1) <= BUDGET;
+        if holds && at + 1 >= least {
             (threshold, chosen) = (asked.confidence, at + 1);
         }
-        open &= holds || chosen == 0;
     }
     let held: Vec<&Asked> = side(1).collect();
     let given: Vec<&&Asked> = held.iter().filter(|asked| asked.confidence >= threshold).collect();
