@@ -5,7 +5,6 @@ mod advice;
 mod parts;
 
 use crate::describe::sizes;
-use crate::describe::sizes;
 use crate::loaded;
 use crate::machine::Machine;
 use advice::advice;
