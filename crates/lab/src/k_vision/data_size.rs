@@ -68,7 +68,7 @@ enum Kind {
 
 enum Model {
     Cnn(Cnn),
-    Vit(Vit),
+    Vit(Box<Vit>),
 }
 
 impl Kind {
@@ -85,15 +85,11 @@ impl Kind {
         let base = VitConfig { head, std: 0.15, ..config() };
         Ok(match self {
             Kind::Cnn => Model::Cnn(Cnn::new(2, 16, CLASSES)?),
-            Kind::Vit => Model::Vit(Vit::new(base)?),
-            Kind::LargeVit => Model::Vit(Vit::new(VitConfig {
-                layers: 3,
-                heads: 4,
-                width: 48,
-                hidden: 96,
-                std: 0.1,
-                ..base
-            })?),
+            Kind::Vit => Model::Vit(Box::new(Vit::new(base)?)),
+            Kind::LargeVit => {
+                let large = VitConfig { layers: 3, heads: 4, width: 48, hidden: 96, std: 0.1, ..base };
+                Model::Vit(Box::new(Vit::new(large)?))
+            }
         })
     }
 }
@@ -250,13 +246,11 @@ fn over(context: &Context, kind: Kind, size: usize, of: impl Fn(Came) -> f64) ->
 
 const HOW: &str = "Images of 8 × 8 with one of six glyphs of 3 × 3 anywhere on noise. A CNN of three convolutions of 3 × 3 and width 16, recorded with the ops of the library; a ViT of two layers and width 16 over patches of 2 × 2. The same steps, rate and batches; no augmentation.";
 
+/// Curves, and what they are made of: a number for each kind and size.
+type Curves = (Table, Chart, Vec<Number>, Vec<Vec<f64>>);
+
 /// A curve of some number against the size of the training set, for several kinds.
-fn curves(
-    context: &Context,
-    kinds: &[Kind],
-    what: &str,
-    of: fn(Came) -> f64,
-) -> Result<(Table, Chart, Vec<Number>, Vec<Vec<f64>>)> {
+fn curves(context: &Context, kinds: &[Kind], what: &str, of: fn(Came) -> f64) -> Result<Curves> {
     let names: Vec<&str> = std::iter::once("images").chain(kinds.iter().map(|kind| kind.name())).collect();
     let mut table = Table::new(what, &names);
     let mut found = vec![vec![]; kinds.len()];
