@@ -151,7 +151,11 @@ pub fn run(options: &Options) -> Result<()> {
     match &measured {
         Some((_, Some(bytes))) if memory.total() >= SEEN => {
             let off = 100.0 * (memory.total() as f64 / *bytes as f64 - 1.0);
-            writeln!(out, "  the process took {:.1} MiB for it, the plan is off by {off:+.1} %", mib(*bytes))?;
+            writeln!(
+                out,
+                "  the process took {:.1} MiB for it, the plan is off by {off:+.1} %",
+                mib(*bytes)
+            )?;
         }
         Some(_) => writeln!(out, "  too little to be seen in what the process takes")?,
         None => {}
