@@ -3,6 +3,9 @@
 //! Keys are walked in tiles that begin at key 0, in increasing order, and each row's arithmetic is its own. A
 //! tile without an allowed key would multiply by exactly 1 and add exactly 0, so that skipping it changes no
 //! bit: one query against a cache gives the bits of that row of the whole sequence, padded or not.
+//!
+//! Keys and values are packed once for all tiles of queries. Where there are few queries that would cost more than they do:
+//! then each head turns the keys that are alive, and reads the values as they lie.
 
 #![allow(unsafe_code)]
 
@@ -18,6 +21,9 @@ use std::ops::Range;
 pub const KEYS: usize = 128;
 /// Queries of a tile: whole strips of twelve for the products.
 pub const QUERIES: usize = 48;
+
+/// So many queries, or fewer, read keys and values without packing all of them first.
+const FEW: usize = 4;
 
 /// How the scratch of one key/value head is laid out: for each tile of keys, panels of Kᵀ, then of V.
 #[derive(Clone, Copy)]
@@ -49,17 +55,22 @@ fn wave(extent: &Extent, threads: usize) -> usize {
     (extent.b * extent.g).min((4 * threads).max(1)).max(1)
 }
 
-/// Floats of a thread's own scratch: queries, scores, sums; packing borrows the scores' place.
-fn thread_floats(extent: &Extent) -> [usize; 3] {
-    let rows = KEYS * extent.d.max(extent.e);
-    [QUERIES * extent.d, (QUERIES * KEYS).max(rows), QUERIES * extent.e]
+/// Floats of a thread's own scratch: queries, scores, sums; for few queries, panels of Kᵀ. Rows on their way into panels
+/// borrow the place of the scores, behind those of few queries.
+fn thread_floats(extent: &Extent) -> [usize; 4] {
+    let rows = FEW * KEYS + KEYS * extent.d.max(extent.e);
+    let panels = f32::panel_numbers(extent.d, KEYS);
+    [QUERIES * extent.d, (QUERIES * KEYS).max(rows), QUERIES * extent.e, panels]
 }
 
 pub fn needs(form: &Form, request: &Request<'_>) -> Needs {
     let dims = request.call.inputs;
     let extent = Extent::new(dims[0], dims[1], Some(dims[2]));
     let table = by_distance_floats(form, extent.h, form.place(3, Extra::Bias).map(|input| dims[input]));
-    let packs = Packs::new(&extent).floats() * wave(&extent, request.threads);
+    let packs = match extent.t {
+        ..=FEW => 0,
+        _ => Packs::new(&extent).floats() * wave(&extent, request.threads),
+    };
     Needs {
         scratch: carved_bytes([table, packs]),
         thread_scratch: carved_bytes(thread_floats(&extent)),
@@ -72,11 +83,20 @@ pub fn run(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
     let table = by_distance_floats(form, extent.h, form.place(3, Extra::Bias).map(|input| call.dims(input)));
     let packs = Packs::new(&extent);
     let (pairs, wave) = (extent.b * extent.g, wave(&extent, call.pool.threads()));
+    let few = extent.t <= FEW;
     // SAFETY: taken once in this call.
-    let [table, packed] = carve(unsafe { call.scratch_f32() }, [table, packs.floats() * wave]);
+    let scratch = unsafe { call.scratch_f32() };
+    let [table, packed] = carve(scratch, [table, if few { 0 } else { packs.floats() * wave }]);
     let terms = Terms::new(form, call, extent, 3, table)?;
     // SAFETY: taken once in this call; tasks write disjoint rows of it.
     let choice = call.wants(2).then(|| Disjoint::new(unsafe { call.out_i32(2) }));
+    if few {
+        call.pool.run(if extent.t == 0 { 0 } else { extent.b * extent.h }, &|task, worker| {
+            let head = (task / extent.h, task % extent.h);
+            attend(&terms, call, head, 0, None, &packs, worker, choice.as_ref());
+        });
+        return Ok(());
+    }
     for first in (0..pairs).step_by(wave) {
         let count = wave.min(pairs - first);
         let panels = Disjoint::new(&mut *packed);
@@ -94,7 +114,7 @@ pub fn run(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
             // The last queries have the most keys under a causal mask: they go first.
             let (h, tile) = (g * extent.share() + rest % extent.share(), tiles - 1 - rest / extent.share());
             let panels = &packed[packs.tile(pair, 0).start..][..packs.floats()];
-            attend(&terms, call, (b, h), tile * QUERIES, panels, &packs, worker, choice.as_ref());
+            attend(&terms, call, (b, h), tile * QUERIES, Some(panels), &packs, worker, choice.as_ref());
         });
     }
     Ok(())
@@ -117,7 +137,7 @@ fn pack(
     }
     // SAFETY: one task at a time on this worker.
     let scratch = unsafe { call.thread_scratch_f32(worker) };
-    let [_, rows, _] = carve(scratch, thread_floats(&terms.extent));
+    let [_, rows, _, _] = carve(scratch, thread_floats(&terms.extent));
     let keys = terms.key_tile::<KEYS>(b, tile * KEYS);
     let (key_panels, value_panels) = panels.split_at_mut(packs.key);
     terms.load_keys(call, 1, (b, g), &keys, &mut rows[..KEYS * d]);
@@ -137,14 +157,14 @@ struct Row {
     choice: i32,
 }
 
-/// One tile of queries of one head against all keys.
+/// One tile of queries of one head against all keys, which lie in panels unless the queries are few.
 #[allow(clippy::too_many_arguments)]
 fn attend(
     terms: &Terms<'_>,
     call: &CpuCall<'_>,
     (b, h): (usize, usize),
     start: usize,
-    panels: &[f32],
+    panels: Option<&[f32]>,
     packs: &Packs,
     worker: usize,
     choice: Option<&Disjoint<'_, i32>>,
@@ -154,7 +174,10 @@ fn attend(
     let (hard, dropout) = (terms.form.kind.is_hard(), terms.random.dropout.is_some());
     // SAFETY: one task at a time on this worker.
     let scratch = unsafe { call.thread_scratch_f32(worker) };
-    let [query, scores, mixed] = carve(scratch, thread_floats(&extent));
+    let [query, scores, mixed, own_panels] = carve(scratch, thread_floats(&extent));
+    // Only rows of few queries leave room behind the scores.
+    let (scores, loaded) = scores.split_at_mut(if panels.is_none() { FEW * KEYS } else { QUERIES * KEYS });
+    let pair = (b, h / extent.share());
     let (query, mixed) = (&mut query[..count * extent.d], &mut mixed[..count * extent.e]);
     terms.load_queries(call, 0, (b, h), start, query);
     mixed.fill(0.0);
@@ -177,8 +200,18 @@ fn attend(
         if length == 0 {
             continue;
         }
-        let (key_panels, value_panels) = panels[packs.tile(0, tile)].split_at(packs.key);
-        let key_panels = &key_panels[live.start * d..];
+        let (key_panels, value_panels) = match panels {
+            Some(panels) => {
+                let (keys, values) = panels[packs.tile(0, tile)].split_at(packs.key);
+                (&keys[live.start * d..], Some(values))
+            }
+            None => {
+                let loaded = &mut loaded[..length * d];
+                terms.load_some_keys(call, 1, pair, &keys, live.clone(), loaded);
+                f32::panels(call.level, Matrix::transposed(&*loaded, d), d, length, own_panels);
+                (&*own_panels, None)
+            }
+        };
         f32::block(
             call.level,
             count,
@@ -213,12 +246,21 @@ fn attend(
                 scores.iter_mut().zip(&kept[live.clone()]).for_each(|(score, keep)| *score *= keep);
             }
         }
-        if !hard {
+        if hard {
+            continue;
+        }
+        if let Some(value_panels) = value_panels {
             for (panel, values) in value_panels.chunks_exact(KEYS * PANEL).enumerate() {
                 let (scores, values) = (&scores[live.start..], &values[live.start * PANEL..]);
                 let (columns, mixed) = (PANEL.min(e - panel * PANEL), &mut mixed[panel * PANEL..]);
                 f32::block(call.level, count, columns, length, scores, KEYS, values, mixed, e, true);
             }
+            continue;
+        }
+        let loaded = &mut loaded[..length * e];
+        terms.load_some_keys(call, 2, pair, &keys, live.clone(), loaded);
+        for (i, mixed) in mixed.chunks_exact_mut(e.max(1)).enumerate() {
+            mix(call.level, &scores[i * KEYS..][live.clone()], loaded, mixed);
         }
     }
     for (i, row) in rows.iter().take(count).enumerate() {
@@ -260,7 +302,39 @@ fn mix_chosen(
     out.iter_mut().for_each(|x| *x *= keep);
 }
 
+/// Columns of values that are mixed at a time: enough chains to hide the latency of a multiply-add.
+const COLUMNS: usize = 64;
+
 multiversion! {
+    /// mixed += Σ weight · value over the keys: the chain of the product with panels, from 0 and in order of the keys.
+    fn mix(weights: &[f32], values: &[f32], mixed: &mut [f32]) {
+        let width = mixed.len();
+        let (wide, rest) = mixed.as_chunks_mut::<COLUMNS>();
+        for (part, mixed) in wide.iter_mut().enumerate() {
+            let mut sums = [0.0; COLUMNS];
+            for (weight, row) in weights.iter().zip(values.chunks_exact(width)) {
+                if let Some(row) = row[part * COLUMNS..].first_chunk::<COLUMNS>() {
+                    for j in 0..COLUMNS {
+                        sums[j] = weight.mul_add(row[j], sums[j]);
+                    }
+                }
+            }
+            for j in 0..COLUMNS {
+                mixed[j] += sums[j];
+            }
+        }
+        let first = width - rest.len();
+        let mut sums = [0.0; COLUMNS];
+        for (weight, row) in weights.iter().zip(values.chunks_exact(width)) {
+            for (sum, value) in sums.iter_mut().zip(&row[first..]) {
+                *sum = weight.mul_add(*value, *sum);
+            }
+        }
+        for (mixed, sum) in rest.iter_mut().zip(&sums) {
+            *mixed += sum;
+        }
+    }
+
     /// score = factor · dot; the largest.
     fn scale(scores: &mut [f32], factor: f32) -> f32 {
         let mut most = [f32::NEG_INFINITY; LANES];
