@@ -59,8 +59,8 @@ crate::multiversion! {
             for j in 0..PANEL {
                 let x = row[j].abs();
                 let larger = if x > most[j] { x } else { most[j] };
-                // x − x is 0 for a finite number and NaN for others, and NaN stays.
-                most[j] = larger + (x - x);
+                // 0 · x is 0 for a finite number and NaN for others, and NaN stays.
+                most[j] = larger + 0.0 * x;
             }
         }
     }
