@@ -9,9 +9,12 @@ use std::path::{Path, PathBuf};
 
 /// Options of `regard claims`.
 #[derive(Args)]
-#[command(after_help = "Example:  regard claims C7 D\n          regard claims --quick --html pages")]
+#[command(
+    after_help = "Example:  regard claims C7 D\n          regard claims --quick --html pages\n          \
+                        regard claims trained --full --results crates/lab/results/full.json"
+)]
 pub struct Options {
-    /// Which: C7, a group B, a run A1-A5 [default: list all; with an effort or --html, run all]
+    /// Which: C7, a group B, a run A1-A5, all that are trained [default: list all; with an effort or --html, run all]
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Every exact and Monte-Carlo claim within minutes; trained ones are indicative [the default]
@@ -23,6 +26,9 @@ pub struct Options {
     /// Write the findings as a site of pages into this folder
     #[arg(long, value_name = "DIR")]
     html: Option<PathBuf>,
+    /// Put the findings into this JSON file, each in place of an earlier one of the same claim
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -36,7 +42,11 @@ pub struct Options {
 
 /// Lists or runs.
 pub fn run(options: &Options) -> Result<()> {
-    let runs = !options.ids.is_empty() || options.quick || options.full || options.html.is_some();
+    let runs = !options.ids.is_empty()
+        || options.quick
+        || options.full
+        || options.html.is_some()
+        || options.results.is_some();
     let claims = match options.ids.as_slice() {
         [] => regard_lab::claims().collect(),
         ids => regard_lab::select(ids)?,
@@ -57,8 +67,17 @@ pub fn run(options: &Options) -> Result<()> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("--html: cannot make the folder {}", folder.display()))?;
     }
+    let kept = match &options.results {
+        Some(path) if path.exists() => Some(
+            std::fs::read_to_string(path)
+                .with_context(|| format!("--results: cannot read {}", path.display()))?,
+        ),
+        _ => None,
+    };
     let effort = if options.full { Effort::Full } else { Effort::Quick };
     let context = Context { seed: options.seed, effort };
+    // Whether they go together is known before the work.
+    regard_lab::merged(kept.as_deref(), &regard_lab::told(&[], &context))?;
     let heard = |outcome: &Outcome| {
         if outcome.found.is_some() {
             eprintln!("{:>5}  {:<22} {:>6.1} s", outcome.claim.id, outcome.state(), outcome.seconds);
@@ -70,6 +89,10 @@ pub fn run(options: &Options) -> Result<()> {
             let path = folder.join(&name);
             regard_data::whole::write(&path, |file| file.write_all(text.as_bytes()))?;
         }
+    }
+    if let Some(path) = &options.results {
+        let all = regard_lab::merged(kept.as_deref(), &regard_lab::told(&outcomes, &context))?;
+        regard_data::whole::write(path, |file| writeln!(file, "{all:#}"))?;
     }
     match options.json {
         true => writeln!(out, "{}", regard_lab::told(&outcomes, &context))?,

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 /// Options of `regard embed`.
 #[derive(Args)]
 #[command(
-    after_help = "Example:  regard embed path/to/all-MiniLM-L6-v2 --text \"A cat sits.\" --text \"A kitten rests.\""
+    after_help = "After regard train recipes/sentiment.toml, or with any BERT in place of the run:\n\n\
+                  Example:  regard embed runs/sentiment --text \"a warm film\" --text \"a film with warmth\""
 )]
 pub struct Options {
     /// A folder with config.json, weights and tokenizer.json, or the name of one in a local Hugging Face cache

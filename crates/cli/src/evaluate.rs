@@ -13,11 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// Options of `regard evaluate`.
 #[derive(Args)]
-#[command(
-    after_help = "Example:  regard evaluate runs/sentiment --data more.tsv --predictions answers.tsv\n\
+#[command(after_help = "Example:  regard evaluate runs/sentiment --predictions answers.tsv\n\
     \nFiles: text for a language model, `sentence TAB class` for a classifier of text, sources (and --target) for a\n\
-    translator, a folder of MNIST or files of CIFAR-10 for a classifier of images."
-)]
+    translator, a folder of MNIST or files of CIFAR-10 for a classifier of images.")]
 pub struct Options {
     /// The folder of a run, or of a model
     #[arg(value_name = "RUN_OR_MODEL")]

@@ -1,6 +1,7 @@
 //! `regard export`: writes a model for others, under the names and in the layout that transformers expects, in the dtype
 //! and in files of the size that they ask for.
 
+use crate::loaded;
 use crate::model_folder::{Target, WeightDtype};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -14,7 +15,8 @@ files and an index; a tensor that is larger than N has a file of its own. The to
 
 Example:  regard export crates/conformance/goldens/parity/gpt2/model gpt2-bf16 --dtype bf16")]
 pub struct Options {
-    /// A folder with config.json and weights, organisation/name from a local Hugging Face cache, or a `.bin` of llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a `.bin` of
+    /// llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// The dtype of the weights to write [default: as they are]
@@ -33,7 +35,7 @@ pub fn run(options: &Options) -> Result<()> {
         bail!("--shard-bytes 0: no tensor fits into no bytes; choose at least 1");
     }
     options.target.check()?;
-    let opened = regard_hub::open(&options.model)?;
+    let opened = loaded::open(&options.model)?;
     let dtype = options.dtype.map_or_else(|| usual(&opened), WeightDtype::dtype);
     options.target.write(&opened, dtype, options.shard_bytes)
 }

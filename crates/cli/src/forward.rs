@@ -20,7 +20,8 @@ positions are real, and what stands at the others means nothing. `regard describ
 
 Example:  regard forward crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3\" --ids \"4 5\" --tap block.0.stream --out out.safetensors")]
 pub struct Options {
-    /// A folder with config.json and weights, organisation/name from a local Hugging Face cache, or a `.bin` of llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a `.bin` of
+    /// llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// One text, for a model with a tokenizer beside it; give it once for each text
@@ -54,7 +55,7 @@ pub struct Options {
 /// Runs the model.
 pub fn run(options: &Options) -> Result<()> {
     let cpu = options.machine.cpu()?;
-    let opened = regard_hub::open(&options.model)?;
+    let opened = loaded::open(&options.model)?;
     let batch = batch(options, &opened)?;
     let mut store = loaded::store(&opened)?;
     let taps: Vec<&str> = options.tap.iter().map(String::as_str).collect();

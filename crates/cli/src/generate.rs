@@ -21,7 +21,9 @@ use std::time::Instant;
 /// Options of `regard generate`.
 #[derive(Args)]
 #[command(
-    after_help = "Example:  regard generate path/to/stories260K.bin --prompt \"Once upon a time\" --temperature 0.8"
+    after_help = "Examples:  regard generate crates/conformance/goldens/parity/gpt2/model --ids 1,2,3 --max 5\n           \
+                  regard generate runs/shakespeare --prompt \"ROMEO:\" --temperature 0.8\n\n\
+                  The second after regard train recipes/shakespeare.toml; a folder or a file of llama2.c goes as well."
 )]
 pub struct Options {
     /// A folder with config.json, weights and tokenizer.json, the name of one in a local Hugging Face cache, or a

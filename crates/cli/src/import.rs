@@ -11,7 +11,7 @@ use clap::Args;
 The weights are f32 unless --dtype says otherwise, in one file up to 5 GB. A tokenizer that lies in the source's folder
 comes along.
 
-Example:  regard import stories260K.bin stories260K")]
+Example:  regard import crates/conformance/goldens/parity/llama/model llama-f16 --dtype f16")]
 pub struct Options {
     /// A `.bin` of llama2.c, a folder with config.json and weights, or organisation/name from a local Hugging Face cache
     #[arg(value_name = "SOURCE")]

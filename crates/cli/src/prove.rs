@@ -19,7 +19,8 @@ The proof is by the graph, at the lengths given: no weights, no numbers, no luck
 
 Example:  regard prove crates/conformance/goldens/parity/gpt2/model --lengths 5,12")]
 pub struct Options {
-    /// A folder with config.json and weights, organisation/name from a local Hugging Face cache, or a `.bin` of llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a `.bin` of
+    /// llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// Positions of the texts, with commas between them [default: 5 and 24, or what the model has room for]
@@ -42,7 +43,7 @@ struct Row {
 
 /// Proves.
 pub fn run(options: &Options) -> Result<()> {
-    let opened = regard_hub::open(&options.model)?;
+    let opened = loaded::open(&options.model)?;
     let model = &opened.model;
     let lengths = lengths(options, model)?;
     let (mut rows, mut sights) = (Vec::new(), Vec::new());

@@ -19,7 +19,8 @@ use std::time::Instant;
 /// Options of `regard study`.
 #[derive(Args)]
 #[command(after_help = "Examples:  regard study\n           \
-                        regard study --text wiki.txt --train train.tsv --dev dev.tsv --test test.tsv --pretrain-epochs 3")]
+                        regard study --text people/text.txt --train people/train.tsv --dev people/dev.tsv --pretrain-epochs 3\n\n\
+                        The second after regard data generate people; the files of the course go as well.")]
 pub struct Options {
     /// Lines about people, one on each line; invented people if not given
     #[arg(long, value_name = "FILE", requires_all = ["train", "dev"])]
@@ -36,6 +37,10 @@ pub struct Options {
     /// How often the lines are read, instead of 650 times as in the course, or 70 times for invented people
     #[arg(long, value_name = "N")]
     pretrain_epochs: Option<u64>,
+    /// How often the questions are gone through, instead of 75 times without reading and 10 times after it, or 20 and 10
+    /// times for invented people
+    #[arg(long, value_name = "N")]
+    finetune_epochs: Option<u64>,
     /// Which models: alone, pretrained, rotary, perceiver
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     arms: Vec<String>,
@@ -69,6 +74,12 @@ pub fn run(options: &Options) -> Result<()> {
         }
         settings.pretrain.epochs = epochs;
     }
+    if let Some(epochs) = options.finetune_epochs {
+        if epochs == 0 {
+            bail!("--finetune-epochs 0: a model has to learn to answer; choose at least 1");
+        }
+        (settings.alone.epochs, settings.after.epochs) = (epochs, epochs);
+    }
     if !options.arms.is_empty() {
         settings.arms = options.arms.iter().map(|name| arm(name)).collect::<Result<Vec<Arm>>>()?;
     }
@@ -84,7 +95,11 @@ pub fn run(options: &Options) -> Result<()> {
         writeln!(out, "{}", told(&study, &options.out, began.elapsed().as_secs_f64()))?;
     } else {
         write!(out, "{}", study.table())?;
-        writeln!(out, "\nreport: {}", options.out.join("report.html").display())?;
+        writeln!(out)?;
+        for result in study.arms.iter().filter(|_| !data.test.is_empty()) {
+            writeln!(out, "predictions: {}", predictions(&options.out, result.arm).display())?;
+        }
+        writeln!(out, "report: {}", options.out.join("report.html").display())?;
     }
     stopped(&study)
 }
@@ -102,6 +117,11 @@ fn arm(name: &str) -> Result<Arm> {
         .with_context(|| format!("--arms {name}: there are {}", known.join(", ")))
 }
 
+/// Where the answers of an arm to the test questions go.
+fn predictions(folder: &Path, arm: Arm) -> PathBuf {
+    folder.join(arm.name()).join("predictions.txt")
+}
+
 /// Models, predictions and report, into a folder.
 pub fn keep(study: &Study, data: &StudyData, folder: &Path, title: &str, lead: &str) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
@@ -109,7 +129,7 @@ pub fn keep(study: &Study, data: &StudyData, folder: &Path, title: &str, lead: &
         let own = folder.join(result.arm.name());
         result.save(&data.tokenizer, &own)?;
         if !data.test.is_empty() {
-            result.write_predictions(own.join("predictions.txt"))?;
+            result.write_predictions(predictions(folder, result.arm))?;
         }
     }
     let page = study.report(title, lead, data);

@@ -7,7 +7,7 @@ use crate::stopping::on_interrupt;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard_recipe::job::{JobOutcome, JobResult};
-use regard_recipe::language::Kind;
+use regard_recipe::language::{DataKind, FormRecipe, Kind};
 use regard_recipe::{Job, Recipe};
 use regard_train::{End, RunFolder};
 use serde_json::json;
@@ -17,13 +17,16 @@ use std::time::Instant;
 
 /// Options of `regard train`.
 #[derive(Args)]
-#[command(after_help = "Example:  regard train recipes/shakespeare.toml train.steps=200\n\
-    \nAfter an interruption:  regard train --resume runs/shakespeare")]
+#[command(
+    after_help = "Example:  regard train recipes/shakespeare.toml data.train=README.md train.steps=200\n\
+    \nOf one stage:  regard train recipes/birth_places.toml stage.pretrain.train.epochs=2\n\
+    \nAfter an interruption:  regard train --resume runs/shakespeare"
+)]
 pub struct Options {
     /// A recipe, a TOML file; with --resume, it is that of the run
     #[arg(value_name = "RECIPE", required_unless_present = "resume")]
     recipe: Option<PathBuf>,
-    /// What should be otherwise, as in train.lr=1e-3 or data.train=my.txt
+    /// What should be otherwise, as in train.lr=1e-3, data.train=my.txt or, in one stage, stage.pretrain.train.epochs=2
     #[arg(value_name = "KEY=VALUE")]
     overrides: Vec<String>,
     /// The run folder to make [default: runs/ and the name of the recipe]
@@ -142,6 +145,9 @@ fn print(as_json: bool, job: &Job, folder: &RunFolder, outcome: &JobOutcome, sec
     if let Some(confusion) = result.confusion.as_ref().filter(|table| table.lines().count() <= 12) {
         confusion.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
     }
+    if let Some(predictions) = &result.predictions {
+        writeln!(out, "predictions: {}", predictions.display())?;
+    }
     writeln!(out, "report: {}", report(job, folder).display())?;
     writeln!(out, "try:    {}", next(job, &path.to_string()))?;
     Ok(())
@@ -164,9 +170,18 @@ fn report(job: &Job, folder: &RunFolder) -> PathBuf {
     }
 }
 
+/// Whether what was learned last is to answer questions.
+fn answers(job: &Job) -> bool {
+    let last = job.recipe().stages().pop();
+    last.is_some_and(|last| {
+        last.data.kind == DataKind::Biographies && last.data.form == FormRecipe::Questions
+    })
+}
+
 /// What a person would do next.
 fn next(job: &Job, run: &str) -> String {
     match job.recipe().task {
+        Kind::Language if answers(job) => format!("regard ask {run} \"…\""),
         Kind::Language => format!("regard generate {run} --prompt \"…\""),
         Kind::Classify => format!("regard classify {run} --text \"…\""),
         Kind::Masked => format!("regard evaluate {run}"),

@@ -142,5 +142,8 @@ fn runs_are_listed_and_compared() {
     let none = refused(&["runs", &scratch.at("runs/other")]);
     assert!(none.contains("holds no runs; `regard train` makes one"), "{none}");
     let none = refused(&["runs", &scratch.at("nowhere")]);
-    assert!(none.contains("is no folder; give a run, or a folder in which runs lie"), "{none}");
+    assert!(
+        none.contains("is no folder; `regard train` makes one; give a run, or a folder in which runs lie"),
+        "{none}"
+    );
 }

@@ -179,6 +179,8 @@ fn a_demo_of_nothing_is_refused() {
     assert_eq!(said, "regard: --arms rotery: there are alone, pretrained, rotary, perceiver\n");
     let said = refused(&["study", "--pretrain-epochs", "0"]);
     assert!(said.contains("leave the models that read out instead: --arms alone"), "{said}");
+    let said = refused(&["study", "--finetune-epochs", "0"]);
+    assert!(said.contains("a model has to learn to answer; choose at least 1"), "{said}");
     assert!(refused(&["study", "--text", "x.txt"]).contains("--train <FILE>"));
     assert!(refused(&["study", "--text", "no.txt", "--train", "no.tsv", "--dev", "no.tsv"]).contains("no.t"));
     assert!(refused(&["ask", "nowhere", "Who?"]).contains("nowhere"));

@@ -42,7 +42,8 @@ pub fn find(id: &str) -> Option<&'static Claim> {
     claims().find(|claim| claim.id.eq_ignore_ascii_case(id))
 }
 
-/// The claims that a person means: `C7`, a whole group `B`, a run `A1-A5`. In order, each once.
+/// The claims that a person means: `C7`, a whole group `B`, a run `A1-A5`, all that are `trained` (or `exact`, or
+/// `pending`). In order, each once.
 pub fn select<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Claim>> {
     let mut wanted = Vec::new();
     for name in names {
@@ -58,6 +59,10 @@ fn named(name: &str) -> Result<Vec<&'static str>> {
     let group = |group: &&Group| name.len() == 1 && name.eq_ignore_ascii_case(&group.letter.to_string());
     if let Some(group) = GROUPS.iter().find(group) {
         return Ok(group.claims.iter().map(|claim| claim.id).collect());
+    }
+    let kind = |claim: &&Claim| claim.evidence().name().eq_ignore_ascii_case(name);
+    if claims().any(|claim| kind(&claim)) {
+        return Ok(claims().filter(kind).map(|claim| claim.id).collect());
     }
     for (at, dash) in name.char_indices().filter(|(_, c)| matches!(c, '-' | '–')) {
         let ends = (find(&name[..at]), find(&name[at + dash.len_utf8()..]));
@@ -141,6 +146,7 @@ mod tests {
         assert_eq!(ids(&["B2", "A2-A4", "A3"]).unwrap(), ["A2", "A3", "A4", "B2"]);
         assert_eq!(ids(&["F-2-F-3"]).unwrap(), ["F-2", "F-3"]);
         assert_eq!(ids(&["a9–b1"]).unwrap(), ["A9", "A10", "B1"]);
+        assert!(ids(&["trained"]).unwrap().starts_with(&["B13", "D3"]));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use regard::device::Stream;
 
 /// How much work may be done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Effort {
     /// Every exact and Monte-Carlo claim within minutes; trained ones are indicative.
     #[default]

@@ -2,15 +2,17 @@
 //! are known ([`Task`]), training by AdamW on the CPU engine, and a look at what was learned. Everything follows from a
 //! seed; one thread, so that experiments can run beside each other.
 
+mod learner;
 mod look;
 mod tasks;
 mod tiny;
 mod train;
 
-pub use look::{Pattern, patterns, spearman};
-pub use tasks::{Batch, Task};
-pub use tiny::{Encoding, Middle, Model, Norming, Tiny};
-pub use train::{Trained, Training, evaluate, one_cpu, train, train_on};
+pub(crate) use learner::Learner;
+pub(crate) use look::{Pattern, patterns, spearman};
+pub(crate) use tasks::{Batch, Task};
+pub(crate) use tiny::{Encoding, Middle, Model, Norming, Tiny};
+pub(crate) use train::{Trained, Training, evaluate, one_cpu, train, train_on};
 
 use crate::statistics::{Estimate, REACH};
 use crate::{Context, Effort, Number};

@@ -3,6 +3,8 @@
 mod causal;
 mod models;
 mod padding;
+mod recogniser;
+mod stream;
 
 use crate::{Claim, Run};
 
@@ -87,7 +89,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "It keeps up with real time in bounded memory.",
         formula: "",
         errata: &[],
-        run: Run::Pending("the streaming recogniser of sound"),
+        run: Run::Exact(stream::real_time),
     },
     Claim {
         id: "G10",
@@ -96,7 +98,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Denying the future costs accuracy.",
         formula: "",
         errata: &[],
-        run: Run::Pending("the streaming recogniser of sound, then error against look-ahead"),
+        run: Run::Trained(stream::price_of_no_future),
     },
     Claim {
         id: "G11",

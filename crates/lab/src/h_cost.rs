@@ -4,7 +4,7 @@ mod lines;
 mod path;
 mod runs;
 
-pub use runs::perceiver as perceiver_cost;
+pub(crate) use runs::perceiver as perceiver_cost;
 
 use crate::{Claim, Run};
 

@@ -1,7 +1,9 @@
 //! Group J: Transformer blocks and the three families of models.
 
+mod classifier;
 mod parts;
 mod trained;
+mod translator;
 
 use crate::{Claim, Run};
 
@@ -68,7 +70,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "An encoder can be trained to classify texts.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: accuracy on held-out texts against the majority"),
+        run: Run::Trained(classifier::classifies),
     },
     Claim {
         id: "J8",
@@ -86,7 +88,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "An encoder-decoder can be trained to translate.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: exact matches on held-out pairs"),
+        run: Run::Trained(translator::translates),
     },
     Claim {
         id: "J10",
@@ -104,7 +106,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Self-attention does what recurrence did.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a recurrent encoder-decoder; H3 and H4 compare with one recurrent layer"),
+        run: Run::Trained(translator::replaces_recurrence),
     },
     Claim {
         id: "J12",

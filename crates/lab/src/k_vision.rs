@@ -1,5 +1,7 @@
 //! Group K: the Vision Transformer.
 
+mod cnn;
+mod data_size;
 mod trained;
 mod vit;
 
@@ -86,7 +88,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A CNN is better on little data, a ViT catches up on much.",
         formula: "",
         errata: &["E41"],
-        run: Run::Pending("a trained experiment: a CNN baseline and training sets of rising size"),
+        run: Run::Trained(data_size::little_and_much),
     },
     Claim {
         id: "K10",
@@ -95,7 +97,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "On small sets a ViT overfits more than a CNN.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: a CNN baseline at equal compute"),
+        run: Run::Trained(data_size::overfits),
     },
     Claim {
         id: "K11",
@@ -104,7 +106,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Locality and translation equivariance are built into a CNN.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: a CNN baseline and shifted images"),
+        run: Run::Trained(data_size::shifted),
     },
     Claim {
         id: "K12",
@@ -122,7 +124,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A larger ViT is worse on little data and better on much.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: a grid of sizes"),
+        run: Run::Trained(data_size::model_by_data),
     },
     Claim {
         id: "K14",
@@ -131,7 +133,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Pretraining on more data closes the gap to the CNN.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: pretraining, fine-tuning and a CNN baseline"),
+        run: Run::Trained(data_size::pretraining),
     },
     Claim {
         id: "K15",

@@ -1,6 +1,8 @@
 //! Group L: pretraining, fine-tuning, evaluation, and the Perceiver.
 
+mod birthplaces;
 mod corruption;
+pub(crate) mod study;
 
 use crate::{Claim, Run};
 
@@ -22,9 +24,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "After pretraining more birthplaces are right than without.",
         formula: "",
         errata: &[],
-        run: Run::Pending(
-            "the birth-place study in minutes instead of hours: birthplaces with and without pretraining",
-        ),
+        run: Run::Trained(birthplaces::pretraining_helps),
     },
     Claim {
         id: "L3",
@@ -33,9 +33,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A Perceiver with fewer latents is nearly as good and faster.",
         formula: "",
         errata: &[],
-        run: Run::Pending(
-            "the birth-place study in minutes instead of hours: birthplaces with the Perceiver",
-        ),
+        run: Run::Trained(birthplaces::perceiver),
     },
     Claim {
         id: "L4",
@@ -62,9 +60,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The model knows what it read in pretraining.",
         formula: "",
         errata: &["E36"],
-        run: Run::Pending(
-            "the birth-place study in minutes instead of hours: pretraining without some people’s lines",
-        ),
+        run: Run::Trained(birthplaces::from_reading),
     },
     Claim {
         id: "L7",
@@ -73,9 +69,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The model answers for names that it never saw.",
         formula: "",
         errata: &[],
-        run: Run::Pending(
-            "the birth-place study in minutes instead of hours: pretraining with withheld lines",
-        ),
+        run: Run::Trained(birthplaces::unseen_names),
     },
     Claim {
         id: "L8",
@@ -84,7 +78,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Right and wrong answers look alike.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a model trained on birthplaces"),
+        run: Run::Trained(birthplaces::side_by_side),
     },
     Claim {
         id: "L9",
@@ -93,6 +87,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Held-out questions are answered and written to a file.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a model trained on birthplaces"),
+        run: Run::Trained(birthplaces::test_questions),
     },
 ];

@@ -1,5 +1,7 @@
 //! Group M: retrieved or made up?
 
+mod answers;
+
 use crate::{Claim, Run};
 
 /// The claims of this group.
@@ -11,7 +13,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "An answer does not show whether it was retrieved or invented.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: confidence of known and withheld names"),
+        run: Run::Trained(answers::output_alone),
     },
     Claim {
         id: "M2",
@@ -20,7 +22,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Each answer can be shown with the training text that supports it.",
         formula: "",
         errata: &[],
-        run: Run::Pending("the birthplace data and a model trained on it"),
+        run: Run::Trained(answers::evidence),
     },
     Claim {
         id: "M3",
@@ -29,7 +31,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Unsupported answers must not be presented as fact.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a model trained on birthplaces"),
+        run: Run::Trained(answers::calibrated),
     },
     Claim {
         id: "M4",
@@ -38,7 +40,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Where harm is serious, no answer is given without evidence.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a model trained on birthplaces"),
+        run: Run::Trained(answers::strict),
     },
     Claim {
         id: "M5",
@@ -47,7 +49,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The model guesses from the origin of a name.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: answers under swapped names"),
+        run: Run::Trained(answers::from_names),
     },
     Claim {
         id: "M6",
@@ -56,6 +58,6 @@ pub const CLAIMS: &[Claim] = &[
         statement: "That a person was never seen can be detected.",
         formula: "",
         errata: &[],
-        run: Run::Pending("a trained experiment: entropy and corpus lookup, known against withheld"),
+        run: Run::Trained(answers::unseen),
     },
 ];

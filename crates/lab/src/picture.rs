@@ -81,9 +81,26 @@ pub fn figure(x: f64) -> String {
     text.replace('-', "−")
 }
 
-/// Text as it may stand in a page, with what follows `_` and `^` set low and high: `a_max`, `e^β`, `e^(−t)`.
+/// Text as it may stand in a page, with what follows `_` and `^` set low and high: `a_max`, `e^β`, `e^(−t)`. What stands
+/// between two backticks is code, as it is.
 pub fn marked(text: &str) -> String {
-    set(text, |inner, low| if low { format!("<sub>{inner}</sub>") } else { format!("<sup>{inner}</sup>") })
+    let plain = |text: &str| {
+        set(
+            text,
+            |inner, low| if low { format!("<sub>{inner}</sub>") } else { format!("<sup>{inner}</sup>") },
+        )
+    };
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, code, after)) = rest
+        .split_once('`')
+        .and_then(|(before, rest)| rest.split_once('`').map(|(code, after)| (before, code, after)))
+    {
+        out += &plain(before);
+        out += &format!("<code>{}</code>", escaped(code));
+        rest = after;
+    }
+    out + &plain(rest)
 }
 
 /// The same inside of a picture, which knows no low and high but can move.
@@ -137,6 +154,7 @@ mod tests {
         assert_eq!(marked("a_max < e^(−t)/n"), "a<sub>max</sub> &lt; e<sup>−t</sup>/n");
         assert_eq!(marked("softargmax_β(KᵀQ), Σ_{i∈S}"), "softargmax<sub>β</sub>(KᵀQ), Σ<sub>i∈S</sub>");
         assert_eq!(marked("_ and ^ alone, open_("), "_ and ^ alone, open_(");
+        assert_eq!(marked("`a_b <` x_1 ` end"), "<code>a_b &lt;</code> x<sub>1</sub> ` end");
         assert!(marked_in_picture("‖J‖_F").contains(">F</tspan>"));
     }
 

@@ -188,6 +188,8 @@ fn jobs_and_runs_that_cannot_be() {
     );
     let recipe = Recipe::parse(&recipe, "a recipe", &[]).unwrap();
     let job = Job::new(&recipe).unwrap();
+    let stage = job.batches(Some("pretrain")).err().unwrap().to_string();
+    assert!(stage.starts_with("no stage is called `pretrain`"), "{stage}");
     let run = own.0.join("run");
     let folder = RunFolder::create(&run, &recipe.to_toml().unwrap()).unwrap();
     fs::write(run.join("model"), "in the way").unwrap();

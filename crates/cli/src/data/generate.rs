@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// Options of `regard data generate`.
 #[derive(Args)]
-#[command(after_help = "Example:  regard data generate people --people 400 --seed 7")]
+#[command(after_help = "Example:  regard data generate more-people --people 400 --seed 7")]
 pub struct Options {
     /// The folder to write text.txt, train.tsv, dev.tsv and test_inputs.tsv to
     folder: PathBuf,

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 /// Options of `regard data inspect`.
 #[derive(Args)]
-#[command(after_help = "Examples:  regard data inspect text.txt\n           \
-                        regard data inspect train.tsv\n           \
-                        regard data inspect train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz")]
+#[command(after_help = "Examples:  regard data inspect README.md\n           \
+                        regard data inspect people/train.tsv\n\n\
+                        The second after regard data generate people.")]
 pub struct Options {
     /// A text, .tsv, .csv or .jsonl file, a CIFAR-10 .bin file, a folder with a folder of images for each class; or an idx
     /// file of images and one of labels

@@ -11,9 +11,7 @@ use std::path::PathBuf;
 
 /// Options of `regard data learn`.
 #[derive(Args)]
-#[command(
-    after_help = "Example:  regard data learn text.txt --kind bpe --vocabulary 4000 --out tokenizer.json"
-)]
+#[command(after_help = "Example:  regard data learn README.md --kind bpe --vocabulary 400 --out readme.json")]
 pub struct Options {
     /// Text files, read line by line
     #[arg(required = true)]

@@ -1,6 +1,7 @@
-//! `regard data`: look into files before training on them, turn text to tokens, learn a tokenizer, and make the embedded
-//! biographies.
+//! `regard data`: look into files before training on them, turn text to tokens, learn a tokenizer, write the
+//! batches of a recipe, and make the embedded biographies.
 
+mod batches;
 mod generate;
 mod inspect;
 mod learn;
@@ -28,6 +29,8 @@ enum Command {
     Tokenize(tokenize::Options),
     /// Learn a tokenizer from text files.
     Learn(learn::Options),
+    /// Write the batches of a recipe, as training sees them, to a file.
+    Batches(batches::Options),
     /// Write biographies of invented people, with questions about them.
     Generate(generate::Options),
 }
@@ -38,6 +41,7 @@ pub fn run(options: &Options) -> Result<()> {
         Command::Inspect(options) => inspect::run(options),
         Command::Tokenize(options) => tokenize::run(options),
         Command::Learn(options) => learn::run(options),
+        Command::Batches(options) => batches::run(options),
         Command::Generate(options) => generate::run(options),
     }
 }

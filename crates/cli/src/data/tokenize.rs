@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 /// Options of `regard data tokenize`.
 #[derive(Args)]
-#[command(after_help = "Example:  regard data tokenize path/to/model --text \"Once upon a time\"")]
+#[command(after_help = "Example:  regard data tokenize bytes --text \"Once upon a time\"")]
 pub struct Options {
-    /// A tokenizer.json, a folder or model that has one, or the word `bytes`
+    /// A tokenizer.json, a folder, run or model that has one, or the word `bytes`
     tokenizer: String,
     /// The text
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -62,10 +62,15 @@ fn open(name: &str) -> Result<Tokenizer> {
     if path.is_file() && path.extension().is_some_and(|kind| kind == "json") {
         return Ok(Tokenizer::open(path)?);
     }
+    // A run has its tokenizer from the first step on, before there is a model.
+    let own = path.join("model/tokenizer.json");
+    if path.join("recipe.toml").is_file() && own.is_file() {
+        return Ok(Tokenizer::open(own)?);
+    }
     if path.is_dir() && path.join("tokenizer.json").is_file() {
         return Ok(Tokenizer::open(path.join("tokenizer.json"))?);
     }
-    let opened = regard::hub::open(name)?;
+    let opened = loaded::open(name)?;
     let Some(vocabulary) = opened.model.vocabulary() else {
         bail!("{name} is a model of images: it has no tokens");
     };

@@ -2,7 +2,7 @@
 
 use crate::attend::Scene;
 use crate::compute::{array, compute, differing, largest_difference};
-use crate::picture::{Axis, Chart};
+use crate::picture::{Axis, Chart, Colours, Heat};
 use crate::statistics::{Estimate, share};
 use crate::{Context, Finding, Number, Table, Verdict};
 use regard::ops::{Attention, AttentionKind};
@@ -113,6 +113,9 @@ pub fn as_linear(context: &Context) -> Result<Finding> {
         let back: Vec<f64> = (0..m * t).map(|at| linear[0].data()[at % t * m + at / t]).collect();
         let off = largest_difference(&back, &found.mixed);
         table.row([name.to_string(), format!("{off:.1e}")]);
+        let title = format!("{name}: the weights, which are the linear layer’s");
+        finding =
+            finding.picture(Heat::new(title, "query", "key", m, found.weights.clone(), Colours::Rising));
         finding = finding.number(Number::at_most(format!("{name}: against a linear layer"), off, 1e-14));
         let wanted = if name == "flat" { vec![1.0 / m as f64; m * m] } else { unit.clone() };
         if name != "soft" {

@@ -2,7 +2,7 @@
 
 use crate::attend::Scene;
 use crate::compute::{array, compute, compute_on_cpu, largest_difference};
-use crate::picture::{Colours, Heat};
+use crate::picture::{Axis, Chart, Colours, Heat};
 use crate::{Context, Finding, Number, Table, Verdict};
 use regard::Result;
 use regard::ops::MatmulOptions;
@@ -151,5 +151,14 @@ pub fn single_query(context: &Context) -> Result<Finding> {
         ))
         .number(Number::at_most("c: largest difference", largest_difference(&c, &found.mixed), 1e-14))
         .table(table)
+        .picture(
+            Chart::new(
+                "Weights of one query over six keys",
+                Axis::new("key"),
+                Axis::new("weight").covering(&[0.0]),
+            )
+            .bars("the op", (0..6).map(|key| ((key + 1) as f64, found.weights[key])))
+            .points("by hand", (0..6).map(|key| ((key + 1) as f64, weights[key]))),
+        )
         .how("exp, sum and division by hand in f64, against the attention op."))
 }

@@ -71,6 +71,7 @@ pub fn same_query(context: &Context) -> Result<Finding> {
     );
     let mut table =
         Table::new("Standard deviation of the weight on vₐ", &["t", "two heads, equal queries", "one head"]);
+    let mut picture = vec![];
     for (t, quoted) in [(10.0, 0.44), (20.0, 0.47)] {
         let both = two(context, &format!("D11.{t}"), [asking(t, &[0, 1]), asking(t, &[0, 1])])?;
         let apart = both.on_a.iter().zip(&both.first).filter(|(c, first)| c != first).count();
@@ -93,8 +94,18 @@ pub fn same_query(context: &Context) -> Result<Finding> {
                 1e-12,
             ));
         table.row([figure(t), figure(spread.value), figure(alone.value)]);
+        picture.push((t, histogram(&both.on_a, 0.0, 1.0, 25)));
+    }
+    let mut chart = Chart::new(
+        "Weight on vₐ under two heads with equal queries: it swings as with one",
+        Axis::new("weight on vₐ"),
+        Axis::new("share of draws").covering(&[0.0]),
+    );
+    for (t, bars) in picture {
+        chart = chart.line(format!("t = {t}"), bars);
     }
     Ok(finding
+        .picture(chart)
         .counter_example(
             "q₁ = q₂ = 10(μₐ + μ_b): c₁ = c₂ in every draw, and the spread is 0.44 as with a single head.",
         )

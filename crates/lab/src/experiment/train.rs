@@ -120,7 +120,7 @@ pub fn train_on(model: &Model, task: Task, training: &Training, cpu: &Cpu) -> Re
 }
 
 /// A warm-up over a twentieth, then a cosine to a tenth.
-fn schedule(at: usize, steps: usize) -> f64 {
+pub(super) fn schedule(at: usize, steps: usize) -> f64 {
     let warm = (steps / 20).max(1);
     if at < warm {
         return (at + 1) as f64 / warm as f64;

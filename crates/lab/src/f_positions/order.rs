@@ -40,6 +40,7 @@ fn permuted(x: &[f64], order: &[usize]) -> Vec<f64> {
 pub fn equivariant(context: &Context) -> Result<Finding> {
     let mut draws = context.draws("F-2");
     let (mut equivariant, mut invariant, mut with_positions) = (0.0f64, f64::MAX, f64::MAX);
+    let mut pictures = vec![];
     for _ in 0..10 {
         let x = draws.normals(LENGTH * WIDTH);
         let mut order = draws.permutation(LENGTH);
@@ -51,8 +52,18 @@ pub fn equivariant(context: &Context) -> Result<Finding> {
         invariant = invariant.min(largest_difference(&moved, &y));
         let (y, moved) = (layer(&x, true)?, layer(&permuted(&x, &order), true)?);
         with_positions = with_positions.min(largest_difference(&moved, &permuted(&y, &order)));
+        if pictures.is_empty() {
+            let off = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
+            let plain = layer(&x, false)?;
+            let shuffled = layer(&permuted(&x, &order), false)?;
+            pictures = vec![
+                ("f(PX) − f(X), no positions: not 0", off(&shuffled, &plain)),
+                ("f(PX) − P·f(X), no positions: 0", off(&shuffled, &permuted(&plain, &order))),
+                ("f(PX) − P·f(X), sinusoids: not 0", off(&moved, &permuted(&y, &order))),
+            ];
+        }
     }
-    Ok(Finding::new(
+    let mut finding = Finding::new(
         Verdict::Conditional,
         "Without positions permuted inputs give permuted outputs: the layer is equivariant, not invariant. With positions it is neither.",
     )
@@ -60,7 +71,13 @@ pub fn equivariant(context: &Context) -> Result<Finding> {
     .number(Number::at_least("no positions: f(PX) against f(X), the smallest largest difference", invariant, 0.01).erratum("E16"))
     .number(Number::at_least("sinusoids: f(PX) against P·f(X), the smallest largest difference", with_positions, 0.01))
     .counter_example("Outputs move with their inputs, so f(PX) ≠ f(X): only a pooled result (a mean over positions) is invariant.")
-    .how("An attention layer of two heads with random weights; ten random inputs and orders; with and without sinusoids."))
+    .how("An attention layer of two heads with random weights; ten random inputs and orders; with and without sinusoids.");
+    for (title, numbers) in pictures {
+        // Rounding would be drawn as large as a difference: below it there is nothing to see.
+        let numbers: Vec<f64> = numbers.iter().map(|x| if x.abs() < 1e-12 { 0.0 } else { *x }).collect();
+        finding = finding.picture(Heat::new(title, "position", "feature", WIDTH, numbers, Colours::Signed));
+    }
+    Ok(finding)
 }
 
 /// F-3: the formula, and shifts as rotations.

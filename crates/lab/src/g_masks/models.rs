@@ -1,5 +1,6 @@
 //! Padding and the future in whole models, to the bit on the CPU engine: an encoder, a decoder, an encoder-decoder.
 
+use super::recogniser::{FEATURES, Recogniser};
 use crate::compute::{compute_on_cpu, differing};
 use crate::picture::{Axis, Chart, Colours, Heat};
 use crate::specimens::{VOCABULARY, bert, gpt, in_chunks, other_bits, rows, t5, whole};
@@ -247,7 +248,7 @@ pub fn streaming(context: &Context) -> Result<Finding> {
     let mut finding = Finding::new(
         Verdict::Works,
         "A causal decoder that is fed as tokens arrive gives the scores of the whole sequence, to the bit, however it is cut. (Shown \
-         on tokens; the same for sound needs the streaming recogniser.)",
+         on tokens; G9 is the same for frames of sound.)",
     );
     let mut table = Table::new("Chunkings of 40 tokens", &["positions", "chunks", "scores with other bits"]);
     for (name, positions) in [
@@ -295,7 +296,7 @@ pub fn no_future(_context: &Context) -> Result<Finding> {
     let mut finding = Finding::new(
         Verdict::Works,
         "The reach reader proves it on the recorded model: no later input can change an output of the decoders; it finds the leak in \
-         an encoder. (The same query will be put to the streaming recogniser.)",
+         an encoder.",
     );
     let open = Perceiver::new(PerceiverConfig {
         layers: 3,
@@ -357,5 +358,16 @@ pub fn no_future(_context: &Context) -> Result<Finding> {
             ));
         }
     }
-    Ok(finding.how("The reach reader on each model’s graph from ids to scores, 12 positions: sets of inputs carried through every node, no numbers."))
+    let mut g = Graph::inference();
+    let frames = g.input("frames", DType::F32, [1, n, FEATURES])?;
+    let out = Recogniser::new(true, Some(5))?.scores(&mut g, frames)?;
+    let grain = reach::Grain::Position;
+    let query = reach::Query { from: vec![frames], to: vec![out], grain, ..Default::default() };
+    let verdict = reach::reach(&g, &query)?.is_causal(frames, 1, out, 1)?;
+    finding = finding.number(Number::count(
+        "recogniser of frames (G9): causal (1) or not (0)",
+        usize::from(verdict.holds()),
+        1,
+    ));
+    Ok(finding.how("The reach reader on each model’s graph from ids or frames to scores, 12 positions: sets of inputs carried through every node, no numbers."))
 }

@@ -93,7 +93,15 @@ pub fn inference(context: &Context) -> Result<Finding> {
         }
     }
     let prefill = prompt as f64 / best[0];
-    let decode = new as f64 / (best[1] - best[0]);
+    let decode = new as f64 / (best[1] - best[0]).max(1e-9);
+    // What no clock can change: every run of the model writes its caches once.
+    let cache = store.names().find(|name| name.starts_with("cache.")).map(str::to_string).unwrap_or_default();
+    let mut runs = [0, 0];
+    for (runs, most) in runs.iter_mut().zip([1, new + 1]) {
+        let before = store.version(&cache)?;
+        generator.generate(&Request::greedy(&prompts, most), &mut store).map_err(told)?;
+        *runs = (store.version(&cache)? - before) as usize;
+    }
     Ok(Finding::new(
         Verdict::Wrong,
         "Training and the reading of a prompt do all positions at once; generation does not: each token is an input of the next, and \
@@ -101,13 +109,15 @@ pub fn inference(context: &Context) -> Result<Finding> {
     )
     .number(Number::shown("prompt: tokens a second", prefill))
     .number(Number::shown("new tokens: tokens a second", decode))
-    .number(Number::at_least("prompt over new tokens", prefill / decode, 1.0).erratum("E18"))
+    .number(Number::shown("prompt over new tokens", prefill / decode))
+    .number(Number::count("runs of the model for a prompt of 256 tokens and the first new one", runs[0], 1))
+    .number(Number::count("runs of the model for 64 more", runs[1] - runs[0], new).erratum("E18"))
     .counter_example(format!("256 tokens of a prompt at {} a second, new ones at {} a second, same model, one thread.", figure(prefill), figure(decode)))
     .picture(
         Chart::new("Tokens a second, one thread", Axis::names("", ["prompt", "new tokens"]), Axis::new("tokens/s").covering(&[0.0]))
             .bars("", [(0.0, prefill), (1.0, decode)]),
     )
-    .how("The generator on a GPT of two layers and width 128: a prompt of 256 tokens in one chunk, then 64 tokens one at a time; the least of a few runs."))
+    .how("The generator on a GPT of two layers and width 128: a prompt of 256 tokens in one chunk, then 64 tokens one at a time; times are the least of a few interleaved runs, shown and not held against anything. Runs are counted by how often the caches were written."))
 }
 
 /// Multiply-adds of all attentions of a graph.

@@ -159,12 +159,15 @@ pub fn unit(context: &Context) -> Result<Finding> {
     let mut draws = context.draws("I4");
     let (mut sum, mut size) = (0.0f64, 0.0f64);
     let mut table = Table::new("Widths", &["d", "|zᵀ1|", "‖z‖/√d − 1"]);
+    let (mut lengths, mut before) = (vec![], vec![]);
     for d in [2, 3, 8, 64, 512] {
         let x: Vec<f64> = draws.normals(d).iter().map(|x| 5.0 * x - 2.0).collect();
         let z = normed(&x, &vec![1.0; d], &vec![0.0; d], VANISHING)?;
         let (along, off) = (dot(&z, &vec![1.0; d]).abs(), (length(&z) / (d as f64).sqrt() - 1.0).abs());
         (sum, size) = (sum.max(along), size.max(off));
         table.row([d.to_string(), format!("{along:.1e}"), format!("{off:.1e}")]);
+        lengths.push((d as f64, length(&z)));
+        before.push((d as f64, length(&x)));
     }
     let two = normed(&draws.normals(2), &[1.0; 2], &[0.0; 2], VANISHING)?;
     Ok(Finding::new(
@@ -175,5 +178,11 @@ pub fn unit(context: &Context) -> Result<Finding> {
     .number(Number::at_most("largest |‖z‖/√d − 1|", size, 1e-14))
     .number(Number::equal("d = 2: |z₁|, which is always 1", two[0].abs(), 1.0, 1e-14))
     .table(table)
+    .picture(
+        Chart::new("Lengths before and after the norm", Axis::log("d"), Axis::log("length"))
+            .points("x", before)
+            .points("z", lengths)
+            .dashed("√d", [2.0, 512.0].map(|d: f64| (d, d.sqrt()))),
+    )
     .how("The op with ε = 10⁻³⁰ on random rows of five widths."))
 }

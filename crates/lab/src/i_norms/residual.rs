@@ -3,7 +3,7 @@
 use super::layer_norm::{VANISHING, moments};
 use crate::compute::{compute, dot, largest_difference, length};
 use crate::jacobian::{jacobian, singular_values};
-use crate::picture::{Axis, Chart, figure};
+use crate::picture::{Axis, Chart, Colours, Heat, figure};
 use crate::{Context, Finding, Number, Table, Verdict};
 use regard::Result;
 use regard::layers::{
@@ -139,6 +139,14 @@ pub fn places(context: &Context) -> Result<Finding> {
             1e-13,
         ));
         norms.push(found[0].data().chunks(WIDTH).map(length).fold(0.0, f64::max));
+        finding = finding.picture(Heat::new(
+            format!("{name}: outputs of the block"),
+            "position",
+            "feature",
+            WIDTH,
+            found[0].data().to_vec(),
+            Colours::Signed,
+        ));
     }
     Ok(finding
         .number(Number::equal("post-norm: length of an output position, √8", norms[0], (WIDTH as f64).sqrt(), 1e-3))

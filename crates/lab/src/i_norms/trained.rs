@@ -2,7 +2,7 @@
 
 use crate::experiment::{Model, Norming, Task, Tiny, Training, carries, number, over_seeds, seeds, train};
 use crate::picture::{Axis, Chart, Colours, Heat, figure};
-use crate::{Context, Finding, Table, Verdict};
+use crate::{Context, Finding, Number, Table, Verdict};
 use regard::Result;
 
 /// I8: learning rates and initial scales, with and without layer norm.
@@ -92,7 +92,7 @@ pub fn depth(context: &Context) -> Result<Finding> {
     for (name, norming, residual) in kinds {
         let (mut ratio_line, mut loss_line) = (vec![], vec![]);
         for &layers in depths {
-            let (mut firsts, mut ratios, mut ends) = (vec![], vec![], vec![]);
+            let (mut firsts, mut ratios, mut ends, mut broken) = (vec![], vec![], vec![], 0);
             for &seed in &seeds {
                 let tiny = Tiny { norming, residual, layers, hidden: 32, most: 6, ..Tiny::new(6, 16) };
                 let model = Model::new(tiny)?;
@@ -102,12 +102,31 @@ pub fn depth(context: &Context) -> Result<Finding> {
                 let steps = if layers > context.size(8, 64) { 1 } else { context.size(60, 200) };
                 let training = Training { seed, steps, batch: 8, length: 6, rate: 3e-3, watch: &watch };
                 let trained = train(&model, task, &training)?;
+                let loss = trained.last_loss();
+                // Numbers that overflow in any seed are no mean: the depth is told as one that breaks.
+                if !trained.watched[0][0].is_finite() || !loss.is_finite() {
+                    broken += 1;
+                    continue;
+                }
                 firsts.push(trained.watched[0][0]);
                 ratios.push(trained.watched[0][0] / trained.watched[1][0]);
                 if steps > 1 {
-                    let loss = trained.last_loss();
-                    ends.push(if loss.is_finite() { loss } else { f64::NAN });
+                    ends.push(loss);
                 }
+            }
+            let deepest = layers == depths[depths.len() - 1];
+            if broken > 0 {
+                let cells =
+                    [name.to_string(), layers.to_string(), "overflows".into(), "–".into(), "–".into()];
+                table.row(cells);
+                numbers.push(Number::shown(
+                    format!("{name}, {layers} layers: runs of {} that overflow", seeds.len()),
+                    f64::from(broken),
+                ));
+                if deepest {
+                    told.push(format!("{name} overflows"));
+                }
+                continue;
             }
             let (first, ratio) = (over_seeds(&firsts), over_seeds(&ratios));
             ratio_line.push((layers as f64, first.value));
@@ -120,7 +139,7 @@ pub fn depth(context: &Context) -> Result<Finding> {
                 loss_line.push((layers as f64, over_seeds(&ends).value));
             }
             table.row([name.to_string(), layers.to_string(), figure(first.value), figure(ratio.value), loss]);
-            if layers == depths[depths.len() - 1] {
+            if deepest {
                 told.push(format!("{name} {}", figure(first.value)));
                 numbers.push(number(
                     format!("{name}, {layers} layers: gradient norm of the first block"),
@@ -131,7 +150,7 @@ pub fn depth(context: &Context) -> Result<Finding> {
             }
         }
         if let Some((layers, loss)) = loss_line.last() {
-            ends_told.push(format!("{name} {}", figure(*loss)));
+            ends_told.push(format!("{name} {} ({layers})", figure(*loss)));
             numbers.push(number(format!("{name}, {layers} layers: loss at the end"), over_seeds(&[*loss])));
         }
         gradients = gradients.line(name, ratio_line);
@@ -140,8 +159,8 @@ pub fn depth(context: &Context) -> Result<Finding> {
     Ok(Finding::new(
         Verdict::Measured,
         format!(
-            "The gradient that the first of {} blocks gets before training: {}. Losses of the deepest stacks that were trained: {} (chance \
-             {}). {}",
+            "The gradient that the first of {} blocks gets before training: {}. Losses at the end, of the deepest stacks (layers) \
+             that train without overflow: {}; chance is {}. {}",
             depths[depths.len() - 1],
             told.join(", "),
             ends_told.join(", "),

@@ -380,5 +380,5 @@ pub fn fields(_context: &Context) -> Result<Finding> {
                 .line("convolutions of width 3", grown)
                 .line("attention", global),
         )
-        .how("The reach reader: convolutions in one dimension, recorded as shifted copies and a product, attention, and a whole ViT of one block. A network of two-dimensional convolutions is not part of the library yet."))
+        .how("The reach reader: convolutions in one dimension, recorded as shifted copies and a product, attention, and a whole ViT of one block."))
 }

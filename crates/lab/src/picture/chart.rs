@@ -56,7 +56,7 @@ pub struct Chart {
 
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 66.0;
+const LEFT: f64 = 78.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 48.0;

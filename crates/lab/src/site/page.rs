@@ -5,7 +5,8 @@ use super::{badge, class_of, file_of, whole};
 use crate::json::held;
 use crate::picture::{Picture, escaped, figure, marked};
 use crate::statistics::CONFIDENCE;
-use crate::{Context, ERRATA, Erratum, Finding, Number, Outcome, Run, Table};
+use crate::{Context, ERRATA, Effort, Erratum, Evidence, Finding, Number, Outcome, Run, Table};
+use serde_json::Value;
 use std::fmt::Write;
 
 pub(super) fn page(
@@ -62,6 +63,9 @@ pub(super) fn page(
     }
     if let Some(Ok(finding)) = &outcome.found {
         evidence(&mut body, finding);
+    }
+    if context.effort == Effort::Quick && claim.evidence() == Evidence::Trained {
+        in_full(&mut body, claim.id);
     }
     errata_of(&mut body, outcome);
     if let Some(Ok(finding)) = &outcome.found {
@@ -120,6 +124,27 @@ fn evidence(body: &mut String, finding: &Finding) {
     for table in &finding.tables {
         table_of(body, table);
     }
+}
+
+/// What the full run that comes with the program found: longer, over several seeds.
+fn in_full(body: &mut String, id: &str) {
+    let Some(kept) = crate::kept::finding(id) else { return };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let _ = write!(body, "<h2>In full, over several seeds</h2><p>{}</p>", marked(&text(&kept["summary"])));
+    body.push_str("<div class=\"scroll\"><table class=\"numbers\"><tr><th>What</th><th>Found</th>");
+    let _ = write!(body, "<th>{CONFIDENCE} interval</th></tr>");
+    for number in kept["numbers"].as_array().into_iter().flatten() {
+        let of = |value: &Value| value.as_f64().map(figure).unwrap_or_default();
+        let ends = [&number["interval"][0], &number["interval"][1]].map(of);
+        let interval = if ends[0].is_empty() { String::new() } else { ends.join(" … ") };
+        let _ = write!(
+            body,
+            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{interval}</td></tr>",
+            marked(&text(&number["name"])),
+            of(&number["value"])
+        );
+    }
+    body.push_str("</table></div>");
 }
 
 fn row_of(body: &mut String, number: &Number, intervals: bool) {

@@ -3,15 +3,22 @@
 //! Keys are walked in tiles that begin at key 0, in increasing order, and each row's arithmetic is its own. A
 //! tile without an allowed key would multiply by exactly 1 and add exactly 0, so that skipping it changes no
 //! bit: one query against a cache gives the bits of that row of the whole sequence, padded or not.
+//!
+//! In bf16 both products are of bf16, with the weights rounded on their way to the values; their sum is of the
+//! unrounded ones.
 
 #![allow(unsafe_code)]
 
-use super::cpu_rows::{Terms, by_distance_floats, carve, carved_bytes, exp_below};
+use super::cpu_rows::{Terms, by_distance_floats, carve, carved_bytes};
+use super::cpu_softmax::{
+    Rows, add_up, exponentials, largest, most_of, raise, scale_and_add, scale_within, shrink,
+};
 use super::form::{Extent, Extra, Form};
 use super::mask::Cover;
 use crate::{CpuCall, Fault, Needs, Request};
-use regard_device::reduce::{LANES, larger, max_lanes, sum_lanes};
-use regard_device::{Disjoint, Matrix, Operand, PANEL, math, multiversion};
+use half::bf16;
+use regard_device::{Disjoint, Matrix, Operand, PANEL, math, reduce::LANES};
+use regard_graph::Precision;
 use std::ops::Range;
 
 /// Keys of a tile: part of the result's meaning, for sums run over whole tiles.
@@ -28,9 +35,9 @@ struct Packs {
 }
 
 impl Packs {
-    fn new(extent: &Extent) -> Self {
-        let tiles = extent.s.div_ceil(KEYS);
-        Packs { key: f32::panel_numbers(extent.d, KEYS), value: f32::panel_numbers(KEYS, extent.e), tiles }
+    fn new<T: Operand>(extent: &Extent) -> Self {
+        let (key, value) = (T::panel_numbers(extent.d, KEYS), T::panel_numbers(KEYS, extent.e));
+        Packs { key: T::floats(key), value: T::floats(value), tiles: extent.s.div_ceil(KEYS) }
     }
 
     /// Floats of one key/value head.
@@ -49,28 +56,45 @@ fn wave(extent: &Extent, threads: usize) -> usize {
     (extent.b * extent.g).min((4 * threads).max(1)).max(1)
 }
 
-/// Floats of a thread's own scratch: queries, scores, sums; packing borrows the scores' place.
-fn thread_floats(extent: &Extent) -> [usize; 3] {
-    let rows = KEYS * extent.d.max(extent.e);
-    [QUERIES * extent.d, (QUERIES * KEYS).max(rows), QUERIES * extent.e]
+/// Floats of a thread's own scratch: queries, scores, rounded weights, sums; rows on their way into panels borrow the
+/// scores' place.
+fn thread_floats<T: Operand>(extent: &Extent) -> [usize; 4] {
+    let rows = KEYS.max(QUERIES) * extent.d.max(extent.e);
+    let tile = QUERIES * KEYS;
+    [T::floats(QUERIES * T::stride(extent.d)), tile.max(rows), T::floats(tile), QUERIES * extent.e]
 }
 
 pub fn needs(form: &Form, request: &Request<'_>) -> Needs {
+    match form.precision {
+        Precision::F32 => needs_in::<f32>(form, request),
+        Precision::Bf16 => needs_in::<bf16>(form, request),
+    }
+}
+
+fn needs_in<T: Operand>(form: &Form, request: &Request<'_>) -> Needs {
     let dims = request.call.inputs;
     let extent = Extent::new(dims[0], dims[1], Some(dims[2]));
     let table = by_distance_floats(form, extent.h, form.place(3, Extra::Bias).map(|input| dims[input]));
-    let packs = Packs::new(&extent).floats() * wave(&extent, request.threads);
+    let packs = Packs::new::<T>(&extent).floats() * wave(&extent, request.threads);
     Needs {
         scratch: carved_bytes([table, packs]),
-        thread_scratch: carved_bytes(thread_floats(&extent)),
+        thread_scratch: carved_bytes(thread_floats::<T>(&extent)),
         packs: Vec::new(),
     }
 }
 
 pub fn run(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
+    match form.precision {
+        Precision::F32 => run_in::<f32>(form, call),
+        Precision::Bf16 => run_in::<bf16>(form, call),
+    }
+}
+
+/// All of it, with products of one type of numbers.
+fn run_in<T: Operand>(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
     let extent = Extent::new(call.dims(0), call.dims(1), Some(call.dims(2)));
     let table = by_distance_floats(form, extent.h, form.place(3, Extra::Bias).map(|input| call.dims(input)));
-    let packs = Packs::new(&extent);
+    let packs = Packs::new::<T>(&extent);
     let (pairs, wave) = (extent.b * extent.g, wave(&extent, call.pool.threads()));
     // SAFETY: taken once in this call.
     let [table, packed] = carve(unsafe { call.scratch_f32() }, [table, packs.floats() * wave]);
@@ -84,7 +108,7 @@ pub fn run(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
             let (pair, tile) = (task / packs.tiles, task % packs.tiles);
             // SAFETY: each task has a tile of its own.
             let panels = unsafe { panels.range(packs.tile(pair, tile)) };
-            pack(&terms, call, first + pair, tile, panels, worker, &packs);
+            pack::<T>(&terms, call, first + pair, tile, panels, worker, &packs);
         });
         let tiles = extent.t.div_ceil(QUERIES);
         let packed = &*packed;
@@ -94,14 +118,14 @@ pub fn run(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
             // The last queries have the most keys under a causal mask: they go first.
             let (h, tile) = (g * extent.share() + rest % extent.share(), tiles - 1 - rest / extent.share());
             let panels = &packed[packs.tile(pair, 0).start..][..packs.floats()];
-            attend(&terms, call, (b, h), tile * QUERIES, panels, &packs, worker, choice.as_ref());
+            attend::<T>(&terms, call, (b, h), tile * QUERIES, panels, &packs, worker, choice.as_ref());
         });
     }
     Ok(())
 }
 
 /// Packs one tile of one key/value head. Keys that do not exist become zeros, whatever lies there.
-fn pack(
+fn pack<T: Operand>(
     terms: &Terms<'_>,
     call: &CpuCall<'_>,
     pair: usize,
@@ -117,29 +141,18 @@ fn pack(
     }
     // SAFETY: one task at a time on this worker.
     let scratch = unsafe { call.thread_scratch_f32(worker) };
-    let [_, rows, _] = carve(scratch, thread_floats(&terms.extent));
+    let [_, rows, _, _] = carve(scratch, thread_floats::<T>(&terms.extent));
     let keys = terms.key_tile::<KEYS>(b, tile * KEYS);
     let (key_panels, value_panels) = panels.split_at_mut(packs.key);
     terms.load_keys(call, 1, (b, g), &keys, &mut rows[..KEYS * d]);
-    f32::panels(call.level, Matrix::transposed(&rows[..KEYS * d], d), d, KEYS, key_panels);
+    T::panels(call.level, Matrix::transposed(&rows[..KEYS * d], d), d, KEYS, T::view_mut(key_panels));
     terms.load_keys(call, 2, (b, g), &keys, &mut rows[..KEYS * e]);
-    f32::panels(call.level, Matrix::rows(&rows[..KEYS * e], e), KEYS, e, value_panels);
-}
-
-/// What is known of a row after some tiles of keys.
-#[derive(Clone, Copy)]
-struct Row {
-    /// The largest score.
-    most: f32,
-    /// Σ exp(score − most).
-    sum: f32,
-    /// The first key with the largest score, for hard attention.
-    choice: i32,
+    T::panels(call.level, Matrix::rows(&rows[..KEYS * e], e), KEYS, e, T::view_mut(value_panels));
 }
 
 /// One tile of queries of one head against all keys.
 #[allow(clippy::too_many_arguments)]
-fn attend(
+fn attend<T: Operand>(
     terms: &Terms<'_>,
     call: &CpuCall<'_>,
     (b, h): (usize, usize),
@@ -149,95 +162,114 @@ fn attend(
     worker: usize,
     choice: Option<&Disjoint<'_, i32>>,
 ) {
-    let extent = terms.extent;
-    let count = QUERIES.min(extent.t - start);
+    let extent @ Extent { d, e, .. } = terms.extent;
+    let (level, count) = (call.level, QUERIES.min(extent.t - start));
     let (hard, dropout) = (terms.form.kind.is_hard(), terms.random.dropout.is_some());
     // SAFETY: one task at a time on this worker.
     let scratch = unsafe { call.thread_scratch_f32(worker) };
-    let [query, scores, mixed] = carve(scratch, thread_floats(&extent));
-    let (query, mixed) = (&mut query[..count * extent.d], &mut mixed[..count * extent.e]);
-    terms.load_queries(call, 0, (b, h), start, query);
+    let [query, scores, room, mixed] = carve(scratch, thread_floats::<T>(&extent));
+    let (query, room, mixed) = (T::view_mut(query), T::view_mut(room), &mut mixed[..count * e]);
+    terms.load_queries(call, 0, (b, h), start, &mut scores[..count * d]);
+    T::rows(level, Matrix::rows(&scores[..count * d], d), count, d, query);
     mixed.fill(0.0);
-    let mut rows = [Row { most: f32::NEG_INFINITY, sum: 0.0, choice: -1 }; QUERIES];
-    let factor = terms.factor(h);
-    let (mut added, mut kept) = ([0.0; KEYS], [1.0; KEYS]);
+    let scores = &mut scores[..QUERIES * KEYS];
+    let (mut rows, factor) = (Rows::new(), terms.factor(h));
+    let (mut added, mut kept, mut tile_most) = ([0.0; KEYS], [1.0; KEYS], [0.0; QUERIES]);
+    let mut lanes = [[0.0; LANES]; QUERIES];
     for tile in 0..packs.tiles {
-        let keys = tile * KEYS..((tile + 1) * KEYS).min(extent.s);
-        let mut cover = terms.allowed.cover(b, h, start..start + count, keys.clone());
+        let range = tile * KEYS..((tile + 1) * KEYS).min(extent.s);
+        let mut cover = terms.allowed.cover(b, h, start..start + count, range.clone());
         if cover == Cover::Nothing {
             continue;
         }
-        let keys = terms.key_tile::<KEYS>(b, keys.start);
-        if !keys.whole {
+        if range.len() < KEYS {
             cover = Cover::Part;
         }
+        let adds = terms.adds(cover);
+        let keys = (adds || dropout).then(|| terms.key_tile::<KEYS>(b, range.start));
         // Keys that no query of the tile attends to are left out, panel by panel: they would add exactly 0.
-        let live = if cover == Cover::All { 0..KEYS } else { terms.live(b, start..start + count, &keys) };
-        let (length, d, e) = (live.len(), extent.d, extent.e);
+        let live = match &keys {
+            Some(keys) if cover != Cover::All => terms.live(b, start..start + count, keys),
+            _ => 0..KEYS,
+        };
+        let length = live.len();
         if length == 0 {
             continue;
         }
         let (key_panels, value_panels) = panels[packs.tile(0, tile)].split_at(packs.key);
-        let key_panels = &key_panels[live.start * d..];
-        f32::block(
-            call.level,
-            count,
-            length,
-            d,
-            query,
-            d,
-            key_panels,
-            &mut scores[live.start..],
-            KEYS,
-            false,
-        );
-        let adds = terms.adds(cover);
-        for (i, scores) in scores.as_chunks_mut::<KEYS>().0.iter_mut().take(count).enumerate() {
-            let (row, at, scores) = (&mut rows[i], (b, h, start + i), &mut scores[live.clone()]);
-            let most = if adds {
-                terms.additive(at, &keys, cover, &mut added);
-                scale_and_add(call.level, scores, factor, &added[live.clone()])
-            } else {
-                scale(call.level, scores, factor)
-            };
-            if hard && most > row.most {
-                let first = scores.iter().position(|&score| score == most);
-                row.choice = (keys.start + live.start + first.unwrap_or(0)) as i32;
-            }
-            let shrink = exponentials(call.level, scores, most, &mut row.most, &mut row.sum);
-            if shrink != 1.0 && !hard {
-                mixed[i * e..(i + 1) * e].iter_mut().for_each(|x| *x *= shrink);
-            }
-            if dropout && !hard {
-                terms.keep(at, &keys, &mut kept);
-                scores.iter_mut().zip(&kept[live.clone()]).for_each(|(score, keep)| *score *= keep);
+        let (key_panels, value_panels) = (T::view(key_panels), T::view(value_panels));
+        let key_panels = &key_panels[T::panel_numbers(d, live.start)..];
+        let out = &mut scores[live.start..];
+        T::block(level, count, length, d, query, T::stride(d), key_panels, out, KEYS, false);
+        let scores_of = scores.as_chunks_mut::<KEYS>().0;
+        let scores_of = &mut scores_of[..count];
+        let mut factor = factor;
+        match keys.as_ref().filter(|_| adds) {
+            None => largest(level, scores_of, live.clone(), factor, &mut lanes),
+            Some(keys) => {
+                for (i, (scores, lanes)) in scores_of.iter_mut().zip(&mut lanes).enumerate() {
+                    let scores = &mut scores[live.clone()];
+                    if terms.adds_ranges() {
+                        let (low, high) = terms.allowed.range(terms.allowed.query_at(b, start + i));
+                        let (position, exists) = (&keys.position[live.clone()], &keys.exists[live.clone()]);
+                        scale_within(level, scores, factor, position, exists, low, high, lanes);
+                    } else {
+                        terms.additive((b, h, start + i), keys, cover, &mut added);
+                        scale_and_add(level, scores, factor, &added[live.clone()], lanes);
+                    }
+                }
+                factor = 1.0; // they are scaled
             }
         }
-        if !hard {
-            for (panel, values) in value_panels.chunks_exact(KEYS * PANEL).enumerate() {
-                let (scores, values) = (&scores[live.start..], &values[live.start * PANEL..]);
-                let (columns, mixed) = (PANEL.min(e - panel * PANEL), &mut mixed[panel * PANEL..]);
-                f32::block(call.level, count, columns, length, scores, KEYS, values, mixed, e, true);
+        most_of(level, &lanes[..count], &mut tile_most);
+        if hard {
+            for (i, scores) in scores_of.iter().enumerate().filter(|(i, _)| tile_most[*i] > rows.most[*i]) {
+                let first = scores[live.clone()].iter().position(|&score| score * factor == tile_most[i]);
+                rows.choice[i] = (range.start + live.start + first.unwrap_or(0)) as i32;
             }
+        }
+        raise(level, &tile_most, &mut rows);
+        exponentials(level, scores_of, live.clone(), factor, &rows.from, &mut lanes);
+        add_up(level, &lanes[..count], &mut rows);
+        if hard {
+            continue;
+        }
+        shrink(level, mixed, e, &rows.shrink);
+        if let Some(keys) = keys.as_ref().filter(|_| dropout) {
+            for (i, scores) in scores_of.iter_mut().enumerate() {
+                terms.keep((b, h, start + i), keys, &mut kept);
+                let (scores, kept) = (&mut scores[live.clone()], &kept[live.clone()]);
+                scores.iter_mut().zip(kept).for_each(|(score, keep)| *score *= keep);
+            }
+        }
+        let weights = &T::rounded(level, &scores[..count * KEYS], room)[live.start..];
+        if length == KEYS {
+            T::block(level, count, e, KEYS, weights, KEYS, value_panels, mixed, e, true);
+            continue;
+        }
+        for (panel, values) in value_panels.chunks_exact(KEYS * PANEL).enumerate() {
+            let (values, mixed) = (&values[live.start * PANEL..], &mut mixed[panel * PANEL..]);
+            let columns = PANEL.min(e - panel * PANEL);
+            T::block(level, count, columns, length, weights, KEYS, values, mixed, e, true);
         }
     }
-    for (i, row) in rows.iter().take(count).enumerate() {
-        let (at, mixed) = (extent.row(b, start + i, h), &mut mixed[i * extent.e..(i + 1) * extent.e]);
+    for i in 0..count {
+        let (at, mixed) = (extent.row(b, start + i, h), &mut mixed[i * e..(i + 1) * e]);
         if hard {
-            mix_chosen(terms, call, (b, h, start + i), row.choice, mixed);
-        } else if row.sum > 0.0 {
-            mixed.iter_mut().for_each(|x| *x /= row.sum);
+            mix_chosen(terms, call, (b, h, start + i), rows.choice[i], mixed);
+        } else if rows.sum[i] > 0.0 {
+            mixed.iter_mut().for_each(|x| *x /= rows.sum[i]);
         }
         if call.wants(0) {
-            call.store(0, at * extent.e..(at + 1) * extent.e, mixed);
+            call.store(0, at * e..(at + 1) * e, mixed);
         }
         if call.wants(1) {
-            call.store(1, at..at + 1, &[row.most + math::log(row.sum)]);
+            call.store(1, at..at + 1, &[rows.most[i] + math::log(rows.sum[i])]);
         }
         if let Some(choice) = choice {
             // SAFETY: each row belongs to one task.
             let choice = unsafe { choice.range(at..at + 1) };
-            choice[0] = row.choice;
+            choice[0] = rows.choice[i];
         }
     }
 }
@@ -258,49 +290,4 @@ fn mix_chosen(
     let (query, key) = (terms.allowed.query_at(b, t), terms.allowed.key_at(b, s));
     let keep = terms.random.keep(b, h, query, key) as f32;
     out.iter_mut().for_each(|x| *x *= keep);
-}
-
-multiversion! {
-    /// score = factor · dot; the largest.
-    fn scale(scores: &mut [f32], factor: f32) -> f32 {
-        let mut most = [f32::NEG_INFINITY; LANES];
-        for scores in scores.as_chunks_mut::<LANES>().0 {
-            for j in 0..LANES {
-                scores[j] *= factor;
-                most[j] = larger(most[j], scores[j]);
-            }
-        }
-        max_lanes(most)
-    }
-
-    /// score = factor · dot + added, −∞ where that is added, whatever the dot; the largest.
-    fn scale_and_add(scores: &mut [f32], factor: f32, added: &[f32]) -> f32 {
-        let mut most = [f32::NEG_INFINITY; LANES];
-        for (scores, added) in scores.as_chunks_mut::<LANES>().0.iter_mut().zip(added.as_chunks::<LANES>().0) {
-            for j in 0..LANES {
-                let score = scores[j].mul_add(factor, added[j]);
-                scores[j] = if added[j] == f32::NEG_INFINITY { f32::NEG_INFINITY } else { score };
-                most[j] = larger(most[j], scores[j]);
-            }
-        }
-        max_lanes(most)
-    }
-
-    /// Scores to exp(score − most), adding up; returns by what earlier sums shrink.
-    fn exponentials(scores: &mut [f32], tile_most: f32, most: &mut f32, sum: &mut f32) -> f32 {
-        let new = larger(*most, tile_most);
-        // Of a row without keys so far, everything is exp(−∞) = 0.
-        let from = if new == f32::NEG_INFINITY { 0.0 } else { new };
-        let mut sums = [0.0; LANES];
-        for scores in scores.as_chunks_mut::<LANES>().0 {
-            for j in 0..LANES {
-                scores[j] = exp_below(scores[j] - from);
-                sums[j] += scores[j];
-            }
-        }
-        let shrink = exp_below(*most - from);
-        *sum = sum.mul_add(shrink, sum_lanes(sums));
-        *most = new;
-        shrink
-    }
 }

@@ -13,8 +13,9 @@ use super::form::{BiasForm, Extent, Extra, Form};
 use super::mask::Cover;
 use crate::{CpuCall, Fault, Needs, Request};
 use half::bf16;
-use regard_device::{Disjoint, convert, reduce};
-use regard_graph::{DType, Dims};
+use regard_device::{Disjoint, Matrix, Operand, convert, reduce};
+use regard_graph::{DType, Dims, Precision};
+use std::marker::PhantomData;
 
 pub use super::cpu_score_gradient::{KEYS, QUERIES};
 
@@ -89,11 +90,18 @@ fn split_floats(layout: &Layout) -> [usize; 3] {
 }
 
 pub fn needs(op: &Backward, request: &Request<'_>) -> Needs {
+    match op.form.precision {
+        Precision::F32 => needs_in::<f32>(op, request),
+        Precision::Bf16 => needs_in::<bf16>(op, request),
+    }
+}
+
+fn needs_in<T: Operand>(op: &Backward, request: &Request<'_>) -> Needs {
     let (dims, form) = (request.call.inputs, &op.form);
     let extent = Extent::new(dims[0], dims[1], Some(dims[2]));
     let bias = form.place(op.base(), Extra::Bias).map(|input| dims[input]);
     let wants = Wants::new(op, &|output| request.call.used[output]);
-    let (layout, table) = (Layout::new(extent), table_floats(form, &wants, bias));
+    let (layout, table) = (Layout::new::<T>(extent), table_floats(form, &wants, bias));
     let split = carved_bytes(split_floats(&layout));
     let fused = carved_bytes(fused_floats(&layout, table));
     Needs {
@@ -104,17 +112,25 @@ pub fn needs(op: &Backward, request: &Request<'_>) -> Needs {
 }
 
 pub fn run(op: &Backward, call: &CpuCall<'_>) -> Result<(), Fault> {
+    match op.form.precision {
+        Precision::F32 => run_in::<f32>(op, call),
+        Precision::Bf16 => run_in::<bf16>(op, call),
+    }
+}
+
+/// All of it, with products of one type of numbers.
+fn run_in<T: Operand>(op: &Backward, call: &CpuCall<'_>) -> Result<(), Fault> {
     let form = &op.form;
     let extent = Extent::new(call.dims(0), call.dims(1), Some(call.dims(2)));
     let bias = form.place(op.base(), Extra::Bias).map(|input| call.dims(input));
     let wants = Wants::new(op, &|output| call.wants(output));
-    let (layout, table) = (Layout::new(extent), table_floats(form, &wants, bias));
+    let (layout, table) = (Layout::new::<T>(extent), table_floats(form, &wants, bias));
     let floats = shared_floats(&layout, by_distance_floats(form, extent.h, bias), table);
     // SAFETY: taken once in this call.
     let [by_distance, tables, scales, keys, queries, tile_tables] =
         carve(unsafe { call.scratch_f32() }, floats);
     let terms = Terms::new(form, call, extent, op.base(), by_distance)?;
-    let tiles = Tiles { op, call, terms: &terms, layout };
+    let tiles = Tiles::<T> { op, call, terms: &terms, layout, numbers: PhantomData };
     tables.fill(0.0);
     scales.fill(0.0);
     let pairs = extent.b * extent.g;
@@ -152,8 +168,8 @@ pub fn run(op: &Backward, call: &CpuCall<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-struct Work<'a> {
-    tiles: Tiles<'a>,
+struct Work<'a, T> {
+    tiles: Tiles<'a, T>,
     wants: Wants,
     /// Numbers of a table by distance.
     table: usize,
@@ -161,7 +177,7 @@ struct Work<'a> {
     shared: [Option<Sums<'a>>; 2],
 }
 
-impl Work<'_> {
+impl<T: Operand> Work<'_, T> {
     /// Whether the key/value heads keep all threads busy for more of the time than it costs to make the
     /// scores twice: seven products instead of five.
     fn is_fused(&self, pairs: usize) -> bool {
@@ -185,7 +201,8 @@ impl Work<'_> {
         let [buffers, keys, queries, dq, tile_table] = carve(scratch, fused_floats(layout, self.table));
         let mut buffers = Buffers::new(buffers, layout);
         for tile in 0..layout.key_tiles {
-            tiles.pack_keys(pair, tile, &mut keys[tile * layout.key_unit..][..layout.key_unit]);
+            let unit = &mut keys[tile * layout.key_unit..][..layout.key_unit];
+            tiles.pack_keys(pair, tile, unit, buffers.rows);
         }
         for at in 0..pair.share * layout.query_tiles {
             let unit = &mut queries[at * layout.query_unit..][..layout.query_unit];
@@ -205,15 +222,13 @@ impl Work<'_> {
                         continue;
                     }
                     self.add_key_value(queries, &mut buffers);
-                    if self.wants_query() || self.wants.table {
-                        buffers.turn();
-                    }
                     if self.wants_query() {
                         let dq = &mut dq[at * QUERIES * extent.d..][..QUERIES * extent.d];
-                        tiles.add_query(unit, &buffers, dq);
+                        tiles.add_query(unit, &mut buffers, dq);
                     }
-                    self.add_table(pair, tile, at, &buffers, tile_table);
+                    self.add_table(pair, tile, at, &mut buffers, tile_table);
                 }
+                buffers.finish_head(self.factor(pair, head));
                 let own = &mut tables[head * self.table..(head + 1) * self.table];
                 own.iter_mut().zip(&*tile_table).for_each(|(sum, part)| *sum += part);
             }
@@ -238,10 +253,12 @@ impl Work<'_> {
         let (tiles, layout, call) = (&self.tiles, &self.tiles.layout, self.tiles.call);
         let blocks = pair.share * layout.query_tiles;
         let units = Disjoint::new(&mut *keys);
-        call.pool.run(layout.key_tiles, &|tile, _| {
+        call.pool.run(layout.key_tiles, &|tile, worker| {
+            // SAFETY: one task at a time on this worker.
+            let [buffers, ..] = carve(unsafe { call.thread_scratch_f32(worker) }, split_floats(layout));
             // SAFETY: each task has a unit of its own.
             let unit = unsafe { units.range(tile * layout.key_unit..(tile + 1) * layout.key_unit) };
-            tiles.pack_keys(pair, tile, unit);
+            tiles.pack_keys(pair, tile, unit, Buffers::new(buffers, layout).rows);
         });
         let keys = &*keys;
         let units = Disjoint::new(&mut *queries);
@@ -299,7 +316,6 @@ impl Work<'_> {
         for tile in 0..layout.key_tiles {
             let unit = &keys[tile * layout.key_unit..][..layout.key_unit];
             if tiles.score_gradient(pair, tile, at, unit, queries, buffers) {
-                buffers.turn();
                 tiles.add_query(unit, buffers, dq);
             }
         }
@@ -322,28 +338,32 @@ impl Work<'_> {
         let unit = &keys[tile * layout.key_unit..][..layout.key_unit];
         buffers.clear();
         tables.fill(0.0);
-        for at in 0..pair.share * layout.query_tiles {
-            let queries = &queries[at * layout.query_unit..][..layout.query_unit];
-            if !tiles.score_gradient(pair, tile, at, unit, queries, buffers) {
-                continue;
+        for head in 0..pair.share {
+            let part = &mut tables[head * self.table..(head + 1) * self.table];
+            for at in head * layout.query_tiles..(head + 1) * layout.query_tiles {
+                let queries = &queries[at * layout.query_unit..][..layout.query_unit];
+                if tiles.score_gradient(pair, tile, at, unit, queries, buffers) {
+                    self.add_key_value(queries, buffers);
+                    self.add_table(pair, tile, at, buffers, part);
+                }
             }
-            self.add_key_value(queries, buffers);
-            if self.wants.table {
-                buffers.turn();
-                let head = at / layout.query_tiles;
-                let part = &mut tables[head * self.table..(head + 1) * self.table];
-                self.add_table(pair, tile, at, buffers, part);
-            }
+            buffers.finish_head(self.factor(pair, head));
         }
         self.store_key_value(pair, tile, buffers);
+    }
+
+    /// What the products of a head are scaled by.
+    fn factor(&self, pair: Pair, head: usize) -> f32 {
+        self.tiles.terms.factor(pair.g * pair.share + head)
     }
 
     fn add_key_value(&self, queries: &[f32], buffers: &mut Buffers<'_>) {
         self.tiles.add_key_value(queries, buffers, self.wants.key, self.wants.value);
     }
 
-    fn add_table(&self, pair: Pair, tile: usize, at: usize, buffers: &Buffers<'_>, part: &mut [f32]) {
+    fn add_table(&self, pair: Pair, tile: usize, at: usize, buffers: &mut Buffers<'_>, part: &mut [f32]) {
         if self.wants.table {
+            buffers.turn();
             let bias = if self.table == 1 && self.tiles.op.form.bias == BiasForm::Alibi {
                 Bias::Slope
             } else {
@@ -353,19 +373,21 @@ impl Work<'_> {
         }
     }
 
-    /// Writes dq of a tile, scaled; gives Σ q·(dq before scaling), its part of dβ.
-    fn store_query(&self, pair: Pair, at: usize, dq: &mut [f32], buffers: &mut Buffers<'_>) -> f32 {
+    /// Writes dq of a tile from dqᵀ, scaled; gives Σ q·(dq before scaling), its part of dβ.
+    fn store_query(&self, pair: Pair, at: usize, dq_t: &[f32], buffers: &mut Buffers<'_>) -> f32 {
         if !self.wants_query() {
             return 0.0;
         }
         let (tiles, extent) = (&self.tiles, self.tiles.layout.extent);
-        let (h, start) = tiles.layout.place(pair, at);
+        let (level, (h, start)) = (tiles.call.level, tiles.layout.place(pair, at));
+        let (dq, rows) = buffers.rows.split_at_mut(QUERIES * extent.d);
+        f32::rows(level, Matrix::transposed(dq_t, QUERIES), QUERIES, extent.d, dq);
         let mut part = 0.0;
         if self.wants.scale {
-            let rows = &mut buffers.rows[..QUERIES * extent.d];
+            let rows = &mut rows[..QUERIES * extent.d];
             tiles.terms.load_queries(tiles.call, 0, (pair.b, h), start, rows);
             for (q, dq) in rows.chunks_exact(extent.d).zip(dq.chunks_exact(extent.d)) {
-                part += reduce::dot(tiles.call.level, q, dq);
+                part += reduce::dot(level, q, dq);
             }
         }
         if self.wants.query {
@@ -439,7 +461,7 @@ impl Work<'_> {
                         if cover == Cover::Nothing {
                             continue;
                         }
-                        tiles.pack_keys(pair, tile, key_unit);
+                        tiles.pack_keys(pair, tile, key_unit, buffers.rows);
                         tiles.score_gradient(pair, tile, at, key_unit, query_unit, &mut buffers);
                         buffers.turn();
                         for (i, ds) in buffers.turned.chunks_exact(KEYS).take(count).enumerate() {

@@ -1,15 +1,22 @@
 //! The gradient of the scores in one tile of keys and queries, and what is added up from it. Tiles lie with a
-//! key to a row: two of the three products that follow read them so, and every number that belongs to a query
-//! (log-sum-exp, mean) lies along the vector.
+//! key to a row: dv and dk read them so, as rows, and dqᵀ as panels, and every number that belongs to a query
+//! (log-sum-exp, mean) lies along the vector. Nothing is turned but keys, once, and dq, at the end.
+//!
+//! In bf16 all five products are of bf16: weights and score gradients are rounded on their way into them.
 
 use super::backward::Backward;
-use super::cpu_rows::{KeyTile, Terms, exp_below, load_rows};
+use super::cpu_differentiate::{
+    differentiate, differentiate_added, differentiate_dropped, differentiate_within, drop_weights, means,
+    means_in_pairs, means_in_tiles, settle,
+};
+use super::cpu_rows::{KeyTile, Terms, load_rows};
 use super::form::Extent;
 use super::mask::Cover;
 use super::spec::AttentionKind;
 use crate::CpuCall;
-use regard_device::{Level, Matrix, Operand, multiversion, reduce};
-use regard_graph::DType;
+use regard_device::{Bf16Chain, Level, Matrix, Operand, reduce};
+use regard_graph::{DType, Precision};
+use std::marker::PhantomData;
 
 /// Keys of a tile: dq is a sum over tiles of keys.
 pub const KEYS: usize = 64;
@@ -32,8 +39,8 @@ impl Pair {
 
 /// How packed keys and queries lie in scratch.
 ///
-/// A unit of keys: rows of K, rows of V, panels of K. A unit of queries: panels of Qᵀ and dYᵀ (for scores and dw),
-/// of β·Q and dY (for dk and dv), the log-sum-exp and the mean of dw.
+/// A unit of keys: rows of K, of V, and of Kᵀ. A unit of queries: panels of Qᵀ and dYᵀ (for scores and dw), of Q and
+/// dY (for dk and dv), the log-sum-exp and the mean of dw.
 #[derive(Clone, Copy)]
 pub struct Layout {
     pub extent: Extent,
@@ -43,28 +50,32 @@ pub struct Layout {
     pub query_unit: usize,
     key_parts: [usize; 3],
     query_parts: [usize; 6],
+    buffer_parts: [usize; 13],
 }
 
 impl Layout {
-    pub fn new(extent: Extent) -> Self {
+    /// For products of one type of numbers; all sizes are in f32.
+    pub fn new<T: Operand>(extent: Extent) -> Self {
         let Extent { d, e, .. } = extent;
-        let key_parts = [KEYS * d, KEYS * e, f32::panel_numbers(KEYS, d)];
-        let query_parts = [
-            f32::panel_numbers(d, QUERIES),
-            f32::panel_numbers(e, QUERIES),
-            f32::panel_numbers(QUERIES, d),
-            f32::panel_numbers(QUERIES, e),
-            QUERIES,
-            QUERIES,
-        ];
+        let key_parts = [KEYS * T::stride(d), KEYS * T::stride(e), d * T::stride(KEYS)].map(T::floats);
+        let panels = [(d, QUERIES), (e, QUERIES), (QUERIES, d), (QUERIES, e)];
+        let [queries_t, dy_t, queries, dy] = panels.map(|(k, n)| T::floats(T::panel_numbers(k, n)));
+        let query_parts = [queries_t, dy_t, queries, dy, QUERIES, QUERIES];
+        let key_unit = key_parts.iter().sum();
+        let (tile, rows) = (KEYS * QUERIES, 2 * QUERIES.max(KEYS) * d.max(e));
+        let (room, panels) = (T::floats(tile), T::floats(T::panel_numbers(KEYS, QUERIES)));
+        let (key, value) = (KEYS * d, KEYS * e);
+        let buffer_parts =
+            [tile, tile, tile, tile, tile, room, panels, rows, key, key, value, QUERIES * d, key_unit];
         Layout {
             extent,
             key_tiles: extent.s.div_ceil(KEYS),
             query_tiles: extent.t.div_ceil(QUERIES),
-            key_unit: key_parts.iter().sum(),
+            key_unit,
             query_unit: query_parts.iter().sum(),
             key_parts,
             query_parts,
+            buffer_parts,
         }
     }
 
@@ -100,37 +111,46 @@ pub struct Buffers<'a> {
     kept: &'a mut [f32],
     /// Score gradients, a query to a row.
     pub turned: &'a mut [f32],
+    /// Weights or score gradients, rounded for a product.
+    room: &'a mut [f32],
+    /// Score gradients as panels.
+    panels: &'a mut [f32],
     /// Rows on their way into panels.
     pub rows: &'a mut [f32],
+    /// Of one head, before scaling by β.
+    dk_of_head: &'a mut [f32],
     pub dk: &'a mut [f32],
     pub dv: &'a mut [f32],
+    /// A tile of dqᵀ.
     pub dq: &'a mut [f32],
     /// A unit of keys, where they are not all packed beforehand.
     unit: &'a mut [f32],
 }
 
-fn buffer_parts(layout: &Layout) -> [usize; 10] {
-    let Extent { d, e, .. } = layout.extent;
-    let tile = KEYS * QUERIES;
-    let rows = 2 * QUERIES.max(KEYS) * d.max(e);
-    [tile, tile, tile, tile, tile, rows, KEYS * d, KEYS * e, QUERIES * d, layout.key_unit]
-}
-
 pub fn buffer_floats(layout: &Layout) -> usize {
-    buffer_parts(layout).iter().sum()
+    layout.buffer_parts.iter().sum()
 }
 
 impl<'a> Buffers<'a> {
     pub fn new(scratch: &'a mut [f32], layout: &Layout) -> Self {
-        let [weights, scores, added, kept, turned, rows, dk, dv, dq, unit] =
-            cut_mut(scratch, buffer_parts(layout));
-        Buffers { weights, scores, added, kept, turned, rows, dk, dv, dq, unit }
+        let [weights, scores, added, kept, turned, room, panels, rows, dk_of_head, dk, dv, dq, unit] =
+            cut_mut(scratch, layout.buffer_parts);
+        Buffers { weights, scores, added, kept, turned, room, panels, rows, dk_of_head, dk, dv, dq, unit }
     }
 
     /// dk and dv begin at 0.
     pub fn clear(&mut self) {
+        self.dk_of_head.fill(0.0);
         self.dk.fill(0.0);
         self.dv.fill(0.0);
+    }
+
+    /// Adds dk of a head, which is whole now, to that of the heads that share its keys.
+    pub fn finish_head(&mut self, factor: f32) {
+        for (sum, own) in self.dk.iter_mut().zip(self.dk_of_head.iter_mut()) {
+            *sum += *own * factor;
+            *own = 0.0;
+        }
     }
 
     /// Score gradients, turned from a key to a row to a query to a row, eight by eight.
@@ -158,23 +178,29 @@ pub enum Bias {
     Slope,
 }
 
-/// One backward call.
+/// One backward call, with products of one type of numbers.
 #[derive(Clone, Copy)]
-pub struct Tiles<'a> {
+pub struct Tiles<'a, T> {
     pub op: &'a Backward,
     pub call: &'a CpuCall<'a>,
     pub terms: &'a Terms<'a>,
     pub layout: Layout,
+    pub numbers: PhantomData<T>,
 }
 
-impl Tiles<'_> {
-    pub fn pack_keys(&self, pair: Pair, tile: usize, unit: &mut [f32]) {
-        let (terms, call, d) = (self.terms, self.call, self.layout.extent.d);
-        let [rows, value_rows, panels] = cut_mut(unit, self.layout.key_parts);
+impl<T: Operand> Tiles<'_, T> {
+    /// Packs a unit of keys; `rows` is for them on their way.
+    pub fn pack_keys(&self, pair: Pair, tile: usize, unit: &mut [f32], rows: &mut [f32]) {
+        let (terms, call, Extent { d, e, .. }) = (self.terms, self.call, self.layout.extent);
+        let [key_rows, value_rows, turned] = cut_mut(unit, self.layout.key_parts);
         let keys = terms.key_tile::<KEYS>(pair.b, tile * KEYS);
-        terms.load_keys(call, 1, (pair.b, pair.g), &keys, rows);
-        terms.load_keys(call, 2, (pair.b, pair.g), &keys, value_rows);
-        f32::panels(call.level, Matrix::rows(&*rows, d), KEYS, d, panels);
+        let key = &mut rows[..KEYS * d];
+        terms.load_keys(call, 1, (pair.b, pair.g), &keys, key);
+        T::rows(call.level, Matrix::rows(&*key, d), KEYS, d, T::view_mut(key_rows));
+        T::rows(call.level, Matrix::transposed(&*key, d), d, KEYS, T::view_mut(turned));
+        let value = &mut rows[..KEYS * e];
+        terms.load_keys(call, 2, (pair.b, pair.g), &keys, value);
+        T::rows(call.level, Matrix::rows(&*value, e), KEYS, e, T::view_mut(value_rows));
     }
 
     /// Packs a unit of queries; the mean is dy·y − dlse, where y is soft.
@@ -185,16 +211,14 @@ impl Tiles<'_> {
         let [queries_t, dy_t, queries, dy, lse, mean] = cut_mut(unit, self.layout.query_parts);
         let rows = &mut buffers.rows[..QUERIES * d];
         terms.load_queries(call, 0, (pair.b, h), start, rows);
-        f32::panels(call.level, Matrix::transposed(&*rows, d), d, QUERIES, queries_t);
-        let factor = terms.factor(h);
-        rows.iter_mut().for_each(|x| *x *= factor);
-        f32::panels(call.level, Matrix::rows(&*rows, d), QUERIES, d, queries);
+        T::panels(call.level, Matrix::transposed(&*rows, d), d, QUERIES, T::view_mut(queries_t));
+        T::panels(call.level, Matrix::rows(&*rows, d), QUERIES, d, T::view_mut(queries));
 
         let (rows, y_rows) = buffers.rows.split_at_mut(QUERIES * e);
         let y_rows = &mut y_rows[..QUERIES * e];
         terms.load_queries(call, 4, (pair.b, h), start, rows);
-        f32::panels(call.level, Matrix::transposed(&*rows, e), e, QUERIES, dy_t);
-        f32::panels(call.level, Matrix::rows(&*rows, e), QUERIES, e, dy);
+        T::panels(call.level, Matrix::transposed(&*rows, e), e, QUERIES, T::view_mut(dy_t));
+        T::panels(call.level, Matrix::rows(&*rows, e), QUERIES, e, T::view_mut(dy));
 
         if self.op.form.kind == AttentionKind::Hard {
             mean.fill(0.0);
@@ -204,7 +228,11 @@ impl Tiles<'_> {
             } else {
                 load_rows(call, 5, &extent, (pair.b, h), start, y_rows);
             }
-            means(call.level, rows, y_rows, e, mean);
+            match (terms.form.precision, call.level.bf16_chain()) {
+                (Precision::F32, _) => means(call.level, rows, y_rows, e, mean),
+                (Precision::Bf16, Bf16Chain::Pairs) => means_in_pairs(call.level, rows, y_rows, e, mean),
+                (Precision::Bf16, Bf16Chain::Tiles) => means_in_tiles(call.level, rows, y_rows, e, mean),
+            }
         }
         let saved_lse = call.f32(3);
         for i in 0..QUERIES {
@@ -267,7 +295,7 @@ impl Tiles<'_> {
             let keys = match keys {
                 Some(keys) => &keys[tile * self.layout.key_unit..][..self.layout.key_unit],
                 None => {
-                    self.pack_keys(pair, tile, own);
+                    self.pack_keys(pair, tile, own, buffers.rows);
                     &*own
                 }
             };
@@ -310,38 +338,50 @@ impl Tiles<'_> {
         let [key_rows, value_rows, _] = cut(keys, self.layout.key_parts);
         let [queries_t, dy_t, _, _, lse, mean] = cut(queries, self.layout.query_parts);
         let Buffers { weights, scores, added, kept, .. } = buffers;
-        f32::block(level, KEYS, QUERIES, d, key_rows, d, queries_t, weights, QUERIES, false);
+        let (keys, queries) = (T::view(key_rows), T::view(queries_t));
+        T::block(level, KEYS, QUERIES, d, keys, T::stride(d), queries, weights, QUERIES, false);
         if self.op.form.kind == AttentionKind::Hard {
             scores.fill(0.0);
         } else {
-            f32::block(level, KEYS, QUERIES, e, value_rows, e, dy_t, scores, QUERIES, false);
+            let (values, dy) = (T::view(value_rows), T::view(dy_t));
+            T::block(level, KEYS, QUERIES, e, values, T::stride(e), dy, scores, QUERIES, false);
         }
-        let key_tile = terms.key_tile::<KEYS>(pair.b, range.start);
-        if !key_tile.whole {
+        if range.len() < KEYS {
             cover = Cover::Part;
         }
         let (adds, drops) = (terms.adds(cover), terms.random.dropout.is_some());
-        let mut row = [0.0; KEYS];
-        for i in 0..count {
-            if adds {
-                terms.additive((pair.b, h, start + i), &key_tile, cover, &mut row);
-                (0..KEYS).for_each(|j| added[j * QUERIES + i] = row[j]);
+        let ranges = adds && !drops && terms.adds_ranges();
+        let key_tile = (adds || drops).then(|| terms.key_tile::<KEYS>(pair.b, range.start));
+        if let Some(key_tile) = key_tile.as_ref().filter(|_| !ranges) {
+            let mut row = [0.0; KEYS];
+            for i in 0..count {
+                if adds {
+                    terms.additive((pair.b, h, start + i), key_tile, cover, &mut row);
+                    (0..KEYS).for_each(|j| added[j * QUERIES + i] = row[j]);
+                }
+                if drops {
+                    terms.keep((pair.b, h, start + i), key_tile, &mut row);
+                    (0..KEYS).for_each(|j| kept[j * QUERIES + i] = row[j]);
+                }
             }
-            if drops {
-                terms.keep((pair.b, h, start + i), &key_tile, &mut row);
-                (0..KEYS).for_each(|j| kept[j * QUERIES + i] = row[j]);
+            // Queries beyond the end have weight 0 whatever is added, but not if that is NaN.
+            for i in count..QUERIES {
+                (0..KEYS).for_each(|j| (added[j * QUERIES + i], kept[j * QUERIES + i]) = (0.0, 0.0));
             }
-        }
-        // Queries beyond the end have weight 0 whatever is added, but not if that is NaN.
-        for i in count..QUERIES {
-            (0..KEYS).for_each(|j| (added[j * QUERIES + i], kept[j * QUERIES + i]) = (0.0, 0.0));
         }
         let factor = terms.factor(h);
         let (lse, mean) = (as_row(lse), as_row(mean));
-        match (adds, drops) {
-            (false, false) => differentiate(level, weights, scores, factor, lse, mean),
-            (true, false) => differentiate_added(level, weights, scores, added, factor, lse, mean),
-            (_, true) => {
+        match &key_tile {
+            None => differentiate(level, weights, scores, factor, lse, mean),
+            Some(keys) if ranges => {
+                let (mut low, mut high) = ([1; QUERIES], [0; QUERIES]); // beyond the end: nothing
+                for i in 0..count {
+                    (low[i], high[i]) = terms.allowed.range(terms.allowed.query_at(pair.b, start + i));
+                }
+                differentiate_within(level, weights, scores, keys, &low, &high, factor, lse, mean);
+            }
+            Some(_) if !drops => differentiate_added(level, weights, scores, added, factor, lse, mean),
+            Some(_) => {
                 if !adds {
                     added.fill(0.0);
                 }
@@ -380,23 +420,29 @@ impl Tiles<'_> {
         self.layout.key_tiles == 1 && !self.op.form.kind.is_hard() && self.call.dtype(5) == DType::F32
     }
 
-    /// dv += wᵀ·dy and dk += dsᵀ·(β·q).
+    /// dv += wᵀ·dy, and dk of the head += dsᵀ·q, before scaling by β.
     pub fn add_key_value(&self, queries: &[f32], buffers: &mut Buffers<'_>, key: bool, value: bool) {
         let (level, Extent { d, e, .. }) = (self.call.level, self.layout.extent);
         let [_, _, queries, dy, _, _] = cut(queries, self.layout.query_parts);
+        let Buffers { weights, scores, room, dk_of_head, dv, .. } = buffers;
+        let room = T::view_mut(room);
         if value {
-            f32::block(level, KEYS, e, QUERIES, buffers.weights, QUERIES, dy, buffers.dv, e, true);
+            let weights = T::rounded(level, weights, room);
+            T::block(level, KEYS, e, QUERIES, weights, QUERIES, T::view(dy), dv, e, true);
         }
         if key {
-            f32::block(level, KEYS, d, QUERIES, buffers.scores, QUERIES, queries, buffers.dk, d, true);
+            let scores = T::rounded(level, scores, room);
+            T::block(level, KEYS, d, QUERIES, scores, QUERIES, T::view(queries), dk_of_head, d, true);
         }
     }
 
-    /// dq += ds·k, of turned score gradients, before scaling by β.
-    pub fn add_query(&self, keys: &[f32], buffers: &Buffers<'_>, dq: &mut [f32]) {
+    /// dqᵀ += kᵀ·dsᵀ, before scaling by β.
+    pub fn add_query(&self, keys: &[f32], buffers: &mut Buffers<'_>, dq: &mut [f32]) {
         let (level, d) = (self.call.level, self.layout.extent.d);
-        let [_, _, panels] = cut(keys, self.layout.key_parts);
-        f32::block(level, QUERIES, d, KEYS, buffers.turned, KEYS, panels, dq, d, true);
+        let [_, _, turned] = cut(keys, self.layout.key_parts);
+        let (turned, panels) = (T::view(turned), T::view_mut(buffers.panels));
+        T::panels(level, Matrix::rows(&*buffers.scores, QUERIES), KEYS, QUERIES, panels);
+        T::block(level, d, QUERIES, KEYS, turned, T::stride(KEYS), panels, dq, QUERIES, true);
     }
 
     /// Adds turned score gradients to a table by distance, or to the slope.
@@ -452,93 +498,4 @@ fn add_by_distance(level: Level, keys: &KeyTile<KEYS>, query: i64, ds: &[f32; KE
 
 fn as_row(x: &[f32]) -> &[f32; QUERIES] {
     x.try_into().unwrap_or_else(|_| unreachable!("a unit has one number for each query"))
-}
-
-/// w = exp(score − lse), ds = w·(dw − mean).
-#[inline(always)]
-fn one(score: f32, dw: f32, lse: f32, mean: f32) -> (f32, f32) {
-    let w = exp_below(score - lse);
-    (w, w * (dw - mean))
-}
-
-multiversion! {
-    /// dy·y of each query, summed as the products sum dy·v: a row with a single key gets dw − mean = 0 exactly.
-    fn means(dy: &[f32], y: &[f32], width: usize, out: &mut [f32]) {
-        const ROWS: usize = 8;
-        for (at, out) in out.chunks_exact_mut(ROWS).enumerate() {
-            let from = at * ROWS * width;
-            let (dy, y) = (&dy[from..from + ROWS * width], &y[from..from + ROWS * width]);
-            let mut sums = [0.0f32; ROWS];
-            for e in 0..width {
-                for (row, sum) in sums.iter_mut().enumerate() {
-                    *sum = dy[row * width + e].mul_add(y[row * width + e], *sum);
-                }
-            }
-            out.copy_from_slice(&sums);
-        }
-    }
-
-    /// Dots to weights, dw to score gradients, for a tile.
-    fn differentiate(
-        weights: &mut [f32], scores: &mut [f32], factor: f32, lse: &[f32; QUERIES], mean: &[f32; QUERIES],
-    ) {
-        for (weights, scores) in weights.as_chunks_mut::<QUERIES>().0.iter_mut().zip(scores.as_chunks_mut::<QUERIES>().0) {
-            for i in 0..QUERIES {
-                (weights[i], scores[i]) = one(weights[i] * factor, scores[i], lse[i], mean[i]);
-            }
-        }
-    }
-
-    /// The same with something added to the scores; −∞ whatever the dot.
-    fn differentiate_added(
-        weights: &mut [f32], scores: &mut [f32], added: &[f32], factor: f32, lse: &[f32; QUERIES],
-        mean: &[f32; QUERIES],
-    ) {
-        let rows = weights.as_chunks_mut::<QUERIES>().0.iter_mut().zip(scores.as_chunks_mut::<QUERIES>().0);
-        for ((weights, scores), added) in rows.zip(added.as_chunks::<QUERIES>().0) {
-            for i in 0..QUERIES {
-                let score = weights[i].mul_add(factor, added[i]);
-                let score = if added[i] == f32::NEG_INFINITY { f32::NEG_INFINITY } else { score };
-                (weights[i], scores[i]) = one(score, scores[i], lse[i], mean[i]);
-            }
-        }
-    }
-
-    /// The same with dropout, y = Σ keep·w·v; the weights are still those before it.
-    fn differentiate_dropped(
-        weights: &mut [f32], scores: &mut [f32], added: &[f32], kept: &[f32], factor: f32,
-        lse: &[f32; QUERIES], mean: &[f32; QUERIES],
-    ) {
-        let rows = weights.as_chunks_mut::<QUERIES>().0.iter_mut().zip(scores.as_chunks_mut::<QUERIES>().0);
-        let more = added.as_chunks::<QUERIES>().0.iter().zip(kept.as_chunks::<QUERIES>().0);
-        for ((weights, scores), (added, kept)) in rows.zip(more) {
-            for i in 0..QUERIES {
-                let score = weights[i].mul_add(factor, added[i]);
-                let score = if added[i] == f32::NEG_INFINITY { f32::NEG_INFINITY } else { score };
-                (weights[i], scores[i]) = one(score, scores[i] * kept[i], lse[i], mean[i]);
-            }
-        }
-    }
-
-    /// Takes out of the score gradients of each query, in proportion to the weights, what they add up to beyond what
-    /// they should; `over` begins at minus that.
-    fn settle(weights: &[f32], scores: &mut [f32], over: &mut [f32; QUERIES]) {
-        for scores in scores.as_chunks::<QUERIES>().0 {
-            for i in 0..QUERIES {
-                over[i] += scores[i];
-            }
-        }
-        for (weights, scores) in weights.as_chunks::<QUERIES>().0.iter().zip(scores.as_chunks_mut::<QUERIES>().0) {
-            for i in 0..QUERIES {
-                scores[i] = (-over[i]).mul_add(weights[i], scores[i]);
-            }
-        }
-    }
-
-    /// The weights that dropout leaves.
-    fn drop_weights(weights: &mut [f32], kept: &[f32]) {
-        for (weight, kept) in weights.iter_mut().zip(kept) {
-            *weight *= kept;
-        }
-    }
 }

@@ -13,8 +13,10 @@ mod bias;
 mod cost;
 mod cpu;
 mod cpu_backward;
+mod cpu_differentiate;
 mod cpu_rows;
 mod cpu_score_gradient;
+mod cpu_softmax;
 mod form;
 mod mask;
 mod random;
@@ -45,7 +47,8 @@ pub struct AttentionOp {
 pub trait AttentionOps {
     /// query [B T H D], key [B S G D], value [B S G E] → y [B T H E] and what comes with it.
     ///
-    /// In bf16 precision q, k and v are rounded to bf16; the softmax is f32.
+    /// In bf16 precision q, k and v are rounded to bf16, and the weights where they meet the values; the softmax and
+    /// all sums are f32.
     fn attention(&mut self, query: Var, key: Var, value: Var, spec: &Attention) -> Result<Attended>;
 }
 

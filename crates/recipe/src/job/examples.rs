@@ -42,6 +42,8 @@ pub(crate) struct How {
     pub batch: usize,
     /// Tokens of a batch.
     pub tokens: Option<usize>,
+    /// Tokens that rows of biographies are padded to.
+    pub pad_to: Option<usize>,
     /// The most positions of a row of running text.
     pub context: usize,
     /// Of every draw.
@@ -176,7 +178,7 @@ impl Examples {
         match &self.kind {
             Numbers::Text(_) => Bounds { batch: how.batch, length: how.context, source: 0 },
             Numbers::Pairs(_) => Bounds { batch: how.batch, length: second.max(1), source: first.max(1) },
-            _ => Bounds { batch: how.batch, length: first.max(1), source: 0 },
+            _ => Bounds { batch: how.batch, length: first.max(how.pad_to.unwrap_or(1)), source: 0 },
         }
     }
 
@@ -201,6 +203,7 @@ impl Examples {
         let How { batch, context, seed, .. } = *how;
         let order = if how.shuffle { Order::Shuffled { seed } } else { Order::Sequential };
         let padding = Padding::right(beside.pad());
+        let wide = how.pad_to.map_or(padding, |length| padding.to(length));
         let fixed = |count: usize| Plan::fixed(count, batch, order, false);
         Ok(match &self.kind {
             Numbers::Text(text) if how.shuffle => {
@@ -272,12 +275,12 @@ impl Examples {
                 let spans = Spans::new(seed, mark, context)?;
                 let lines_of = lines.clone();
                 let make = move |epoch, line: usize| spans.example(epoch, line as u64, &lines_of[line]);
-                Arc::new(Sequences::new(fixed(lines.len())?, padding, make))
+                Arc::new(Sequences::new(fixed(lines.len())?, wide, make))
             }
             Numbers::Questions(all) => {
                 let examples = all.clone();
                 let make = move |_, row: usize| Ok(examples[row].clone());
-                Arc::new(Sequences::new(fixed(all.len())?, padding, make))
+                Arc::new(Sequences::new(fixed(all.len())?, wide, make))
             }
         })
     }

@@ -22,7 +22,7 @@ pub use runners::{Classifier, LossMeter, Translating, Translator, highest, proba
 pub use start::Loaded;
 pub use tested::{Asked, tested, text_batch};
 
-use crate::language::Recipe;
+use crate::language::{DataKind, DataRecipe, Recipe};
 use crate::{Bounds, ModelTask, Result};
 use exam::Setting;
 use examples::{Examples, How};
@@ -44,8 +44,8 @@ use std::sync::atomic::AtomicBool;
 /// The file with what a run came to.
 pub const RESULT: &str = "result.json";
 
-/// The file with answers to questions whose answers are not known.
-pub const ANSWERS: &str = "answers.tsv";
+/// The file with answers to questions whose answers are kept by others: one on each line, as the course takes them.
+pub const PREDICTIONS: &str = "predictions.txt";
 
 /// A recipe made ready.
 pub struct Job {
@@ -110,6 +110,8 @@ pub struct JobResult {
     pub confusion: Option<String>,
     /// How translations were scored.
     pub signature: Option<String>,
+    /// Where the answers to questions without known answers are.
+    pub predictions: Option<PathBuf>,
 }
 
 impl JobResult {
@@ -123,7 +125,7 @@ impl JobResult {
         let metrics: serde_json::Map<String, Value> =
             self.metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         json!({ "examined": self.examined, "step": self.step, "metrics": metrics, "baselines": baselines,
-            "signature": self.signature })
+            "signature": self.signature, "predictions": self.predictions })
     }
 }
 
@@ -183,6 +185,18 @@ impl Job {
     /// What lies beside it.
     pub fn beside(&self) -> &Beside {
         &self.beside
+    }
+
+    /// The batches of a stage, by its name, as training sees them; of the first stage if none is named.
+    pub fn batches(&self, stage: Option<&str>) -> Result<&dyn Source> {
+        let found = match stage {
+            None => self.stages.first(),
+            Some(name) => self.stages.iter().find(|stage| stage.recipe.name == name),
+        };
+        found.map(|stage| stage.source.as_ref()).ok_or_else(|| {
+            let known = self.stages.iter().map(|stage| stage.recipe.name.as_str());
+            regard_graph::Error::unknown("stage", stage.unwrap_or_default(), known).into()
+        })
     }
 
     /// What it is about, a line for each: data, tokenizer, model, and what should be known before it begins.
@@ -255,8 +269,9 @@ impl Job {
             listener.note("examining the best weights");
         }
         let (result, sections) = stage.last_exam(&self.beside, &mut store, cpu)?;
-        stage.answer_test(&self.beside, &mut store, cpu, &folder.path().join(ANSWERS))?;
-        let result = JobResult { step, model, ..result };
+        let predictions =
+            stage.answer_test(&self.beside, &mut store, cpu, &folder.path().join(PREDICTIONS))?;
+        let result = JobResult { step, model, predictions, ..result };
         let text = format!("{:#}\n", result.json());
         whole::write(folder.path().join(RESULT), |file| file.write_all(text.as_bytes()))?;
         let sections: Vec<Section> = std::iter::once(result.section()).chain(sections).collect();
@@ -276,6 +291,20 @@ impl Job {
 
 /// The positions of an encoder-decoder whose recipe does not say: they are computed, not learned.
 const LONGEST: usize = 256;
+
+/// Refuses rows of a length that the model has no room for, or that the data does not know.
+fn check_padding(data: &DataRecipe, room: Option<usize>) -> Result<()> {
+    let Some(length) = data.pad_to else { return Ok(()) };
+    if data.kind != DataKind::Biographies {
+        let what = format!("data.pad_to is {length}, and the data are no biographies");
+        return Err(crate::Error::invalid(what, "leave it out: rows are as long as their longest"));
+    }
+    if let Some(room) = room.filter(|room| length > *room) {
+        let what = format!("data.pad_to is {length}, and the model has room for {room} tokens");
+        return Err(crate::Error::invalid(what, "give it at most as many"));
+    }
+    Ok(())
+}
 
 /// A store with the parameters of a model alone.
 fn parameters_of(model: &AnyModel, from: &Store) -> Result<Store> {
@@ -318,10 +347,12 @@ impl Stage {
             (Some(asked), Some(own)) => Some(asked.min(own)),
             (asked, own) => asked.or(own),
         };
+        check_padding(data, room)?;
         let examples = Examples::new(&material.train, beside, room, true)?;
         let how = How {
             batch: train.micro_batch.unwrap_or(train.batch),
             tokens: train.batch_tokens,
+            pad_to: data.pad_to,
             context: room.unwrap_or(LONGEST),
             seed: recipe.seed,
             shuffle: data.shuffle,
@@ -448,18 +479,24 @@ impl Stage {
 }
 
 impl Stage {
-    /// Answers the questions of a study whose answers are kept by others: `question TAB answer`, a line for each.
-    fn answer_test(&self, beside: &Beside, store: &mut Store, cpu: &Cpu, path: &Path) -> Result<()> {
+    /// Answers the questions of a study whose answers are kept by others, and says where; nothing if there are none.
+    fn answer_test(
+        &self,
+        beside: &Beside,
+        store: &mut Store,
+        cpu: &Cpu,
+        path: &Path,
+    ) -> Result<Option<PathBuf>> {
         let asked = self.material.study.iter().flat_map(|study| &study.test);
         let asked: Vec<(String, String)> = asked.map(|question| (question.clone(), String::new())).collect();
         if asked.is_empty() || !matches!(self.material.train, Raw::Questions(_)) {
-            return Ok(());
+            return Ok(None);
         }
         let mut exam = Exam::new(Raw::Questions(asked), self.setting(beside, cpu))?;
         let findings = exam.examine(self.recipe.evaluate.beams.max(1), store)?;
-        let lines = findings.predictions.iter().map(|one| format!("{}\t{}\n", one.given, one.said));
-        let text: String = lines.collect();
-        Ok(whole::write(path, |file| file.write_all(text.as_bytes()))?)
+        let said: Vec<&str> = findings.predictions.iter().map(|one| one.said.as_str()).collect();
+        crate::study::write_predictions(&said, path)?;
+        Ok(Some(path.to_path_buf()))
     }
 }
 
@@ -489,7 +526,7 @@ impl JobResult {
 /// Batches for an examination: in order, and nothing moved.
 fn quiet(how: &How, recipe: &Recipe) -> How {
     let batch = recipe.evaluate.batch.unwrap_or(how.batch).max(1);
-    How { batch, tokens: None, shuffle: false, augment: None, ..*how }
+    How { batch, tokens: None, pad_to: None, shuffle: false, augment: None, ..*how }
 }
 
 fn larger(a: Bounds, b: Bounds) -> Bounds {

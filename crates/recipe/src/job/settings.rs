@@ -1,9 +1,11 @@
 //! From `[train]` to the settings of the training loop.
 
 use super::model::word;
-use crate::language::{Kind, OptimizerRecipe, PrecisionRecipe, Recipe, ScheduleRecipe};
+use crate::language::{DecayRecipe, Kind, OptimizerRecipe, PrecisionRecipe, Recipe, ScheduleRecipe};
 use regard_graph::Precision;
-use regard_train::{AdamW, Every, Goal, Group, Length, Optimizer, Schedule, Settings, Sgd, Shape, Unit};
+use regard_train::{
+    AdamW, Decay, Every, Goal, Group, Length, Optimizer, Schedule, Settings, Sgd, Shape, Unit,
+};
 
 /// How products are computed.
 pub(crate) fn precision(recipe: &Recipe) -> Precision {
@@ -78,6 +80,11 @@ pub(super) fn settings(recipe: &Recipe, extent: Extent) -> Settings {
     Settings {
         optimizer,
         groups,
+        decay: match train.decay {
+            DecayRecipe::Matrices => Decay::Matrices,
+            DecayRecipe::NotBiases => Decay::NotBiases,
+            DecayRecipe::Everything => Decay::Everything,
+        },
         learning_rate: train.lr,
         schedule: Schedule { shape, unit, warm_up, end, floor: train.floor },
         clip: (train.clip > 0.0).then_some(train.clip),
@@ -89,7 +96,12 @@ pub(super) fn settings(recipe: &Recipe, extent: Extent) -> Settings {
         },
         seed: recipe.seed,
         evaluate,
-        save: train.checkpoint_every.map_or(evaluate, |steps| Every::Steps(steps.max(1))),
+        save: match (train.checkpoint_every, examined) {
+            (Some(steps), _) => Every::Steps(steps.max(1)),
+            (None, true) => evaluate,
+            // A run that nobody examines is to be resumed all the same.
+            (None, false) => Every::Epochs(1),
+        },
         goal: Goal { metric: metric.into(), higher, patience: train.patience },
         about: vec![("task".into(), word(recipe.task))],
         ..Settings::default()

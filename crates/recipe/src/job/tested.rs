@@ -64,6 +64,7 @@ pub fn tested(opened: &Opened, recipe: Option<&Recipe>, asked: &Asked, cpu: &Cpu
     let how = How {
         batch: asked.batch.or(recipe.evaluate.batch).unwrap_or(recipe.train.batch).max(1),
         tokens: None,
+        pad_to: None,
         context: recipe.model.context.unwrap_or(most_context).min(most_context),
         seed: recipe.seed,
         shuffle: false,

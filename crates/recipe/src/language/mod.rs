@@ -3,6 +3,7 @@
 //!
 //! Paths are relative to the directory in which the command runs, in recipes as in overrides.
 
+mod overrides;
 mod read;
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,9 @@ pub struct Recipe {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stage: Vec<StageRecipe>,
 }
+
+/// The tables that a stage takes over from the recipe where it says nothing.
+const COMMON: [&str; 4] = ["data", "train", "evaluate", "from"];
 
 /// One stage: what it does not say is as in the recipe's own tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -268,6 +272,9 @@ pub struct DataRecipe {
     pub people: usize,
     /// Whether the order changes from epoch to epoch.
     pub shuffle: bool,
+    /// Biographies: how many tokens every row is padded to; as many as the longest of its batch has if not given. For
+    /// schedules that count padding.
+    pub pad_to: Option<usize>,
     /// Images: by how many pixels they are shifted at most.
     pub shift: usize,
     /// Images: whether they are mirrored now and then.
@@ -290,6 +297,7 @@ impl Default for DataRecipe {
             limit: 0,
             people: 400,
             shuffle: true,
+            pad_to: None,
             shift: 0,
             flip: false,
         }
@@ -340,8 +348,10 @@ pub struct TrainRecipe {
     pub epsilon: f64,
     /// The momentum of SGD.
     pub momentum: f64,
-    /// Decay of weights towards zero; norms and biases do not decay.
+    /// Decay of weights towards zero.
     pub weight_decay: f64,
+    /// What decays, unless a group says otherwise.
+    pub decay: DecayRecipe,
     /// The largest norm of all gradients together; 0 for no bound.
     pub clip: f64,
     /// How the learning rate goes after the warm-up.
@@ -375,7 +385,7 @@ pub struct TrainRecipe {
     pub label_smoothing: f32,
     /// Steps between examinations; once an epoch if not given.
     pub evaluate_every: Option<u64>,
-    /// Steps between checkpoints; at every examination if not given.
+    /// Steps between checkpoints; if not given, at every examination, or once an epoch where there is none.
     pub checkpoint_every: Option<u64>,
     /// Examinations without a better result after which the run ends; never if not given.
     pub patience: Option<u64>,
@@ -393,6 +403,7 @@ impl Default for TrainRecipe {
             epsilon: 1e-8,
             momentum: 0.9,
             weight_decay: 0.1,
+            decay: DecayRecipe::Matrices,
             clip: 1.0,
             schedule: ScheduleRecipe::Cosine,
             warmup_steps: 0,
@@ -437,6 +448,19 @@ pub enum OptimizerRecipe {
     Adamw,
     /// Gradient descent with momentum.
     Sgd,
+}
+
+/// What decays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DecayRecipe {
+    /// What has two axes or more: no biases, no norms.
+    #[default]
+    Matrices,
+    /// All but biases; norms decay, too.
+    NotBiases,
+    /// All parameters.
+    Everything,
 }
 
 /// How the learning rate goes after the warm-up.

@@ -1,7 +1,7 @@
 //! From TOML to a [`Recipe`] and back. Types and names of keys are checked by the structs themselves; here an error gets
 //! its file and line, and a name that is not known its nearest neighbour.
 
-use super::Recipe;
+use super::{Recipe, overrides};
 use crate::{Error, Result};
 use regard_data::whole;
 use serde::de::DeserializeOwned;
@@ -10,8 +10,8 @@ use std::path::Path;
 use toml::{Table, Value};
 
 impl Recipe {
-    /// Reads a recipe; each override is `key=value`, such as `train.lr=1e-3` or `model.positions=rotary`, and goes through
-    /// the same checks. A recipe without a name is called as its file.
+    /// Reads a recipe; each override is `key=value`, such as `train.lr=1e-3`, `model.positions=rotary` or, for one stage,
+    /// `stage.pretrain.train.epochs=2`, and goes through the same checks. A recipe without a name is called as its file.
     pub fn open(path: impl AsRef<Path>, overrides: &[String]) -> Result<Recipe> {
         let path = path.as_ref();
         let text =
@@ -24,13 +24,13 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// Reads a recipe from a text; `place` is what errors call it.
-    pub fn parse(text: &str, place: &str, overrides: &[String]) -> Result<Recipe> {
+    /// Reads a recipe from a text; `place` is what errors call it, `over` the overrides, as in [`Recipe::open`].
+    pub fn parse(text: &str, place: &str, over: &[String]) -> Result<Recipe> {
         // Once as it stands, so that mistakes have a line; then as a table, into which the overrides go.
         checked::<Recipe>(text, place)?;
         let mut table: Table = checked(text, place)?;
-        for given in overrides {
-            merge(&mut table, parse_override(given)?);
+        for given in over {
+            overrides::put(&mut table, given)?;
         }
         let stages = resolve_stages(&mut table);
         let mut recipe: Recipe = table.try_into().map_err(|error: toml::de::Error| {
@@ -76,7 +76,8 @@ impl Recipe {
 
     /// What types cannot say.
     pub(crate) fn check(&self, place: &str) -> Result<()> {
-        for (index, one) in self.stages().iter().enumerate() {
+        let stages = self.stages();
+        for (index, one) in stages.iter().enumerate() {
             let train = &one.train;
             let wrong = |what: String, advice: &str| {
                 let place = match self.stage.is_empty() {
@@ -91,6 +92,12 @@ impl Recipe {
             if one.name.contains(['/', '\\']) && !self.stage.is_empty() {
                 let what = format!("it is called `{}`", one.name);
                 return wrong(what, "leave slashes out: its folder is called by its name");
+            }
+            // One model is trained through all stages, and dropout is part of it.
+            let first = &stages[0].train;
+            if (train.dropout, train.attention_dropout) != (first.dropout, first.attention_dropout) {
+                let what = "its dropout is another than that of the stage before".to_string();
+                return wrong(what, "give train.dropout once, for all stages");
             }
             if train.batch == 0 || train.micro_batch == Some(0) {
                 return wrong("a batch of 0 examples".into(), "give train.batch at least 1");
@@ -126,66 +133,21 @@ impl Recipe {
     }
 }
 
-/// `train.lr=1e-3` as a table. A value that is no TOML is taken as text, so that words need no quotes.
-fn parse_override(given: &str) -> Result<Table> {
-    let Some((key, value)) = given.split_once('=') else {
-        return Err(Error::at(given, "this override has no `=`", "write it as key=value: train.lr=1e-3"));
-    };
-    let (key, value) = (key.trim(), value.trim());
-    let plain =
-        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
-    if !key.split('.').all(plain) {
-        return Err(Error::at(given, format!("`{key}` is no key"), "write keys as in train.lr"));
-    }
-    let document = format!("{key} = {value}");
-    let text = match document.parse::<Table>() {
-        Ok(_) if !value.contains('\n') => document,
-        _ => format!("{key} = {}", Value::String(value.to_string())),
-    };
-    // A list of one needs no brackets: data.train=my.txt
-    match checked::<Recipe>(&text, given) {
-        Ok(_) => checked(&text, given),
-        Err(error) => {
-            let listed = match text.split_once('=') {
-                Some((key, value)) => format!("{key}= [{}]", value.trim()),
-                None => return Err(error),
-            };
-            match checked::<Recipe>(&listed, given) {
-                Ok(_) => checked(&listed, given),
-                Err(_) => Err(error),
-            }
-        }
-    }
-}
-
-/// What the second says goes before what the first does.
-fn merge(table: &mut Table, over: Table) {
-    for (key, value) in over {
-        match (table.get_mut(&key), value) {
-            (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
-            (_, value) => {
-                table.insert(key, value);
-            }
-        }
-    }
-}
-
 /// Takes the stages out, each completed with what the recipe's own tables say.
 fn resolve_stages(table: &mut Table) -> Vec<Table> {
     let stages = match table.remove("stage") {
         Some(Value::Array(stages)) => stages,
         _ => return Vec::new(),
     };
-    let common = ["data", "train", "evaluate", "from"];
     let complete = |stage: Value| {
         let mut whole = Table::new();
-        for key in common {
+        for key in super::COMMON {
             if let Some(value) = table.get(key) {
                 whole.insert(key.into(), value.clone());
             }
         }
         if let Value::Table(stage) = stage {
-            merge(&mut whole, stage);
+            overrides::merge(&mut whole, stage);
         }
         whole
     };
@@ -193,7 +155,7 @@ fn resolve_stages(table: &mut Table) -> Vec<Table> {
 }
 
 /// Reads TOML as a type; mistakes get a place and a nearest name.
-fn checked<T: DeserializeOwned>(text: &str, place: &str) -> Result<T> {
+pub(super) fn checked<T: DeserializeOwned>(text: &str, place: &str) -> Result<T> {
     toml::from_str(text).map_err(|error| told(&error, text, place))
 }
 

@@ -111,6 +111,10 @@ fn nonsense_is_refused() {
         text("[[stage]]\nname = \"../up\"\n", &[]),
         "my.toml: stage 1: it is called `../up`; leave slashes out: its folder is called by its name"
     );
+    assert_eq!(
+        text("[[stage]]\nname = \"a\"\n[[stage]]\nname = \"b\"\n[stage.train]\ndropout = 0.3\n", &[]),
+        "my.toml: stage 2: its dropout is another than that of the stage before; give train.dropout once, for all stages"
+    );
 }
 
 #[test]
@@ -154,4 +158,64 @@ fn a_recipe_is_called_as_its_file() {
     assert!(below.starts_with("cannot write ") && below.ends_with("; check the path"), "{below}");
     let text = Recipe::parse("", "my.toml", &["train.lrr=1".to_string()]).unwrap_err().to_string();
     assert_eq!(text, "train.lrr=1: there is no key `lrr`; did you mean `lr`?");
+}
+
+#[test]
+fn an_override_reaches_into_one_stage() {
+    let toml = "[train]\nlr = 0.5\n[[stage]]\nname = \"pretrain\"\n[stage.train]\nepochs = 9\n\
+                [[stage]]\nname = \"finetune\"\n[stage.train]\nepochs = 3\n";
+    let epochs =
+        |over: &[&str]| read(toml, over).stages().iter().map(|one| one.train.epochs).collect::<Vec<_>>();
+    assert_eq!(epochs(&["stage.pretrain.train.epochs=2"]), [2, 3]);
+    assert_eq!(epochs(&["stage.finetune.train.epochs=1", "stage.pretrain.train.epochs=2"]), [2, 1]);
+    let one = read(toml, &["stage.finetune.data.train=a.txt", "stage.finetune.train.lr=1.0"]).stages();
+    assert_eq!((one[0].train.lr, one[1].train.lr), (0.5, 1.0));
+    assert_eq!(one[1].data.train, [PathBuf::from("a.txt")]);
+    // What a run has written is overridden in the same way.
+    let written = read(toml, &[]).to_toml().unwrap();
+    let again = Recipe::parse(&written, "written", &["stage.pretrain.train.epochs=2".into()]).unwrap();
+    assert_eq!((again.stage[0].train.epochs, again.stage[1].train.epochs), (2, 3));
+
+    assert_eq!(
+        text(toml, &["stage.pretain.train.epochs=2"]),
+        "stage.pretain.train.epochs=2: no stage is called `pretain`; did you mean `pretrain`?"
+    );
+    assert_eq!(
+        text(toml, &["stage.train.epochs=2"]),
+        "stage.train.epochs=2: no stage is called `train`; there are `pretrain`, `finetune`"
+    );
+    assert_eq!(
+        text(toml, &["stage.pretrain.train.epohcs=2"]),
+        "stage.pretrain.train.epohcs=2: there is no key `epohcs`; did you mean `epochs`?"
+    );
+    assert_eq!(
+        text(toml, &["stage.pretrain.trian.epochs=2"]),
+        "stage.pretrain.trian.epochs=2: there is no key `trian`; did you mean `train`?"
+    );
+    assert_eq!(
+        text(toml, &["stage.pretrain.train.lr=fast"]),
+        "stage.pretrain.train.lr=fast: `train.lr` is the text \"fast\"; it should be a number"
+    );
+    assert_eq!(
+        text(toml, &["stage.pretrain=2"]),
+        "stage.pretrain=2: `stage.pretrain` names no key of a stage; write it as in stage.NAME.train.lr=1e-3"
+    );
+    assert_eq!(
+        text("", &["stage.pretrain.train.lr=1.0"]),
+        "stage.pretrain.train.lr=1.0: this recipe has no stages; leave the stage out: train.lr=…"
+    );
+}
+
+#[test]
+fn an_override_that_changes_nothing_is_refused() {
+    let toml = "[[stage]]\nname = \"read\"\n[stage.train]\nepochs = 9\nlr = 0.5\n\
+                [[stage]]\nname = \"answer\"\n[stage.train]\nepochs = 3\n";
+    assert_eq!(
+        text(toml, &["train.epochs=2"]),
+        "train.epochs=2: every stage has a `train.epochs` of its own, so this changes nothing; name the stage: \
+         stage.read.train.epochs=2"
+    );
+    // One of them has no rate of its own: that one changes.
+    let rates: Vec<f64> = read(toml, &["train.lr=0.25"]).stages().iter().map(|one| one.train.lr).collect();
+    assert_eq!(rates, [0.5, 0.25]);
 }

@@ -23,7 +23,8 @@ pub struct Question {
 /// What texts are cut into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vocabulary {
-    /// Characters, as in the course: `□` is 0 and pads, `⁇` is 1 and marks; then those of the lines, sorted.
+    /// Characters, as in the course: `□` is 0 and pads, `⁇` is 1 and marks; then those of the lines, of
+    /// their ends and of the questions, sorted.
     Characters,
     /// So many pieces of words, learned from the lines and the questions. A line has a quarter of the tokens, and a place
     /// is one or two of them, so that a small model has less to learn.
@@ -121,7 +122,14 @@ impl StudyData {
             ));
         }
         let tokenizer = match vocabulary {
-            Vocabulary::Characters => Tokenizer::characters(&lines, Reserved::study())?,
+            // The end of a line is a character of the text, too. A character that only questions have is known as well:
+            // it carries nothing but its existence.
+            Vocabulary::Characters => {
+                let asked = train.iter().chain(&dev).flat_map(|one| [one.text.as_str(), one.place.as_str()]);
+                let asked = asked.chain(test.iter().map(String::as_str));
+                let texts = lines.iter().map(String::as_str).chain(asked).chain(["\n"]);
+                Tokenizer::characters(texts, Reserved::study())?
+            }
             Vocabulary::Pieces(most) => {
                 let method = Method::WordPiece { lowercase: false };
                 let texts = lines.iter().chain(train.iter().map(|question| &question.text));

@@ -7,6 +7,7 @@ mod data;
 mod show;
 
 pub use data::{Question, StudyData, StudyFiles, Vocabulary};
+pub(crate) use show::write_predictions;
 
 use crate::ask::Answerer;
 use crate::{Bounds, Error, ModelTask, Result};
@@ -111,6 +112,8 @@ pub struct StudySettings {
     pub warm_up: u64,
     /// Decay of all but biases.
     pub weight_decay: f64,
+    /// Whether the order changes from epoch to epoch.
+    pub shuffle: bool,
     /// How products are computed.
     pub precision: Precision,
     /// From this number weights, order, spans and dropout are drawn.
@@ -136,6 +139,7 @@ impl StudySettings {
             after: stage(10, 256, 6e-4, 200),
             warm_up: 1,
             weight_decay: 0.1,
+            shuffle: false,
             precision: Precision::F32,
             seed: 0,
             arms: Arm::ALL.to_vec(),
@@ -158,6 +162,7 @@ impl StudySettings {
             alone: stage(20, 16, 1e-3),
             after: stage(10, 16, 1e-3),
             warm_up: 20,
+            shuffle: true,
             ..StudySettings::course()
         }
     }
@@ -348,7 +353,10 @@ fn one(
     let model = model(settings, arm, data.tokenizer.vocabulary())?;
     let parameters = model.parameters().count();
     let mut store = Store::new(settings.seed);
-    let order = Order::Shuffled { seed: settings.seed };
+    let order = match settings.shuffle {
+        true => Order::Shuffled { seed: settings.seed },
+        false => Order::Sequential,
+    };
     let padding = Padding::right(ids.pad);
     let mut train = |stage: Stage, source: Arc<dyn Source>, listener: &mut dyn StudyListener| {
         let bounds = Bounds { batch: stage.batch, length: ids.longest, source: 0 };

@@ -71,9 +71,15 @@ impl ArmResult {
         if self.test.is_empty() {
             return Err(Error::invalid("there are no test questions", "name their file"));
         }
-        let text: String = self.test.iter().flat_map(|answer| [answer.as_str(), "\n"]).collect();
-        Ok(whole::write(path.as_ref(), |file| file.write_all(text.as_bytes()))?)
+        write_predictions(&self.test, path)
     }
+}
+
+/// Writes answers, one on each line: the form in which the course takes them. The end of a line that a model says inside
+/// of an answer becomes a space, so that answers and lines stay in step.
+pub(crate) fn write_predictions<S: AsRef<str>>(said: &[S], path: impl AsRef<Path>) -> Result<()> {
+    let text: String = said.iter().map(|said| said.as_ref().replace(['\n', '\r'], " ") + "\n").collect();
+    Ok(whole::write(path.as_ref(), |file| file.write_all(text.as_bytes()))?)
 }
 
 fn percent(fraction: f64) -> String {

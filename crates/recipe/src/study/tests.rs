@@ -90,6 +90,26 @@ fn the_most_frequent_answer_and_the_line() {
 }
 
 #[test]
+fn files_make_a_vocabulary_of_all_their_characters() {
+    let folder = std::env::temp_dir().join(format!("regard-study-files-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str, text: &str| {
+        std::fs::write(folder.join(name), text).unwrap();
+        folder.join(name)
+    };
+    let text = file("text.txt", "ab was in c\n");
+    let (train, dev) = (file("train.tsv", "ab?\tc\n"), file("dev.tsv", "ba?\td\n"));
+    let test = file("test.tsv", "e?\n\n");
+    let files = StudyFiles { text: &text, train: &train, dev: &dev, test: Some(&test) };
+    let data = StudyData::open(files).unwrap();
+    // Padding, mark and the end of a line; a space; a, b, c, i, n, s, w of the line; d, e and ? of the questions.
+    assert_eq!(data.tokenizer.vocabulary(), 3 + 1 + 7 + 3);
+    assert_eq!(data.test, ["e?"]);
+    assert!(data.tokenizer.encode_bare("e?\nd").is_ok());
+    std::fs::remove_dir_all(&folder).ok();
+}
+
+#[test]
 fn what_does_not_fit_is_said() {
     let data = StudyData::small().unwrap();
     let cpu = Cpu::with(1, Level::best()).unwrap();

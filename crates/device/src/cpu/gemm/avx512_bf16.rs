@@ -1,5 +1,6 @@
 //! The kernel for `vdpbf16ps`: up to 12 rows by 32 columns, 24 accumulators, two loads of B and twelve broadcasts of A
-//! for 24 products of pairs.
+//! for 24 products of pairs. And the rounding of f32 on its way into such a product, by instructions which take numbers
+//! below 2⁻¹²⁶ for 0, as the product does.
 
 use super::PANEL;
 use super::kernel::Tile;
@@ -75,4 +76,69 @@ unsafe fn strip_times_panel<const ROWS: usize>(
             }
         }
     }
+}
+
+/// Rounds numbers to bf16.
+///
+/// # Safety
+/// A CPU with AVX-512 F, BW and BF16; as many numbers as there is room for.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(super) unsafe fn round(numbers: &[f32], out: &mut [bf16]) {
+    debug_assert_eq!(numbers.len(), out.len());
+    let (whole, rest) = numbers.as_chunks::<32>();
+    for (from, to) in whole.iter().zip(out.as_chunks_mut::<32>().0) {
+        // SAFETY: thirty-two numbers each.
+        unsafe {
+            let (low, high) = (_mm512_loadu_ps(from.as_ptr()), _mm512_loadu_ps(from.as_ptr().add(16)));
+            let rounded = words(_mm512_cvtne2ps_pbh(high, low));
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), rounded);
+        }
+    }
+    let (mut from, mut to) = ([0.0; 32], [bf16::ZERO; 32]);
+    if !rest.is_empty() {
+        from[..rest.len()].copy_from_slice(rest);
+        // SAFETY: as this function; one whole chunk.
+        unsafe { round(&from, &mut to) };
+        out[whole.len() * 32..].copy_from_slice(&to[..rest.len()]);
+    }
+}
+
+/// Panels of pairs from rows of f32 that are `stride` apart; k is even and n whole panels.
+///
+/// # Safety
+/// A CPU with AVX-512 F, BW and BF16; `k` rows of `n` numbers, and as many words of panels as they make.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(super) unsafe fn panels(rows: &[f32], stride: usize, k: usize, n: usize, out: &mut [u32]) {
+    debug_assert!((k - 1) * stride + n <= rows.len() && k * n / 2 <= out.len());
+    /// Where the halves of each word come from: sixteen even numbers, then sixteen odd ones.
+    const SIDE_BY_SIDE: [u16; 32] = {
+        let mut places = [0; 32];
+        let mut i = 0;
+        while i < 32 {
+            places[i] = i as u16 / 2 + i as u16 % 2 * 16;
+            i += 1;
+        }
+        places
+    };
+    // SAFETY: all addresses are inside the rows and the panels, whose sizes the caller vouches for.
+    unsafe {
+        let places = _mm512_loadu_si512(SIDE_BY_SIDE.as_ptr().cast());
+        for column in (0..n).step_by(16) {
+            let (panel, within) = (column / PANEL, column % PANEL);
+            let to = out.as_mut_ptr().add(panel * k / 2 * PANEL + within);
+            for i in 0..k / 2 {
+                let from = rows.as_ptr().add(2 * i * stride + column);
+                let (even, odd) = (_mm512_loadu_ps(from), _mm512_loadu_ps(from.add(stride)));
+                let apart = words(_mm512_cvtne2ps_pbh(odd, even));
+                _mm512_storeu_si512(to.add(i * PANEL).cast(), _mm512_permutexvar_epi16(places, apart));
+            }
+        }
+    }
+}
+
+/// Pairs of bf16 as words.
+#[inline(always)]
+fn words(pairs: __m512bh) -> __m512i {
+    // SAFETY: both are 64 bytes of which every pattern is valid.
+    unsafe { std::mem::transmute(pairs) }
 }

@@ -62,6 +62,57 @@ fn blocks_for_attention_give_the_bits_of_the_large_product() {
 }
 
 #[test]
+fn rows_of_f32_are_copied_or_turned() {
+    for (m, k) in [(1, 5), (16, 64), (17, 70), (40, 33), (3, 130)] {
+        let a = numbers(m * k, 21);
+        let turned: Vec<f32> = (0..m * k).map(|i| a[i % m * k + i / m]).collect();
+        for &level in Level::available() {
+            for source in [Matrix::rows(&a[..], k), Matrix::transposed(&turned[..], m)] {
+                let mut rows = vec![f32::NAN; m * k];
+                f32::rows(level, source, m, k, &mut rows);
+                assert_bits(&rows, &a, &format!("{level} {m} {k}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_for_a_product_are_rounded_alike_at_every_level() {
+    let mut a = numbers(96 * 70, 22);
+    (a[3], a[40], a[70]) = (f32::INFINITY, -3.4e38, -0.0);
+    for &level in Level::available() {
+        for length in [1, 31, 32, 64, 77] {
+            let mut room = vec![bf16::ZERO; length];
+            let rounded = bf16::rounded(level, &a[..length], &mut room);
+            assert!(rounded.iter().zip(&a).all(|(x, y)| x.to_bits() == convert::narrow(*y).to_bits()));
+        }
+        let mut not_a_number = [bf16::ZERO; 40];
+        assert!(bf16::rounded(level, &[f32::NAN; 40], &mut not_a_number).iter().all(|x| x.is_nan()));
+        for (k, n) in [(2, 32), (64, 64), (70, 96)] {
+            let mut block = crate::Buffer::zeroed(k * n * 2).unwrap();
+            let panels = block.as_mut_slice::<bf16>();
+            bf16::panels(level, Matrix::rows(&a[..k * n], n), k, n, panels);
+            for (i, x) in panels.iter().enumerate() {
+                let (panel, within) = (i / (k * PANEL), i % (k * PANEL));
+                let (row, column) = (within / (2 * PANEL) * 2 + within % 2, within % (2 * PANEL) / 2);
+                let expected = convert::narrow(a[row * n + panel * PANEL + column]);
+                assert_eq!(x.to_bits(), expected.to_bits(), "{level} {k} {n} at {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn scratch_holds_twice_as_many_bf16() {
+    let mut scratch = [1.0f32, -2.0, 0.5];
+    assert_eq!((<bf16 as Operand>::floats(5), <f32 as Operand>::floats(5)), (3, 5));
+    assert_eq!(f32::view(&scratch), [1.0, -2.0, 0.5]);
+    assert_eq!(bf16::view(&scratch).len(), 6);
+    bf16::view_mut(&mut scratch)[5] = bf16::ONE;
+    assert_eq!(scratch[2], 1.0);
+}
+
+#[test]
 fn rows_of_bf16_are_rounded_turned_and_filled_up() {
     for (m, k) in [(1, 5), (16, 64), (17, 70), (40, 33), (3, 130)] {
         let a = numbers(m * k, 21);

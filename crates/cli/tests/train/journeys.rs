@@ -1,145 +1,8 @@
-//! Journeys from a recipe to an answer, with data of a few lines: every kind of task is trained, examined and used; a run
-//! is interrupted and resumed; and everything that a person can get wrong is met with a sentence that says what to do.
+//! Every kind of task is trained, examined and used; stages follow each other.
 
-use serde_json::Value;
+use super::scratch::{CLASSIFY, Scratch, classify, language, metric};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-/// A folder of a test's own, removed when it ends; commands run in it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("regard-train-{name}-{}-{number}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-
-    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
-        fs::write(self.0.join(name), text).unwrap();
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
-        command.args(arguments).current_dir(&self.0);
-        command
-    }
-
-    fn regard(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().expect("the command starts")
-    }
-
-    /// What a command that succeeds prints.
-    fn said(&self, arguments: &[&str]) -> String {
-        let output = self.regard(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
-    }
-
-    fn page(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.said(&[arguments, &["--json"]].concat())).expect("JSON")
-    }
-
-    /// What a command that fails says: on the right stream, with the right status, without a backtrace.
-    fn refused(&self, arguments: &[&str]) -> String {
-        let output = self.regard(arguments);
-        let said = String::from_utf8(output.stderr).expect("text");
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
-        assert!(!said.contains("panicked"), "{arguments:?}: {said}");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{arguments:?} printed although it failed");
-        said
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-const LANGUAGE: &str = r#"
-task = "language"
-[data]
-train = ["text.txt"]
-hold_out = 0.1
-[model]
-layers = 1
-heads = 2
-width = 16
-context = 16
-[train]
-steps = 30
-batch = 8
-lr = 1e-2
-dropout = 0.1
-evaluate_every = 10
-schedule = "constant"
-"#;
-
-const CLASSIFY: &str = r#"
-task = "classify"
-[data]
-kind = "classes"
-train = ["train.tsv"]
-evaluate = ["dev.tsv"]
-hold_out = 0.2
-[tokenizer]
-kind = "wordpiece"
-vocabulary = 120
-[model]
-family = "bert"
-layers = 1
-heads = 2
-width = 16
-context = 16
-[train]
-epochs = 12
-batch = 8
-lr = 1e-2
-dropout = 0.0
-"#;
-
-fn language(name: &str) -> Scratch {
-    let scratch = Scratch::new(name);
-    scratch.write("text.txt", "the cat sat on the mat and the dog sat on the log.\n".repeat(40));
-    scratch.write("tiny.toml", LANGUAGE);
-    scratch
-}
-
-/// Sentences whose class is told by one word.
-fn sentences(first: usize, count: usize) -> String {
-    let things = ["film", "play", "book", "song", "meal"];
-    let mut lines = String::new();
-    for i in first..first + count {
-        let (word, class) = if i % 2 == 0 { ("good", "kind") } else { ("bad", "harsh") };
-        writeln!(lines, "the {} was {word} {}\t{class}", things[i % 5], "indeed ".repeat(i % 3).trim())
-            .unwrap();
-    }
-    lines
-}
-
-fn classify(name: &str) -> Scratch {
-    let scratch = Scratch::new(name);
-    scratch.write("train.tsv", sentences(0, 60));
-    scratch.write("dev.tsv", sentences(3, 20));
-    scratch.write("tiny.toml", CLASSIFY);
-    scratch
-}
-
-fn metric(page: &Value, name: &str) -> f64 {
-    page["metrics"][name].as_f64().unwrap_or_else(|| panic!("no {name} in {page}"))
-}
 
 #[test]
 fn a_language_model_is_trained_examined_and_used() {
@@ -160,6 +23,17 @@ fn a_language_model_is_trained_examined_and_used() {
     assert_eq!(again["examined"], result["examined"]);
     let other = scratch.page(&["evaluate", "runs/tiny/model", "--data", "text.txt"]);
     assert!(metric(&other, "loss").is_finite());
+    let pass = scratch.page(&["forward", "runs/tiny", "--text", "the cat", "--out", "out.safetensors"]);
+    assert_eq!(pass["tensors"]["hidden"], serde_json::json!([1, 7, 16]));
+    scratch.said(&["export", "runs/tiny", "half", "--dtype", "bf16"]);
+    assert!(scratch.said(&["describe", "half"]).starts_with("regard-gpt, "));
+    let tokens = scratch.page(&["data", "tokenize", "runs/tiny", "--text", "the cat"]);
+    assert_eq!(tokens["ids"].as_array().unwrap().len(), 7, "{tokens}");
+    let batches = ["data", "batches", "tiny.toml", "--count", "3", "--out", "batches.safetensors"];
+    let page = scratch.page(&batches);
+    assert_eq!((page["batches"].as_u64(), page["tokens"].as_u64()), (Some(3), Some(3 * 8 * 16)), "{page}");
+    let file = regard::data::Checkpoint::open(scratch.path("batches.safetensors")).unwrap();
+    assert_eq!(file.get("2.ids").unwrap().shape, [8, 16]);
     let text = scratch.said(&["generate", "runs/tiny", "--prompt", "the ", "--max", "5"]);
     assert!(text.starts_with("the "), "{text}");
     assert!(scratch.said(&["describe", "runs/tiny"]).starts_with("regard-gpt, "));
@@ -233,12 +107,6 @@ fn a_classifier_of_texts_is_trained_examined_and_used() {
     assert_eq!(said, "regard: runs/tiny classifies texts; give --text or --file\n");
     let said = scratch.refused(&["classify", "runs/tiny"]);
     assert!(said.starts_with("regard: nothing to classify; give --text"), "{said}");
-    scratch.write("strange.tsv", "the film was odd\tstrange\n");
-    let said = scratch.refused(&["evaluate", "runs/tiny", "--data", "strange.tsv"]);
-    assert!(
-        said.starts_with("regard: strange.tsv:1: no label of the training set is called `strange`"),
-        "{said}"
-    );
 
     // Another task with other classes begins with these weights and a new head.
     scratch.write("three.tsv", "a good film\t0\na bad film\t1\na film\t2\n".repeat(4));
@@ -456,179 +324,47 @@ fn stages_follow_each_other() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("  exact ") && said.contains("by always "), "{said}");
     assert!(said.contains("report: runs/tiny/answer/report.html"), "{said}");
-    let answers = fs::read_to_string(scratch.path("runs/tiny/answers.tsv")).unwrap();
-    assert!(
-        answers.starts_with("Where was ") && answers.lines().all(|line| line.contains("?\t")),
-        "{answers}"
-    );
+    assert!(said.contains("predictions: runs/tiny/predictions.txt"), "{said}");
+    assert!(said.contains("try:    regard ask runs/tiny "), "{said}");
+    let answers = fs::read_to_string(scratch.path("runs/tiny/predictions.txt")).unwrap();
+    // Of 260 people one in ten is asked about without an answer being known.
+    assert_eq!(answers.lines().count(), 26, "{answers}");
     for name in ["read/checkpoints/last.safetensors", "answer/metrics.jsonl", "model/config.json"] {
         assert!(scratch.path("runs/tiny").join(name).is_file(), "{name}");
     }
     let page = scratch.page(&["evaluate", "runs/tiny"]);
     assert!(page["metrics"]["exact"].is_number(), "{page}");
+    let page = scratch.page(&["runs", "runs/tiny"]);
+    let names: Vec<&str> =
+        page["runs"].as_array().unwrap().iter().filter_map(|run| run["run"].as_str()).collect();
+    assert_eq!(names, ["runs/tiny/read", "runs/tiny/answer"]);
+    assert!(page["runs"][1]["best"]["metrics"]["exact"].is_number(), "{page}");
+    // An override reaches into one stage, and one that reaches nothing is refused.
+    let said = scratch.page(&["train", "tiny.toml", "stage.answer.train.steps=3", "--out", "runs/short"]);
+    assert_eq!(said["steps"].as_u64(), Some(3));
+    let said = scratch.refused(&["train", "tiny.toml", "stage.anwser.train.steps=3", "--out", "runs/typo"]);
+    assert_eq!(
+        said,
+        "regard: stage.anwser.train.steps=3: no stage is called `anwser`; did you mean `answer`?\n"
+    );
     // What was done is not done again.
     let before = fs::read(scratch.path("runs/tiny/read/metrics.jsonl")).unwrap();
     scratch.page(&["train", "--resume", "runs/tiny"]);
     assert!(fs::read(scratch.path("runs/tiny/read/metrics.jsonl")).unwrap() == before);
 }
 
-fn started(mut command: Command) -> Child {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
-}
-
-/// Waits until a run has written some lines of metrics.
-fn wait_for_steps(metrics: &Path, child: &mut Child) {
-    let began = Instant::now();
-    while fs::read_to_string(metrics).map_or(0, |text| text.lines().count()) < 5 {
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        assert!(began.elapsed() < Duration::from_secs(120), "it does not get on");
-        sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
-fn an_interrupted_run_ends_as_if_nothing_had_been() {
-    let scratch = language("interrupt");
-    let long = ["train.steps=1500", "train.evaluate_every=400"];
-    scratch.page(&[&["train", "tiny.toml", "--out", "runs/whole"][..], &long].concat());
-    let mut child =
-        started(scratch.command(&[&["train", "tiny.toml", "--out", "runs/parts"][..], &long].concat()));
-    wait_for_steps(&scratch.path("runs/parts/metrics.jsonl"), &mut child);
-    // While it runs, nobody else may train there.
-    let said = scratch.refused(&["train", "--resume", "runs/parts"]);
-    assert!(said.contains("another process is training in it; wait until it ends"), "{said}");
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.starts_with("interrupted after step "), "{said}");
-    assert!(said.ends_with(", and saved; go on with:\n  regard train --resume runs/parts\n"), "{said}");
-    let told = scratch.refused(&["generate", "runs/parts", "--prompt", "a"]);
-    assert!(
-        told.contains(
-            "runs/parts is a run without a trained model yet; let it come to its end: regard train --resume"
-        ),
-        "{told}"
-    );
-    let page = scratch.page(&["train", "--resume", "runs/parts"]);
-    assert_eq!(page["steps"].as_u64(), Some(1500));
-    let weights = |run: &str| fs::read(scratch.path(run).join("model/model.safetensors")).unwrap();
-    assert!(weights("runs/parts") == weights("runs/whole"), "the same bits");
-}
-
-#[test]
-fn a_full_disk_and_a_damaged_checkpoint_lose_nothing() {
-    let scratch = language("full");
-    scratch.page(&["train", "tiny.toml"]);
-    let last = scratch.path("runs/tiny/checkpoints/last.safetensors");
-    let before = fs::read(&last).unwrap();
-    // Files may not grow past 16 KiB: a write beyond that is an error, as on a full disk.
-    let script = format!(
-        "trap '' XFSZ; ulimit -f 16; exec '{}' train --resume runs/tiny train.steps=60",
-        env!("CARGO_BIN_EXE_regard")
-    );
-    let output = Command::new("bash").args(["-c", &script]).current_dir(&scratch.0).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("step 40 was not saved: cannot write "), "{told}");
-    assert!(told.contains("(of step 30) is unharmed: make room or mend the folder, then resume"), "{told}");
-    assert!(fs::read(&last).unwrap() == before);
-
-    let mut damaged = before.clone();
-    let middle = damaged.len() / 2;
-    damaged[middle] ^= 1;
-    fs::write(&last, &damaged).unwrap();
-    let said = scratch.refused(&["train", "--resume", "runs/tiny"]);
-    assert!(said.contains("it cannot be resumed from: "), "{said}");
-    assert!(
-        said.contains("best.safetensors is of the best step: copy it over this one to go on from there"),
-        "{said}"
-    );
-    assert!(fs::read(&last).unwrap() == damaged, "nothing is repaired behind anybody's back");
-    fs::copy(scratch.path("runs/tiny/checkpoints/best.safetensors"), &last).unwrap();
-    scratch.page(&["train", "--resume", "runs/tiny", "train.steps=60"]);
-}
-
-#[test]
-fn what_cannot_be_trained_is_said_before_anything_is_written() {
-    let scratch = language("nonsense");
-    scratch.write("empty.txt", "");
-    scratch.write("one.txt", "a\n");
-    scratch.write("latin.txt", b"na\xefve\n");
-    scratch.write("column.tsv", "good\tkind\nbad\n");
-    scratch.write("same.tsv", "good\tkind\nbetter\tkind\n");
-    scratch.write("two.tsv", "sentence\tlabel\ngood\tkind\nbad\tharsh\n");
-    scratch.write("classes.toml", CLASSIFY.replace("evaluate = [\"dev.tsv\"]\nhold_out = 0.2\n", ""));
-    scratch.write("typo.toml", "[train]\nlearning = 1\n");
-    let cases: &[(&[&str], &str)] = &[
-        (&["tiny.toml", "data.train=empty.txt"], "empty.txt: is empty; copy or download it again"),
-        (
-            &["tiny.toml", "data.train=one.txt"],
-            "a text of 2 characters cannot be divided by data.hold_out = 0.1; give a longer text, or files to examine \
-             with: data.evaluate=my.txt",
-        ),
-        (&["tiny.toml", "data.train=latin.txt"], "latin.txt:1: is not UTF-8: byte 3 of the line is 0xef"),
-        (&["tiny.toml", "data.train=txt.text"], "cannot open txt.text: No such file"),
-        (&["tiny.toml", "data.train=[]"], "data.train names no file; give the training files"),
-        (&["tiny.toml", "model.wdith=8"], "model.wdith=8: there is no key `wdith`; did you mean `width`?"),
-        (&["typo.toml"], "typo.toml:2: there is no key `learning` in [train]; "),
-        (
-            &["tiny.toml", "model.patch=2"],
-            "a model of the family `gpt` has no `patch`; leave model.patch out; it has ",
-        ),
-        (
-            &["tiny.toml", "model.family=vit"],
-            "the task `language` with a model of the family `vit`; give model.family = \"gpt\" or \"perceiver\"",
-        ),
-        (
-            &["tiny.toml", "data.kind=pairs"],
-            "the task `language` with data of the kind `pairs`; give data.kind = \"text\" or \"biographies\"",
-        ),
-        (&["tiny.toml", "model.width=15"], "gpt: a width of 15 cannot be shared by 2 heads"),
-        (&["tiny.toml", "model.vocabulary=3"], "model.vocabulary is 3, and the tokenizer has "),
-        (&["tiny.toml", "train.label_smoothing=0.1"], "label smoothing of 0.1 for a decoder; "),
-        (
-            &["tiny.toml", "tokenizer.kind=file"],
-            "tokenizer.kind is file, and no file is named; give tokenizer.path",
-        ),
-        (
-            &["tiny.toml", "tokenizer.lowercase=true"],
-            "tokenizer.lowercase is true, and the kind is not wordpiece; ",
-        ),
-        (
-            &["classes.toml", "data.train=column.tsv"],
-            "column.tsv:2: has 1 columns, expected 2 as in line 1; ",
-        ),
-        (
-            &["classes.toml", "data.train=same.tsv"],
-            "same.tsv: column `1`: all labels are `kind`, expected at least two",
-        ),
-        (
-            &["classes.toml", "data.train=two.tsv", "data.columns=[\"text\", \"label\"]"],
-            "no column is called `text`; two.tsv has `sentence`, `label`",
-        ),
-        (
-            &["classes.toml", "data.train=two.tsv", "data.columns=[\"text\"]"],
-            "data.columns has 1 names; give two",
-        ),
-        (&["classes.toml", "data.train=two.tsv", "from.model=nowhere"], "no model is called `nowhere`; "),
-        (&["tiny.toml", "--out", "text.txt/run"], "cannot make text.txt/run: Not a directory"),
-    ];
-    for (arguments, expected) in cases {
-        let said = scratch.refused(&[&["train"], *arguments].concat());
-        assert!(said.starts_with(&format!("regard: {expected}")), "{arguments:?}: {said}");
-        assert!(!scratch.path("runs").exists(), "{arguments:?} left something behind");
-    }
-    let said = scratch.refused(&["train", "--resume", "runs/none"]);
-    assert!(said.contains("runs/none: it has no recipe.toml; name the folder of a run"), "{said}");
-    let said = scratch.refused(&["evaluate", "runs/none"]);
-    assert!(said.starts_with("regard: "), "{said}");
-    // Texts that are too long are cut, and that is said.
-    scratch.write("long.tsv", format!("{}\tkind\nbad\tharsh\n", "very ".repeat(40)));
-    let output = scratch.regard(&["train", "classes.toml", "data.train=long.tsv", "train.epochs=1"]);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("1 texts are longer than the model has room for, and are cut"), "{told}");
-    let said = scratch.refused(&["evaluate", "runs/classes"]);
-    assert_eq!(said, "regard: the recipe of this run has no data to examine with; give --data with files\n");
+fn the_study_runs_on_files() {
+    let scratch = Scratch::new("study");
+    scratch.said(&["data", "generate", "people", "--people", "250"]);
+    let files = ["--text", "people/text.txt", "--train", "people/train.tsv", "--dev", "people/dev.tsv"];
+    let more = ["--test", "people/test_inputs.tsv", "--arms", "alone", "--finetune-epochs", "1"];
+    let said = scratch.said(&[&["study"], &files[..], &more].concat());
+    assert!(said.contains("no pretraining") && said.contains("always “"), "{said}");
+    assert!(said.contains("predictions: runs/study/alone/predictions.txt"), "{said}");
+    assert!(said.ends_with("report: runs/study/report.html\n"), "{said}");
+    let lines = |name: &str| fs::read_to_string(scratch.path(name)).unwrap().lines().count();
+    assert_eq!(lines("runs/study/alone/predictions.txt"), lines("people/test_inputs.tsv"));
+    let page = fs::read_to_string(scratch.path("runs/study/report.html")).unwrap();
+    assert!(page.contains("answers are wrong"), "the wrong answers can be browsed");
 }

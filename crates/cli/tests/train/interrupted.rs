@@ -1,0 +1,85 @@
+//! A run that is interrupted ends as if nothing had been; a full disk and a damaged checkpoint lose nothing.
+
+use super::scratch::language;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+fn started(mut command: Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
+}
+
+/// Waits until a run has written some lines of metrics.
+fn wait_for_steps(metrics: &Path, child: &mut Child) {
+    let began = Instant::now();
+    while fs::read_to_string(metrics).map_or(0, |text| text.lines().count()) < 5 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        assert!(began.elapsed() < Duration::from_secs(120), "it does not get on");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn an_interrupted_run_ends_as_if_nothing_had_been() {
+    let scratch = language("interrupt");
+    let long = ["train.steps=1500", "train.evaluate_every=400"];
+    scratch.page(&[&["train", "tiny.toml", "--out", "runs/whole"][..], &long].concat());
+    let mut child =
+        started(scratch.command(&[&["train", "tiny.toml", "--out", "runs/parts"][..], &long].concat()));
+    wait_for_steps(&scratch.path("runs/parts/metrics.jsonl"), &mut child);
+    // While it runs, nobody else may train there.
+    let said = scratch.refused(&["train", "--resume", "runs/parts"]);
+    assert!(said.contains("another process is training in it; wait until it ends"), "{said}");
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.starts_with("interrupted after step "), "{said}");
+    assert!(said.ends_with(", and saved; go on with:\n  regard train --resume runs/parts\n"), "{said}");
+    let told = scratch.refused(&["generate", "runs/parts", "--prompt", "a"]);
+    assert!(
+        told.contains(
+            "runs/parts is a run without a trained model yet; let it come to its end: regard train --resume"
+        ),
+        "{told}"
+    );
+    let page = scratch.page(&["train", "--resume", "runs/parts"]);
+    assert_eq!(page["steps"].as_u64(), Some(1500));
+    let weights = |run: &str| fs::read(scratch.path(run).join("model/model.safetensors")).unwrap();
+    assert!(weights("runs/parts") == weights("runs/whole"), "the same bits");
+}
+
+#[test]
+fn a_full_disk_and_a_damaged_checkpoint_lose_nothing() {
+    let scratch = language("full");
+    scratch.page(&["train", "tiny.toml"]);
+    let last = scratch.path("runs/tiny/checkpoints/last.safetensors");
+    let before = fs::read(&last).unwrap();
+    // Files may not grow past 16 KiB: a write beyond that is an error, as on a full disk.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 16; exec '{}' train --resume runs/tiny train.steps=60",
+        env!("CARGO_BIN_EXE_regard")
+    );
+    let output = Command::new("bash").args(["-c", &script]).current_dir(&scratch.0).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("step 40 was not saved: cannot write "), "{told}");
+    assert!(told.contains("(of step 30) is unharmed: make room or mend the folder, then resume"), "{told}");
+    assert!(fs::read(&last).unwrap() == before);
+
+    let mut damaged = before.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    fs::write(&last, &damaged).unwrap();
+    let said = scratch.refused(&["train", "--resume", "runs/tiny"]);
+    assert!(said.contains("it cannot be resumed from: "), "{said}");
+    assert!(
+        said.contains("best.safetensors is of the best step: copy it over this one to go on from there"),
+        "{said}"
+    );
+    assert!(fs::read(&last).unwrap() == damaged, "nothing is repaired behind anybody's back");
+    fs::copy(scratch.path("runs/tiny/checkpoints/best.safetensors"), &last).unwrap();
+    scratch.page(&["train", "--resume", "runs/tiny", "train.steps=60"]);
+}

@@ -1,0 +1,8 @@
+//! Journeys from a recipe to an answer, with the real command and data of a few lines.
+
+mod bad_input;
+mod examples;
+mod interrupted;
+mod journeys;
+mod masked;
+mod scratch;
