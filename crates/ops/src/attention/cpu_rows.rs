@@ -28,7 +28,7 @@ pub fn carved_bytes<const N: usize>(lengths: [usize; N]) -> usize {
 }
 
 /// e^x for x at most about 0, to about an ulp near 0 and |x|·2⁻²⁶ of itself below, where a weight is less beside the
-/// largest; 1 at 0 exactly; 0 below e^−86. Half the work of the exponential of the device crate, which serves all
+/// largest; 1 at 0 exactly; 0 below e^−86. Less work than the exponential of the device crate, which serves all
 /// numbers.
 #[inline(always)]
 pub fn exp_below(x: f32) -> f32 {
