@@ -154,28 +154,38 @@ mod tests {
     #[test]
     fn what_cannot_be_rewritten_is_said() {
         let g = recorded();
-        let told = |result: Result<Graph>| text(result.map(|_| ()));
         let sums = rewrite(&g, |new, at, operands| match g.nodes()[at].op.name() {
             "map" => record(new, sum(), &operands[..1]),
             _ => g.nodes()[at].record_again(new, operands),
         });
-        let said = told(sums);
+        let said = text(sums.map(|_| ()));
         assert!(said.contains("`block.0.map` gives f32 [2 3], its edit f32 []"), "{said}");
         assert!(said.contains("keep shape and dtype"), "{said}");
         let nothing = rewrite(&g, |new, at, operands| match g.nodes()[at].op.name() {
             "map" => Ok(Vec::new()),
             _ => g.nodes()[at].record_again(new, operands),
         });
-        let said = told(nothing);
+        let said = text(nothing.map(|_| ()));
         assert!(said.contains("`update` reads a result that its edit left out"), "{said}");
-        let unfit = rewrite(&g, |new, at, operands| g.nodes()[at].record_again(new, &operands[..1]));
-        assert!(told(unfit).contains("map"));
 
         let mut g = Graph::new();
         let w = g.parameter("w", shape![2, 3], Init::Ones).unwrap();
         let loss = one(&mut g, sum(), &[w]);
         gradient(&mut g, loss, &[w], &Mocks).unwrap();
-        let said = told(rewrite(&g, |new, at, operands| g.nodes()[at].record_again(new, operands)));
+        let said =
+            text(rewrite(&g, |new, at, operands| g.nodes()[at].record_again(new, operands)).map(|_| ()));
         assert!(said.contains("belongs to a backward pass"), "{said}");
+    }
+
+    #[test]
+    fn a_node_refuses_operands_that_do_not_fit() {
+        let g = recorded();
+        let node = &g.nodes()[0];
+        let mut new = Graph::inference();
+        let x = new.input("x", DType::F32, shape![2, 3]).unwrap();
+        let said = text(node.record_again(&mut new, &[x]));
+        assert_eq!(said, "map: 1 operands were given, it takes 2; give a, b");
+        let said = text(node.record_as(&mut new, Arc::new(map(2)), Arc::new(()), &[x]));
+        assert_eq!(said, "map: 1 operands were given, it takes 2; give a, b");
     }
 }
