@@ -32,7 +32,7 @@ pub(super) fn fits(level: Level, storage: Storage, rows: usize, column_stride: u
 pub(super) fn panels_of_task(level: Level, storage: Storage, k: usize) -> usize {
     let group = kernel::few_rows_shape(level).1;
     let bytes = (group * PANEL * k * storage.bytes()).max(1);
-    group * TASK_BYTES.div_ceil(bytes).min(kernel::SIDE_BY_SIDE * PANEL)
+    group * TASK_BYTES.div_ceil(bytes)
 }
 
 impl Product<'_> {
