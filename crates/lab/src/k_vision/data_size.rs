@@ -68,7 +68,7 @@ enum Kind {
 
 enum Model {
     Cnn(Cnn),
-    Vit(Vit),
+    Vit(Box<Vit>),
 }
 
 impl Kind {
@@ -85,15 +85,11 @@ impl Kind {
         let base = VitConfig { head, std: 0.15, ..config() };
         Ok(match self {
             Kind::Cnn => Model::Cnn(Cnn::new(2, 16, CLASSES)?),
-            Kind::Vit => Model::Vit(Vit::new(base)?),
-            Kind::LargeVit => Model::Vit(Vit::new(VitConfig {
-                layers: 3,
-                heads: 4,
-                width: 48,
-                hidden: 96,
-                std: 0.1,
-                ..base
-            })?),
+            Kind::Vit => Model::Vit(Box::new(Vit::new(base)?)),
+            Kind::LargeVit => {
+                let large = VitConfig { layers: 3, heads: 4, width: 48, hidden: 96, std: 0.1, ..base };
+                Model::Vit(Box::new(Vit::new(large)?))
+            }
         })
     }
 }
@@ -250,13 +246,16 @@ fn over(context: &Context, kind: Kind, size: usize, of: impl Fn(Came) -> f64) ->
 
 const HOW: &str = "Images of 8 × 8 with one of six glyphs of 3 × 3 anywhere on noise. A CNN of three convolutions of 3 × 3 and width 16, recorded with the ops of the library; a ViT of two layers and width 16 over patches of 2 × 2. The same steps, rate and batches; no augmentation.";
 
-/// A curve of some number against the size of the training set, for several kinds.
-fn curves(
-    context: &Context,
-    kinds: &[Kind],
-    what: &str,
-    of: fn(Came) -> f64,
-) -> Result<(Table, Chart, Vec<Number>, Vec<Vec<f64>>)> {
+/// Some number against the size of the training set, for several kinds.
+struct Curves {
+    table: Table,
+    chart: Chart,
+    numbers: Vec<Number>,
+    /// Kinds, then sizes.
+    found: Vec<Vec<f64>>,
+}
+
+fn curves(context: &Context, kinds: &[Kind], what: &str, of: fn(Came) -> f64) -> Result<Curves> {
     let names: Vec<&str> = std::iter::once("images").chain(kinds.iter().map(|kind| kind.name())).collect();
     let mut table = Table::new(what, &names);
     let mut found = vec![vec![]; kinds.len()];
@@ -275,12 +274,12 @@ fn curves(
     for (found, kind) in found.iter().zip(kinds) {
         chart = chart.line(kind.name(), sizes(context).iter().zip(found).map(|(&size, &x)| (size as f64, x)));
     }
-    Ok((table, chart, numbers, found))
+    Ok(Curves { table, chart, numbers, found })
 }
 
 /// K9: accuracy against the size of the training set.
 pub fn little_and_much(context: &Context) -> Result<Finding> {
-    let (table, chart, numbers, found) =
+    let Curves { table, chart, numbers, found } =
         curves(context, &[Kind::Cnn, Kind::Vit], "accuracy on new images", |found| found.new)?;
     let last = sizes(context).len() - 1;
     Ok(Finding::new(
@@ -305,7 +304,7 @@ pub fn little_and_much(context: &Context) -> Result<Finding> {
 
 /// K10: how much better a model is on its own images.
 pub fn overfits(context: &Context) -> Result<Finding> {
-    let (table, chart, numbers, found) =
+    let Curves { table, chart, numbers, found } =
         curves(context, &[Kind::Cnn, Kind::Vit], "accuracy on its own images less on new ones", |found| {
             found.own - found.new
         })?;
@@ -364,7 +363,7 @@ pub fn shifted(context: &Context) -> Result<Finding> {
 
 /// K13: a grid of model sizes and data sizes.
 pub fn model_by_data(context: &Context) -> Result<Finding> {
-    let (table, chart, numbers, found) =
+    let Curves { table, chart, numbers, found } =
         curves(context, &[Kind::Vit, Kind::LargeVit], "accuracy on new images", |found| found.new)?;
     let last = sizes(context).len() - 1;
     let count = |kind: Kind| Ok::<f64, regard::Error>(kind.model()?.parameters() as f64);
