@@ -6,6 +6,7 @@ use clap::Args;
 use regard_lab::{Claim, Context, Effort, Outcome, Run};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// Options of `regard claims`.
 #[derive(Args)]
@@ -76,23 +77,32 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let effort = if options.full { Effort::Full } else { Effort::Quick };
     let context = Context { seed: options.seed, effort };
-    // Whether they go together is known before the work.
-    regard_lab::merged(kept.as_deref(), &regard_lab::told(&[], &context))?;
+    // Whether they go together is known before the work; each is kept as it ends, so that an hour that is broken off is not
+    // lost.
+    let told = |outcomes: &[Outcome]| regard_lab::told(outcomes, &context);
+    let kept = Mutex::new(regard_lab::merged(kept.as_deref(), &told(&[]))?);
+    let unwritten = Mutex::new(None);
     let heard = |outcome: &Outcome| {
-        if outcome.found.is_some() {
-            eprintln!("{:>5}  {:<22} {:>6.1} s", outcome.claim.id, outcome.state(), outcome.seconds);
+        if outcome.found.is_none() {
+            return;
+        }
+        eprintln!("{:>5}  {:<22} {:>6.1} s", outcome.claim.id, outcome.state(), outcome.seconds);
+        if let (Some(path), Ok(mut kept)) = (&options.results, kept.lock())
+            && let Err(error) = keep(path, &mut kept, &told(std::slice::from_ref(outcome)))
+            && let Ok(mut unwritten) = unwritten.lock()
+        {
+            unwritten.get_or_insert(error);
         }
     };
     let outcomes = regard_lab::run(&claims, &context, threads, &heard);
+    if let Ok(Some(error)) = unwritten.into_inner() {
+        return Err(error);
+    }
     if let Some(folder) = &options.html {
         for (name, text) in regard_lab::site::pages(&outcomes, &context) {
             let path = folder.join(&name);
             regard_data::whole::write(&path, |file| file.write_all(text.as_bytes()))?;
         }
-    }
-    if let Some(path) = &options.results {
-        let all = regard_lab::merged(kept.as_deref(), &regard_lab::told(&outcomes, &context))?;
-        regard_data::whole::write(path, |file| writeln!(file, "{all:#}"))?;
     }
     match options.json {
         true => writeln!(out, "{}", regard_lab::told(&outcomes, &context))?,
@@ -104,6 +114,12 @@ pub fn run(options: &Options) -> Result<()> {
         [one] => bail!("{one} does not hold: see its numbers above"),
         many => bail!("{} claims do not hold: {}; see their numbers above", many.len(), many.join(", ")),
     }
+}
+
+/// Puts findings among those kept, and writes them all.
+fn keep(path: &Path, kept: &mut serde_json::Value, told: &serde_json::Value) -> Result<()> {
+    *kept = regard_lab::merged(Some(&kept.to_string()), told)?;
+    Ok(regard_data::whole::write(path, |file| writeln!(file, "{kept:#}"))?)
 }
 
 fn list(out: &mut impl Write) -> Result<()> {

@@ -64,7 +64,7 @@ pub(crate) fn finding(id: &str) -> Option<&'static Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Context, run, select, told};
+    use crate::{Context, Evidence, run, select, told};
 
     #[test]
     fn a_claim_that_is_run_again_takes_its_own_place() {
@@ -96,5 +96,17 @@ mod tests {
             "results: the file has no list `claims`; give a file that `regard claims --results` wrote"
         );
         assert!(refused("{").starts_with("results: the file is no JSON: EOF"), "{}", refused("{"));
+    }
+
+    #[test]
+    fn every_trained_claim_was_run_in_full() {
+        let missing: Vec<&str> = claims()
+            .filter(|claim| claim.evidence() == Evidence::Trained && finding(claim.id).is_none())
+            .map(|claim| claim.id)
+            .collect();
+        assert!(
+            missing.is_empty(),
+            "run: regard claims --full --results crates/lab/results/full.json {missing:?}"
+        );
     }
 }

@@ -246,10 +246,15 @@ fn over(context: &Context, kind: Kind, size: usize, of: impl Fn(Came) -> f64) ->
 
 const HOW: &str = "Images of 8 × 8 with one of six glyphs of 3 × 3 anywhere on noise. A CNN of three convolutions of 3 × 3 and width 16, recorded with the ops of the library; a ViT of two layers and width 16 over patches of 2 × 2. The same steps, rate and batches; no augmentation.";
 
-/// Curves, and what they are made of: a number for each kind and size.
-type Curves = (Table, Chart, Vec<Number>, Vec<Vec<f64>>);
+/// Some number against the size of the training set, for several kinds.
+struct Curves {
+    table: Table,
+    chart: Chart,
+    numbers: Vec<Number>,
+    /// Kinds, then sizes.
+    found: Vec<Vec<f64>>,
+}
 
-/// A curve of some number against the size of the training set, for several kinds.
 fn curves(context: &Context, kinds: &[Kind], what: &str, of: fn(Came) -> f64) -> Result<Curves> {
     let names: Vec<&str> = std::iter::once("images").chain(kinds.iter().map(|kind| kind.name())).collect();
     let mut table = Table::new(what, &names);
@@ -269,12 +274,12 @@ fn curves(context: &Context, kinds: &[Kind], what: &str, of: fn(Came) -> f64) ->
     for (found, kind) in found.iter().zip(kinds) {
         chart = chart.line(kind.name(), sizes(context).iter().zip(found).map(|(&size, &x)| (size as f64, x)));
     }
-    Ok((table, chart, numbers, found))
+    Ok(Curves { table, chart, numbers, found })
 }
 
 /// K9: accuracy against the size of the training set.
 pub fn little_and_much(context: &Context) -> Result<Finding> {
-    let (table, chart, numbers, found) =
+    let Curves { table, chart, numbers, found } =
         curves(context, &[Kind::Cnn, Kind::Vit], "accuracy on new images", |found| found.new)?;
     let last = sizes(context).len() - 1;
     Ok(Finding::new(
@@ -299,7 +304,7 @@ pub fn little_and_much(context: &Context) -> Result<Finding> {
 
 /// K10: how much better a model is on its own images.
 pub fn overfits(context: &Context) -> Result<Finding> {
-    let (table, chart, numbers, found) =
+    let Curves { table, chart, numbers, found } =
         curves(context, &[Kind::Cnn, Kind::Vit], "accuracy on its own images less on new ones", |found| {
             found.own - found.new
         })?;
@@ -358,7 +363,7 @@ pub fn shifted(context: &Context) -> Result<Finding> {
 
 /// K13: a grid of model sizes and data sizes.
 pub fn model_by_data(context: &Context) -> Result<Finding> {
-    let (table, chart, numbers, found) =
+    let Curves { table, chart, numbers, found } =
         curves(context, &[Kind::Vit, Kind::LargeVit], "accuracy on new images", |found| found.new)?;
     let last = sizes(context).len() - 1;
     let count = |kind: Kind| Ok::<f64, regard::Error>(kind.model()?.parameters() as f64);

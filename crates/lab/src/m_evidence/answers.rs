@@ -197,13 +197,24 @@ pub fn calibrated(context: &Context) -> Result<Finding> {
         }
     }
     let share = given.len() as f64 / held.len().max(1) as f64;
+    let kept = match chosen {
+        0 => format!(
+            "No confidence of the half that chooses keeps errors within {} with a bound: the surest answers are wrong too often, and \
+             nobody is answered",
+            figure(BUDGET)
+        ),
+        _ => format!(
+            "Answering only above a confidence that one half of the people chose, the other half is answered in {} of cases, with {} \
+             errors",
+            figure(share),
+            figure(risk)
+        ),
+    };
     Ok(Finding::new(
         Verdict::Measured,
         format!(
-            "Answering only above a confidence that one half of the people chose, the other half is answered in {} of cases, with {} errors; \
-             answering always has {}. The raw probability is {} off on average (expected calibration error). {}",
-            figure(share),
-            figure(risk),
+            "{kept}; answering always has {} errors. The raw probability is {} off on average (expected calibration error): evidence (M4), not \
+             confidence, is what can be trusted. {}",
             figure(everything),
             figure(off),
             carries(context, students.len())
