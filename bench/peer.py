@@ -68,6 +68,7 @@ class Peer:
     def __init__(self, torch):
         self.torch = torch
         self.dtypes = {"f32": torch.float32, "bf16": torch.bfloat16}
+        self.model_dtypes = {**self.dtypes, "int8": torch.bfloat16}
         self.baseline = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         self.chosen = {}
 
@@ -171,13 +172,17 @@ class Peer:
         return self.fastest(request, step, tokens=batch * block)
 
     def decode(self, request):
+        import peer_models
+
         torch = self.torch
         batch, past, repeat = (positive(request, name) for name in ("batch", "past", "repeat"))
-        dtype = self.dtype(request)
+        dtype = self.dtype(request, self.model_dtypes)
         vocab, length = positive(request, "vocab"), past + 4 * repeat + 64
 
         def step(compiled, plain):
             model = self.gpt(request, length, plain, 0.0, tied=True).eval().to(dtype)
+            if request.get("precision") == "int8":
+                peer_models.quantise(model)
             heads, width = request["heads"], request["width"]
             caches = [[torch.zeros(batch, heads, length, width // heads, dtype=dtype) for _ in range(2)]
                       for _ in range(request["layers"])]
@@ -194,13 +199,17 @@ class Peer:
         return self.fastest(request, step, tokens=batch, plain=(False,))
 
     def prefill(self, request):
+        import peer_models
+
         torch = self.torch
         batch, length, vocab = (positive(request, name) for name in ("batch", "length", "vocab"))
-        dtype = self.dtype(request)
+        dtype = self.dtype(request, self.model_dtypes)
         ids = torch.randint(vocab, (batch, length))
 
         def step(compiled, plain):
             model = self.gpt(request, length, plain, 0.0, tied=True).eval().to(dtype)
+            if request.get("precision") == "int8":
+                peer_models.quantise(model)
             heads, width = request["heads"], request["width"]
             caches = [[torch.zeros(batch, heads, length, width // heads, dtype=dtype) for _ in range(2)]
                       for _ in range(request["layers"])]
@@ -293,11 +302,11 @@ class Peer:
         reply["peak_above_baseline"] = reply["peak_bytes"] - self.baseline
         return reply
 
-    def dtype(self, request):
-        precision = request.get("precision", "f32")
-        if precision not in self.dtypes:
-            raise ValueError(f"precision is {precision!r}, expected one of {', '.join(self.dtypes)}")
-        return self.dtypes[precision]
+    def dtype(self, request, known=None):
+        precision, known = request.get("precision", "f32"), known or self.dtypes
+        if precision not in known:
+            raise ValueError(f"precision is {precision!r}, expected one of {', '.join(known)}")
+        return known[precision]
 
 
 def positive(request, name):

@@ -39,6 +39,31 @@ class Attention(nn.Module):
         return self.out(y.transpose(1, 2).reshape(b, t, c))
 
 
+class Int8Linear(nn.Module):
+    """bf16 activations times 8-bit weights with a scale for each output: PyTorch's own product of this kind."""
+
+    def __init__(self, linear):
+        super().__init__()
+        weight = linear.weight.float()
+        scale = weight.abs().amax(1, keepdim=True).clamp(min=1e-30) / 127
+        self.register_buffer("weight", (weight / scale).round().to(torch.int8))
+        self.register_buffer("scale", scale.squeeze(1).to(torch.bfloat16))
+        self.bias = linear.bias
+
+    def forward(self, x):
+        y = torch.ops.aten._weight_int8pack_mm(x.flatten(0, -2), self.weight, self.scale).unflatten(0, x.shape[:-1])
+        return y if self.bias is None else y + self.bias
+
+
+def quantise(model):
+    """Replaces every Linear of a model by its 8-bit form, in place."""
+    for name, child in list(model.named_children()):
+        if isinstance(child, nn.Linear):
+            setattr(model, name, Int8Linear(child))
+        else:
+            quantise(child)
+
+
 class Block(nn.Module):
     def __init__(self, width, heads, causal, plain, dropout, length, gelu="tanh", post=False):
         super().__init__()

@@ -1,5 +1,6 @@
 //! `regard classify`: the classes of texts or images, the likeliest first, with probabilities.
 
+use crate::held::Held;
 use crate::loaded;
 use crate::machine::Machine;
 use anyhow::{Result, bail};
@@ -39,6 +40,8 @@ pub struct Options {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    held: Held,
     #[command(flatten)]
     machine: Machine,
 }
@@ -83,6 +86,7 @@ pub fn run(options: &Options) -> Result<()> {
         ),
     };
     let mut store = loaded::store(&opened)?;
+    options.held.tell(&mut store);
     let longest = batches.iter().map(|batch| batch.fields[0].dims[1]).max().unwrap_or(1);
     let bounds = Bounds { batch: BATCH.min(given.len()), length: longest, source: 0 };
     let mut classifier = Classifier::new(&opened.model, bounds, Precision::F32, &mut store, &cpu)?;

@@ -1,6 +1,7 @@
 //! `regard embed`: texts to vectors of length 1, the mean over the tokens of an encoder, as sentence-transformers make
 //! them. One text is printed as numbers, several as a table of cosines.
 
+use crate::held::Held;
 use crate::loaded;
 use crate::machine::Machine;
 use anyhow::{Result, bail};
@@ -33,6 +34,8 @@ pub struct Options {
     /// Print one JSON object with texts, tokens, vectors and cosines
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    held: Held,
     #[command(flatten)]
     machine: Machine,
 }
@@ -81,6 +84,7 @@ pub fn run(options: &Options) -> Result<()> {
         rows.push(ids);
     }
     let mut store = loaded::store(&opened)?;
+    options.held.tell(&mut store);
     let vectors = vectors(&bert, &rows, &mut store, &cpu)?;
     print(options.json, &texts, &rows, &vectors)
 }

@@ -1,6 +1,7 @@
 //! `regard evaluate`: a trained model examined once more, with the data of its recipe or with other files, and every
 //! answer to a file if asked.
 
+use crate::held::Held;
 use crate::machine::Machine;
 use crate::{loaded, train};
 use anyhow::{Result, bail};
@@ -42,6 +43,8 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    held: Held,
+    #[command(flatten)]
     machine: Machine,
 }
 
@@ -62,6 +65,7 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let mut exam = tested(&opened, recipe.as_ref(), &asked, &cpu)?;
     let mut store = loaded::store(&opened)?;
+    options.held.tell(&mut store);
     let beams = options.beams.map_or(recipe.map_or(4, |recipe| recipe.evaluate.beams.max(1)), usize::from);
     let findings = exam.examine(beams, &mut store)?;
     if let Some(path) = &options.predictions {

@@ -1,6 +1,7 @@
 //! `regard generate`: continues a text, or answers one with an encoder-decoder, printing it as it is made. Ctrl-C ends it
 //! after the token in progress. With beams it is printed once the search is over.
 
+use crate::held::Held;
 use crate::machine::Machine;
 use crate::printer::Printer;
 use crate::stopping::on_interrupt;
@@ -76,6 +77,8 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    held: Held,
+    #[command(flatten)]
     machine: Machine,
 }
 
@@ -93,6 +96,7 @@ pub fn run(options: &Options) -> Result<()> {
     let cpu = options.machine.cpu()?;
     let opened = loaded::open(&options.model)?;
     let mut store = Store::new(0);
+    options.held.tell(&mut store);
     let job = match (&opened.model, opened.model.encoder_decoder()) {
         (AnyModel::Gpt(gpt, _), _) => Job::one(gpt, options, &opened, &mut store, &cpu)?,
         (_, Some(pair)) => Job::pair(pair, options, &opened, &mut store, &cpu)?,

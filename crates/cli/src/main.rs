@@ -16,6 +16,7 @@ mod evaluate;
 mod export;
 mod forward;
 mod generate;
+mod held;
 mod import;
 mod loaded;
 mod look;

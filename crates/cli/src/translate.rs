@@ -2,6 +2,7 @@
 //! depend on the batch that it is in.
 
 use crate::generate::named;
+use crate::held::Held;
 use crate::machine::Machine;
 use crate::{ends, loaded};
 use anyhow::{Result, bail};
@@ -45,6 +46,8 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    held: Held,
+    #[command(flatten)]
     machine: Machine,
 }
 
@@ -78,6 +81,7 @@ pub fn run(options: &Options) -> Result<()> {
     let start = ends::start(&opened, options.start)?;
     let stop = ends::stop(&opened)?;
     let mut store = loaded::store(&opened)?;
+    options.held.tell(&mut store);
     let mut generator = match sources.is_empty() {
         true => None,
         false => {

@@ -69,6 +69,15 @@ fn slips_are_met_with_a_suggestion() {
     assert!(said.contains("invalid value 'many' for '--m <M>'"), "{said}");
     let said = refused(&["bench", "matmul", "--precision", "f16"]);
     assert!(said.contains("invalid value 'f16'") && said.contains("bf16"), "{said}");
+    for (workload, has) in
+        [("matmul", "a matrix product"), ("attention", "attention"), ("train", "a training step")]
+    {
+        let said = refused(&["bench", workload, "--precision", "int8"]);
+        assert!(
+            said.contains(&format!("--precision int8: {has} has no weights that are only read")),
+            "{said}"
+        );
+    }
 }
 
 #[test]

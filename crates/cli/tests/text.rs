@@ -155,6 +155,33 @@ fn text_is_continued_the_same_way_by_the_same_seed() {
 }
 
 #[test]
+fn weights_may_be_held_as_integers() {
+    let model = Scratch::model("llama", letters());
+    let with = |more: &[&str]| {
+        let arguments = ["generate", model.path(), "--prompt", "a cat", "--max", "12", "--greedy"];
+        page(&[&arguments, more].concat())
+    };
+    let eight = with(&["--weights", "int8"]);
+    assert_eq!(eight["ids"].as_array().unwrap().len(), 12);
+    assert_eq!(with(&["--weights", "int8", "--threads", "1", "--simd", "portable"])["ids"], eight["ids"]);
+    assert_eq!(with(&["--weights", "f32"])["ids"], with(&[])["ids"]);
+    let said = refused(&["generate", model.path(), "--prompt", "a", "--weights", "int4"]);
+    assert!(said.contains("invalid value 'int4'") && said.contains("int8"), "{said}");
+
+    let model = Scratch::model("bert_masked", pieces());
+    let vectors = |kind: &str| -> Vec<f64> {
+        let page = page(&["embed", model.path(), "--text", "a cat", "--weights", kind]);
+        page["vectors"][0].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+    };
+    let exact = vectors("f32");
+    for (kind, least) in [("bf16", 0.9999), ("int8", 0.999)] {
+        let near = vectors(kind);
+        let cosine: f64 = exact.iter().zip(&near).map(|(a, b)| a * b).sum();
+        assert!(near != exact && cosine > least, "{kind}: {cosine}");
+    }
+}
+
+#[test]
 fn a_stop_text_ends_the_text_before_it() {
     let model = Scratch::model("llama", letters());
     let arguments = ["generate", model.path(), "--prompt", "a cat", "--max", "12", "--seed", "1"];

@@ -9,7 +9,7 @@ use half::bf16;
 use regard_device::{Buffer, Element};
 use regard_graph::plan::{Place, Plan, Request, Slot as PlannedSlot, plan};
 use regard_graph::{Alias, Concrete, DType, Dims, Graph, Origin, Sizes, Var, check_size, needed};
-use regard_ops::{Array, Kernels, Needs, Request as KernelRequest, Slot, kernels_of};
+use regard_ops::{Array, Kernels, Needs, Request as KernelRequest, Slot, kernels_of, with_weights};
 use std::sync::Arc;
 
 /// One planned call.
@@ -74,8 +74,10 @@ pub struct Program {
 
 impl Program {
     /// Plans a graph. Its outputs are kept, and so are the taps asked for: looking at a value changes no bit
-    /// of any other. Parameters and states that the store does not have yet are made as declared.
+    /// of any other. Parameters and states that the store does not have yet are made as declared. Weights are held as
+    /// the store says ([`Store::hold_weights`]).
     pub fn new(graph: Graph, keep: &[&str], store: &mut Store, cpu: &Cpu) -> Result<Self> {
+        let graph = with_weights(graph, store.weights())?;
         let mut kept: Vec<Var> = graph.outputs().map(|(_, var)| var).collect();
         for name in keep {
             kept.push(graph.find(name)?);

@@ -6,9 +6,9 @@ use crate::feed::check_numbers;
 use crate::{Error, Result};
 use half::bf16;
 use regard_device::random::unit_f32;
-use regard_device::{Buffer, Element, Level, Matrix, Pool, Storage, Stream, pack_b, packed_b_bytes};
-use regard_graph::{DType, Dims, Fact, Init, Precision, Shape, Stored};
-use regard_ops::{Array, PackLayout};
+use regard_device::{Buffer, Element, Level, Matrix, Pool, Stream, pack_b, packed_b_bytes};
+use regard_graph::{DType, Dims, Fact, Init, Shape, Stored};
+use regard_ops::{Array, PackLayout, Weights};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,6 +37,7 @@ pub struct Store {
     entries: Vec<Entry>,
     by_name: HashMap<String, usize>,
     packs: Vec<PackedCopy>,
+    weights: Weights,
 }
 
 impl Store {
@@ -44,7 +45,25 @@ impl Store {
     pub fn new(seed: u64) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Store { id, seed, entries: Vec::new(), by_name: HashMap::new(), packs: Vec::new() }
+        Store {
+            id,
+            seed,
+            entries: Vec::new(),
+            by_name: HashMap::new(),
+            packs: Vec::new(),
+            weights: Weights::Full,
+        }
+    }
+
+    /// Chooses how programs made from now on hold the weights of their products: whatever the model, their graphs are
+    /// rewritten as [`with_weights`](regard_ops::with_weights) says. The entries stay f32.
+    pub fn hold_weights(&mut self, weights: Weights) {
+        self.weights = weights;
+    }
+
+    /// How new programs hold the weights of their products.
+    pub fn weights(&self) -> Weights {
+        self.weights
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -182,7 +201,7 @@ impl Store {
         let dims = self.entries[entry].fact.shape.bound();
         let (rows, columns) = (dims.rows(), dims.last_size());
         let (k, n) = if layout.transposed { (columns, rows) } else { (rows, columns) };
-        let buffer = Buffer::zeroed(packed_b_bytes(k, n, storage(layout)).max(1))?;
+        let buffer = Buffer::zeroed(packed_b_bytes(k, n, layout.storage).max(1))?;
         self.packs.push(PackedCopy { entry, layout, rows, columns, buffer, made_from: None });
         Ok(self.packs.len() - 1)
     }
@@ -205,11 +224,11 @@ impl Store {
                 Matrix::transposed(numbers, columns),
                 columns,
                 rows,
-                storage(pack.layout),
+                pack.layout.storage,
                 out,
             );
         } else {
-            pack_b(pool, level, Matrix::rows(numbers, columns), rows, columns, storage(pack.layout), out);
+            pack_b(pool, level, Matrix::rows(numbers, columns), rows, columns, pack.layout.storage, out);
         }
         pack.made_from = Some(entry.version);
     }
@@ -224,13 +243,6 @@ impl Store {
 
     pub(crate) fn changed(&mut self, entry: usize) {
         self.entries[entry].version += 1;
-    }
-}
-
-fn storage(layout: PackLayout) -> Storage {
-    match layout.precision {
-        Precision::F32 => Storage::F32,
-        Precision::Bf16 => Storage::Bf16,
     }
 }
 

@@ -19,6 +19,7 @@ mod largest;
 mod mock;
 mod needed;
 mod op;
+mod rewrite;
 mod shape;
 
 pub mod cost;
@@ -38,4 +39,5 @@ pub use needed::{Needed, everything, needed};
 pub use op::{Alias, Concrete, Derivative, Fact, Op, Tape};
 pub use plan::{Place, Plan, Request, Slot, Step, plan};
 pub use reach::{Along, Cell, Grain, Query, Reach, Relation, Verdict, reach};
+pub use rewrite::rewrite;
 pub use shape::{Dims, Letters, MAX_RANK, Shape};

@@ -3,7 +3,7 @@
 //! lacks one does not compile.
 
 use crate::{Array, CpuCall};
-use regard_device::Level;
+use regard_device::{Level, Storage};
 use regard_graph::{Attachment, Concrete, DType, Error, Graph, Node, Op, Precision, Var};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -70,8 +70,8 @@ pub struct Pack {
 pub struct PackLayout {
     /// The product contracts the columns instead of the rows: the panels hold the transposed matrix.
     pub transposed: bool,
-    /// Panels hold f32, or values rounded to bf16.
-    pub precision: Precision,
+    /// What the panels hold.
+    pub storage: Storage,
 }
 
 /// One call of a specification.

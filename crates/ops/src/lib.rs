@@ -42,6 +42,7 @@ mod linear_cross_entropy;
 mod matmul;
 mod norm;
 mod patches;
+mod quantised_linear;
 mod reduce_max;
 mod reshape;
 mod rotary;
@@ -97,6 +98,7 @@ pub use linear_cross_entropy::{LinearCrossEntropy, LinearCrossEntropyOps, TokenL
 pub use matmul::{Matmul, MatmulOps, MatmulOptions};
 pub use norm::{Norm, NormBackward, NormKind, NormOps, NormSpec, Normed};
 pub use patches::{JoinPatches, Patches, PatchesOps};
+pub use quantised_linear::{QuantisedLinear, QuantisedLinearOps, Weights, with_weights};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
 pub use reduce_max::{ReduceMax, ReduceMaxBackward, ReduceMaxOps};
 pub use regard_device::Activation;
@@ -120,9 +122,10 @@ pub mod prelude {
         AccumulateOps, AdamWOps, AddPositionOps, AssignOps, AttentionOps, AttentionWeightsOps, BatchNormOps,
         BatchNormSpec, BinaryOps, BroadcastOps, CacheWriteOps, CastOps, ClipNormOps, CompareOps, ConcatOps,
         CrossEntropyOps, Differentiate, DropoutOps, EmbeddingOps, EmptyRowsOps, FillOps, GatedOps, GatherOps,
-        IntegerOps, LinearCrossEntropyOps, LinearOps, MatmulOps, NormOps, NormSpec, PatchesOps, RandomOps,
-        Record, ReduceMaxOps, ReduceOps, ReshapeOps, RotaryOps, RotarySpec, ScaleOps, SelectOps, SgdOps,
-        SliceOps, SoftmaxOps, SplitOps, StepOps, StopGradientOps, SumToOps, TransposeOps, UnaryOps,
+        IntegerOps, LinearCrossEntropyOps, LinearOps, MatmulOps, NormOps, NormSpec, PatchesOps,
+        QuantisedLinearOps, RandomOps, Record, ReduceMaxOps, ReduceOps, ReshapeOps, RotaryOps, RotarySpec,
+        ScaleOps, SelectOps, SgdOps, SliceOps, SoftmaxOps, SplitOps, StepOps, StopGradientOps, SumToOps,
+        TransposeOps, UnaryOps,
     };
     pub use regard_graph::{DType, Fact, Graph, Init, Letter, Precision, Shape, Var, shape};
 }

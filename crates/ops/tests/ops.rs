@@ -59,6 +59,8 @@ mod matmul;
 mod norm;
 #[path = "../src/patches/tests.rs"]
 mod patches;
+#[path = "../src/quantised_linear/tests.rs"]
+mod quantised_linear;
 #[path = "../src/reduce_max/tests.rs"]
 mod reduce_max;
 #[path = "../src/reshape/tests.rs"]

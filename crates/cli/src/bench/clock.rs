@@ -105,6 +105,7 @@ pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
     }
     let cpu = how.machine.cpu()?;
     let mut store = Store::new(0);
+    store.hold_weights(how.precision.weights());
     // The plan comes first: it refuses sizes at which even counting would take forever.
     let mut program = Program::new(bench.graph, &[], &mut store, &cpu)?;
     let outputs: Vec<Var> = program.graph().outputs().map(|(_, var)| var).collect();

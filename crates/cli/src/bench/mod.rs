@@ -13,6 +13,7 @@ use crate::machine::Machine;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use regard::graph::Precision;
+use regard::ops::Weights;
 
 /// Options of `regard bench`.
 #[derive(Args)]
@@ -64,6 +65,17 @@ struct How {
 const MOST_RUNS: usize = 1_000_000;
 
 impl How {
+    /// Refuses integers where nothing is held as such.
+    fn check_has_weights(&self, workload: &str) -> Result<()> {
+        if self.precision.weights() == Weights::Int8 {
+            bail!(
+                "--precision int8: {workload} has no weights that are only read; choose decode, prefill or forward, \
+                 or --precision bf16"
+            );
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<()> {
         if self.repeat == 0 || self.repeat > MOST_RUNS {
             bail!("--repeat {}: choose between 1 and {MOST_RUNS} timed runs", self.repeat);
@@ -78,13 +90,22 @@ enum Digits {
     F32,
     /// Operands rounded to bf16, sums in f32
     Bf16,
+    /// Weights as 8-bit integers, everything else f32: for decode, prefill and forward
+    Int8,
 }
 
 impl Digits {
     fn precision(self) -> Precision {
         match self {
-            Digits::F32 => Precision::F32,
+            Digits::F32 | Digits::Int8 => Precision::F32,
             Digits::Bf16 => Precision::Bf16,
+        }
+    }
+
+    fn weights(self) -> Weights {
+        match self {
+            Digits::F32 | Digits::Bf16 => Weights::Full,
+            Digits::Int8 => Weights::Int8,
         }
     }
 }

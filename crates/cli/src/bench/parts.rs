@@ -53,6 +53,7 @@ pub struct Attention {
 /// C = A · B
 pub fn matmul(sizes: &Matmul) -> Result<()> {
     let Matmul { m, k, n, how } = sizes;
+    how.check_has_weights("a matrix product")?;
     let (a_dims, b_dims) = ([*m, *k], [*k, *n]);
     let mut g = Graph::inference();
     g.set_precision(how.precision.precision());
@@ -68,6 +69,7 @@ pub fn matmul(sizes: &Matmul) -> Result<()> {
 /// Attention, perhaps with its gradients.
 pub fn attention(sizes: &Attention) -> Result<()> {
     let Attention { batch, heads, width, length, causal, window, backward, how } = sizes;
+    how.check_has_weights("attention")?;
     if *window == Some(0) {
         bail!("--window 0: a position sees at least itself; choose at least 1");
     }

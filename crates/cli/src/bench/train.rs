@@ -40,6 +40,7 @@ enum Model {
 /// Records the step and times it.
 pub fn run(options: &Train) -> Result<()> {
     let Train { model: Model::Gpt, sizes, block, batch, dropout, clip, how } = options;
+    how.check_has_weights("a training step")?;
     let gpt = sizes.gpt(*block, *dropout, false)?;
     let mut g = Graph::new();
     g.set_precision(how.precision.precision());

@@ -33,7 +33,7 @@ pub fn advice(
     if let Some((fewer, layers, left)) = fewer_layers(prediction) {
         lines.push(match fewer {
             Some(fewer) => format!("{fewer} of {layers} layers: about {}", time(left)),
-            None => format!("layers alone do not do it: without any, {} are left", time(left)),
+            None => format!("layers alone do not do it: one of {layers} still takes about {}", time(left)),
         });
     }
     if sizes.tokens > 1 {
@@ -53,7 +53,8 @@ pub fn advice(
     Ok(lines)
 }
 
-/// How many layers take at most half of the time, of how many, and what is left then; none without layers.
+/// How many layers take at most half of the time, of how many, and what is left then, or with one if even one takes more; none
+/// without layers.
 fn fewer_layers(prediction: &Prediction) -> Option<(Option<usize>, usize, f64)> {
     let mut layers = BTreeSet::new();
     let (mut within, mut all) = (0.0, 0.0);
@@ -71,7 +72,7 @@ fn fewer_layers(prediction: &Prediction) -> Option<(Option<usize>, usize, f64)> 
     let beside = prediction.total - stretch * within;
     let kept = ((prediction.total / 2.0 - beside) / each.max(1.0)).floor();
     let kept = (kept >= 1.0).then_some(kept as usize);
-    (layers.len() > 1).then(|| (kept, layers.len(), beside + kept.unwrap_or(0) as f64 * each))
+    (layers.len() > 1).then(|| (kept, layers.len(), beside + kept.unwrap_or(1) as f64 * each))
 }
 
 /// The most positions that take at most so long, and how long.

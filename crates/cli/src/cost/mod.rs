@@ -60,6 +60,9 @@ pub struct Options {
 const PATIENCE: f64 = 1e9;
 const TIMES: (usize, usize) = (5, 50);
 
+/// A process takes memory in pieces, and may have some left from before: so many bytes can be told apart.
+const SEEN: usize = 16 << 20;
+
 /// Prices.
 pub fn run(options: &Options) -> Result<()> {
     let cpu = options.machine.cpu()?;
@@ -146,9 +149,17 @@ pub fn run(options: &Options) -> Result<()> {
         mib(memory.io + memory.constants),
         mib(memory.total())
     )?;
-    if let Some((_, Some(bytes))) = &measured {
-        let off = 100.0 * (memory.total() as f64 / *bytes as f64 - 1.0);
-        writeln!(out, "  the process took {:.1} MiB for it, the plan is off by {off:+.1} %", mib(*bytes))?;
+    match &measured {
+        Some((_, Some(bytes))) if memory.total() >= SEEN => {
+            let off = 100.0 * (memory.total() as f64 / *bytes as f64 - 1.0);
+            writeln!(
+                out,
+                "  the process took {:.1} MiB for it, the plan is off by {off:+.1} %",
+                mib(*bytes)
+            )?;
+        }
+        Some(_) => writeln!(out, "  too little to be seen in what the process takes")?,
+        None => {}
     }
     if let Some((own, block)) = crossovers {
         writeln!(

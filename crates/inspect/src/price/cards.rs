@@ -110,8 +110,8 @@ impl Cards {
 
     /// Nanoseconds that a node will take.
     pub(super) fn price(&self, load: &Load) -> f64 {
-        let known = load.kinds.iter().filter_map(|kind| self.kinds.get(kind));
-        let enough = known.clone().find(|card| card.off.len() >= FEW).or(known.last());
+        let mut known = load.kinds.iter().filter_map(|kind| self.kinds.get(kind));
+        let enough = known.clone().find(|card| card.off.len() >= FEW).or_else(|| known.next_back());
         match enough {
             Some(card) => card.price(load),
             // Arithmetic and memory at once.

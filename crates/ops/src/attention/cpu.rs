@@ -6,6 +6,9 @@
 //!
 //! In bf16 both products are of bf16, with the weights rounded on their way to the values; their sum is of the
 //! unrounded ones.
+//!
+//! Keys and values are packed once for all tiles of queries. Where there are few queries that would cost more than they do:
+//! then each head packs only the keys and values that are alive, tile by tile, in its thread's own scratch.
 
 #![allow(unsafe_code)]
 
@@ -25,6 +28,9 @@ use std::ops::Range;
 pub const KEYS: usize = 128;
 /// Queries of a tile: whole strips of twelve for the products.
 pub const QUERIES: usize = 48;
+
+/// So many queries, or fewer, read keys and values without packing all of them first.
+const FEW: usize = 4;
 
 /// How the scratch of one key/value head is laid out: for each tile of keys, panels of Kᵀ, then of V.
 #[derive(Clone, Copy)]
@@ -56,12 +62,13 @@ fn wave(extent: &Extent, threads: usize) -> usize {
     (extent.b * extent.g).min((4 * threads).max(1)).max(1)
 }
 
-/// Floats of a thread's own scratch: queries, scores, rounded weights, sums; rows on their way into panels borrow the
-/// scores' place.
-fn thread_floats<T: Operand>(extent: &Extent) -> [usize; 4] {
-    let rows = KEYS.max(QUERIES) * extent.d.max(extent.e);
+/// Floats of a thread's own scratch: queries, scores, rounded weights, sums; for few queries, panels of a tile of keys and of
+/// values. Rows on their way into panels borrow the place of the scores, behind those of few queries.
+fn thread_floats<T: Operand>(extent: &Extent) -> [usize; 5] {
+    let rows = FEW * KEYS + KEYS.max(QUERIES) * extent.d.max(extent.e);
     let tile = QUERIES * KEYS;
-    [T::floats(QUERIES * T::stride(extent.d)), tile.max(rows), T::floats(tile), QUERIES * extent.e]
+    let panels = if extent.t <= FEW { Packs::new::<T>(extent).tile(0, 0).len() } else { 0 };
+    [T::floats(QUERIES * T::stride(extent.d)), tile.max(rows), T::floats(tile), QUERIES * extent.e, panels]
 }
 
 pub fn needs(form: &Form, request: &Request<'_>) -> Needs {
@@ -75,7 +82,10 @@ fn needs_in<T: Operand>(form: &Form, request: &Request<'_>) -> Needs {
     let dims = request.call.inputs;
     let extent = Extent::new(dims[0], dims[1], Some(dims[2]));
     let table = by_distance_floats(form, extent.h, form.place(3, Extra::Bias).map(|input| dims[input]));
-    let packs = Packs::new::<T>(&extent).floats() * wave(&extent, request.threads);
+    let packs = match extent.t {
+        ..=FEW => 0,
+        _ => Packs::new::<T>(&extent).floats() * wave(&extent, request.threads),
+    };
     Needs {
         scratch: carved_bytes([table, packs]),
         thread_scratch: carved_bytes(thread_floats::<T>(&extent)),
@@ -96,11 +106,20 @@ fn run_in<T: Operand>(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
     let table = by_distance_floats(form, extent.h, form.place(3, Extra::Bias).map(|input| call.dims(input)));
     let packs = Packs::new::<T>(&extent);
     let (pairs, wave) = (extent.b * extent.g, wave(&extent, call.pool.threads()));
+    let few = extent.t <= FEW;
     // SAFETY: taken once in this call.
-    let [table, packed] = carve(unsafe { call.scratch_f32() }, [table, packs.floats() * wave]);
+    let scratch = unsafe { call.scratch_f32() };
+    let [table, packed] = carve(scratch, [table, if few { 0 } else { packs.floats() * wave }]);
     let terms = Terms::new(form, call, extent, 3, table)?;
     // SAFETY: taken once in this call; tasks write disjoint rows of it.
     let choice = call.wants(2).then(|| Disjoint::new(unsafe { call.out_i32(2) }));
+    if few {
+        call.pool.run(if extent.t == 0 { 0 } else { extent.b * extent.h }, &|task, worker| {
+            let head = (task / extent.h, task % extent.h);
+            attend::<T>(&terms, call, head, 0, None, &packs, worker, choice.as_ref());
+        });
+        return Ok(());
+    }
     for first in (0..pairs).step_by(wave) {
         let count = wave.min(pairs - first);
         let panels = Disjoint::new(&mut *packed);
@@ -118,7 +137,7 @@ fn run_in<T: Operand>(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
             // The last queries have the most keys under a causal mask: they go first.
             let (h, tile) = (g * extent.share() + rest % extent.share(), tiles - 1 - rest / extent.share());
             let panels = &packed[packs.tile(pair, 0).start..][..packs.floats()];
-            attend::<T>(&terms, call, (b, h), tile * QUERIES, panels, &packs, worker, choice.as_ref());
+            attend::<T>(&terms, call, (b, h), tile * QUERIES, Some(panels), &packs, worker, choice.as_ref());
         });
     }
     Ok(())
@@ -141,7 +160,7 @@ fn pack<T: Operand>(
     }
     // SAFETY: one task at a time on this worker.
     let scratch = unsafe { call.thread_scratch_f32(worker) };
-    let [_, rows, _, _] = carve(scratch, thread_floats::<T>(&terms.extent));
+    let [_, rows, ..] = carve(scratch, thread_floats::<T>(&terms.extent));
     let keys = terms.key_tile::<KEYS>(b, tile * KEYS);
     let (key_panels, value_panels) = panels.split_at_mut(packs.key);
     terms.load_keys(call, 1, (b, g), &keys, &mut rows[..KEYS * d]);
@@ -150,14 +169,14 @@ fn pack<T: Operand>(
     T::panels(call.level, Matrix::rows(&rows[..KEYS * e], e), KEYS, e, T::view_mut(value_panels));
 }
 
-/// One tile of queries of one head against all keys.
+/// One tile of queries of one head against all keys, which lie in panels unless the queries are few.
 #[allow(clippy::too_many_arguments)]
 fn attend<T: Operand>(
     terms: &Terms<'_>,
     call: &CpuCall<'_>,
     (b, h): (usize, usize),
     start: usize,
-    panels: &[f32],
+    panels: Option<&[f32]>,
     packs: &Packs,
     worker: usize,
     choice: Option<&Disjoint<'_, i32>>,
@@ -167,12 +186,14 @@ fn attend<T: Operand>(
     let (hard, dropout) = (terms.form.kind.is_hard(), terms.random.dropout.is_some());
     // SAFETY: one task at a time on this worker.
     let scratch = unsafe { call.thread_scratch_f32(worker) };
-    let [query, scores, room, mixed] = carve(scratch, thread_floats::<T>(&extent));
+    let [query, scores, room, mixed, own] = carve(scratch, thread_floats::<T>(&extent));
     let (query, room, mixed) = (T::view_mut(query), T::view_mut(room), &mut mixed[..count * e]);
     terms.load_queries(call, 0, (b, h), start, &mut scores[..count * d]);
     T::rows(level, Matrix::rows(&scores[..count * d], d), count, d, query);
     mixed.fill(0.0);
-    let scores = &mut scores[..QUERIES * KEYS];
+    // Only few queries leave room behind the scores.
+    let (scores, loaded) = scores.split_at_mut(if panels.is_none() { FEW * KEYS } else { QUERIES * KEYS });
+    let pair = (b, h / extent.share());
     let (mut rows, factor) = (Rows::new(), terms.factor(h));
     let (mut added, mut kept, mut tile_most) = ([0.0; KEYS], [1.0; KEYS], [0.0; QUERIES]);
     let mut lanes = [[0.0; LANES]; QUERIES];
@@ -196,9 +217,23 @@ fn attend<T: Operand>(
         if length == 0 {
             continue;
         }
-        let (key_panels, value_panels) = panels[packs.tile(0, tile)].split_at(packs.key);
+        // Where the tile's own keys begin in its panels, and how many its panels of values have.
+        let (panels, first, packed) = match panels {
+            Some(panels) => (&panels[packs.tile(0, tile)], live.start, KEYS),
+            None => {
+                let keys = &terms.key_tile::<KEYS>(b, range.start);
+                let (key_panels, value_panels) = own.split_at_mut(packs.key);
+                let (k, v) = (T::view_mut(key_panels), T::view_mut(value_panels));
+                terms.load_some_keys(call, 1, pair, keys, live.clone(), &mut loaded[..length * d]);
+                T::panels(level, Matrix::transposed(&loaded[..length * d], d), d, length, k);
+                terms.load_some_keys(call, 2, pair, keys, live.clone(), &mut loaded[..length * e]);
+                T::panels(level, Matrix::rows(&loaded[..length * e], e), length, e, v);
+                (&*own, 0, length)
+            }
+        };
+        let (key_panels, value_panels) = panels.split_at(packs.key);
         let (key_panels, value_panels) = (T::view(key_panels), T::view(value_panels));
-        let key_panels = &key_panels[T::panel_numbers(d, live.start)..];
+        let key_panels = &key_panels[T::panel_numbers(d, first)..];
         let out = &mut scores[live.start..];
         T::block(level, count, length, d, query, T::stride(d), key_panels, out, KEYS, false);
         let scores_of = scores.as_chunks_mut::<KEYS>().0;
@@ -243,12 +278,12 @@ fn attend<T: Operand>(
             }
         }
         let weights = &T::rounded(level, &scores[..count * KEYS], room)[live.start..];
-        if length == KEYS {
-            T::block(level, count, e, KEYS, weights, KEYS, value_panels, mixed, e, true);
+        if length == packed {
+            T::block(level, count, e, length, weights, KEYS, value_panels, mixed, e, true);
             continue;
         }
-        for (panel, values) in value_panels.chunks_exact(KEYS * PANEL).enumerate() {
-            let (values, mixed) = (&values[live.start * PANEL..], &mut mixed[panel * PANEL..]);
+        for (panel, values) in value_panels.chunks_exact(packed * PANEL).enumerate() {
+            let (values, mixed) = (&values[first * PANEL..], &mut mixed[panel * PANEL..]);
             let columns = PANEL.min(e - panel * PANEL);
             T::block(level, count, columns, length, weights, KEYS, values, mixed, e, true);
         }

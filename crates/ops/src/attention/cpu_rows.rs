@@ -28,7 +28,7 @@ pub fn carved_bytes<const N: usize>(lengths: [usize; N]) -> usize {
 }
 
 /// e^x for x at most about 0, to about an ulp near 0 and |x|·2⁻²⁶ of itself below, where a weight is less beside the
-/// largest; 1 at 0 exactly; 0 below e^−86. Half the work of the exponential of the device crate, which serves all
+/// largest; 1 at 0 exactly; 0 below e^−86. Less work than the exponential of the device crate, which serves all
 /// numbers.
 #[inline(always)]
 pub fn exp_below(x: f32) -> f32 {
@@ -310,12 +310,25 @@ impl<'a> Terms<'a> {
         &self,
         call: &CpuCall<'_>,
         input: usize,
-        (b, g): (usize, usize),
+        at: (usize, usize),
         tile: &KeyTile<N>,
         out: &mut [f32],
     ) {
+        self.load_some_keys(call, input, at, tile, 0..N, out);
+    }
+
+    /// The same for some keys of the tile.
+    pub fn load_some_keys<const N: usize>(
+        &self,
+        call: &CpuCall<'_>,
+        input: usize,
+        (b, g): (usize, usize),
+        tile: &KeyTile<N>,
+        keys: std::ops::Range<usize>,
+        out: &mut [f32],
+    ) {
         let width = call.dims(input)[3];
-        for (j, out) in out.chunks_exact_mut(width).take(N).enumerate() {
+        for (j, out) in keys.zip(out.chunks_exact_mut(width)) {
             if tile.exists[j] == 0 {
                 out.fill(0.0);
                 continue;

@@ -92,8 +92,8 @@ multiversion! {
 
     /// Takes in the largest scores of a tile.
     pub fn raise(tile_most: &[f32; QUERIES], rows: &mut Rows) {
-        for i in 0..QUERIES {
-            let most = larger(rows.most[i], tile_most[i]);
+        for (i, &tile_most) in tile_most.iter().enumerate() {
+            let most = larger(rows.most[i], tile_most);
             rows.from[i] = if most == f32::NEG_INFINITY { 0.0 } else { most };
             rows.shrink[i] = exp_below(rows.most[i] - rows.from[i]);
             rows.most[i] = most;

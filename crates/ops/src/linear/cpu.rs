@@ -5,15 +5,19 @@
 use super::{Linear, WeightLayout};
 use crate::CpuCall;
 use crate::cpu_product::{bytes_of, data, out_data, storage};
-use regard_device::{Activation, Epilogue, Gemm, Matrix, MatrixMut, PackedB, gemm, pack_b};
+use regard_device::{Activation, Epilogue, Gemm, Matrix, MatrixMut, PackedB, Storage, gemm, pack_b};
 
 pub fn run(op: &Linear, call: &CpuCall<'_>) {
+    run_with(op, storage(op.precision), call);
+}
+
+/// The same with the weight stored in this way.
+pub(crate) fn run_with(op: &Linear, storage: Storage, call: &CpuCall<'_>) {
     let (n, k) = op.layout.sizes(call.dims(1));
     let rows = call.dims(0).rows();
     if rows == 0 || n == 0 {
         return;
     }
-    let storage = storage(op.precision);
     let packed = match call.packed(1) {
         Some(packed) => packed.bytes,
         None => {

@@ -2,9 +2,9 @@
 //! x is [... K], y is [... N], the weight [N K] as PyTorch keeps it (a tied embedding [V C] fits as it is), or
 //! [K N]. With the layout turned round, the same op is its own gradient with respect to x.
 
-mod activation;
+pub(crate) mod activation;
 mod activation_backward;
-mod cpu;
+pub(crate) mod cpu;
 mod cpu_weight_gradient;
 mod reference;
 mod weight_gradient;
@@ -39,7 +39,7 @@ impl WeightLayout {
     }
 
     /// (N, K) of a weight.
-    fn sizes(self, weight: Dims) -> (usize, usize) {
+    pub(crate) fn sizes(self, weight: Dims) -> (usize, usize) {
         match self {
             WeightLayout::OutIn => (weight[0], weight[1]),
             WeightLayout::InOut => (weight[1], weight[0]),
@@ -103,18 +103,7 @@ pub trait LinearOps {
 
 impl LinearOps for Graph {
     fn linear(&mut self, x: Var, weight: Var, options: LinearOptions) -> Result<Var> {
-        let LinearOptions { bias, activation, residual, layout, output } = options;
-        let precision = self.precision();
-        let usual = if residual.is_some() { DType::F32 } else { precision.activation() };
-        let op = Linear {
-            bias: bias.is_some(),
-            activation,
-            residual: residual.is_some(),
-            layout,
-            output: output.unwrap_or(usual),
-            precision,
-        };
-        let inputs: Vec<Var> = [Some(x), Some(weight), bias, residual].into_iter().flatten().collect();
+        let (op, inputs) = Linear::of(self, x, weight, options);
         self.apply_one(op, &inputs)
     }
 }
@@ -125,12 +114,53 @@ impl Linear {
         Linear { bias: false, activation: Activation::None, residual: false, layout, output, precision }
     }
 
-    fn bias_input(&self) -> Option<usize> {
+    /// The op and its operands in a graph of some precision.
+    pub(crate) fn of(g: &Graph, x: Var, weight: Var, options: LinearOptions) -> (Self, Vec<Var>) {
+        let LinearOptions { bias, activation, residual, layout, output } = options;
+        let precision = g.precision();
+        let usual = if residual.is_some() { DType::F32 } else { precision.activation() };
+        let op = Linear {
+            bias: bias.is_some(),
+            activation,
+            residual: residual.is_some(),
+            layout,
+            output: output.unwrap_or(usual),
+            precision,
+        };
+        (op, [Some(x), Some(weight), bias, residual].into_iter().flatten().collect())
+    }
+
+    pub(crate) fn bias_input(&self) -> Option<usize> {
         self.bias.then_some(2)
     }
 
-    fn residual_input(&self) -> Option<usize> {
+    pub(crate) fn residual_input(&self) -> Option<usize> {
         self.residual.then_some(2 + usize::from(self.bias))
+    }
+
+    /// The shape reader, for the op of this name.
+    pub(crate) fn infer_as(&self, op: &str, inputs: &[Fact]) -> Result<Vec<Fact>> {
+        check_float(op, "x", inputs[0].dtype)?;
+        check_float(op, "weight", inputs[1].dtype)?;
+        check_float(op, "the result", self.output)?;
+        let mut letters = Letters::new(op);
+        letters.bind("x", &inputs[0].shape, "... K")?;
+        let pattern = if self.layout == WeightLayout::OutIn { "N K" } else { "K N" };
+        letters.bind("weight", &inputs[1].shape, pattern)?;
+        if let Some(bias) = self.bias_input() {
+            letters.bind("bias", &inputs[bias].shape, "N")?;
+            check_f32(op, "bias", inputs[bias].dtype)?;
+        }
+        if let Some(residual) = self.residual_input() {
+            letters.bind("residual", &inputs[residual].shape, "... N")?;
+            check_float(op, "residual", inputs[residual].dtype)?;
+        }
+        let shape = letters.shape("... N");
+        let mut facts = vec![Fact::new(shape.clone(), self.output)];
+        if self.activation != Activation::None {
+            facts.push(Fact::new(shape, self.precision.activation()));
+        }
+        Ok(facts)
     }
 }
 
@@ -169,27 +199,7 @@ impl Op for Linear {
     }
 
     fn infer(&self, inputs: &[Fact]) -> Result<Vec<Fact>> {
-        check_float("linear", "x", inputs[0].dtype)?;
-        check_float("linear", "weight", inputs[1].dtype)?;
-        check_float("linear", "the result", self.output)?;
-        let mut letters = Letters::new("linear");
-        letters.bind("x", &inputs[0].shape, "... K")?;
-        let pattern = if self.layout == WeightLayout::OutIn { "N K" } else { "K N" };
-        letters.bind("weight", &inputs[1].shape, pattern)?;
-        if let Some(bias) = self.bias_input() {
-            letters.bind("bias", &inputs[bias].shape, "N")?;
-            check_f32("linear", "bias", inputs[bias].dtype)?;
-        }
-        if let Some(residual) = self.residual_input() {
-            letters.bind("residual", &inputs[residual].shape, "... N")?;
-            check_float("linear", "residual", inputs[residual].dtype)?;
-        }
-        let shape = letters.shape("... N");
-        let mut facts = vec![Fact::new(shape.clone(), self.output)];
-        if self.activation != Activation::None {
-            facts.push(Fact::new(shape, self.precision.activation()));
-        }
-        Ok(facts)
+        self.infer_as("linear", inputs)
     }
 
     fn aliases(&self) -> Vec<Alias> {
@@ -280,8 +290,8 @@ impl Kernels for Linear {
         let thread_scratch = Gemm::thread_scratch_bytes();
         // The engine keeps packed copies of f32 weights in the store; any other is packed for the call.
         if request.stored[1] && request.call.input_dtypes[1] == DType::F32 {
-            let layout =
-                PackLayout { transposed: self.layout == WeightLayout::OutIn, precision: self.precision };
+            let transposed = self.layout == WeightLayout::OutIn;
+            let layout = PackLayout { transposed, storage: storage(self.precision) };
             return Needs { scratch: 0, thread_scratch, packs: vec![Pack { input: 1, layout }] };
         }
         let (n, k) = self.layout.sizes(request.call.inputs[1]);

@@ -76,7 +76,8 @@ impl Recipe {
 
     /// What types cannot say.
     pub(crate) fn check(&self, place: &str) -> Result<()> {
-        for (index, one) in self.stages().iter().enumerate() {
+        let stages = self.stages();
+        for (index, one) in stages.iter().enumerate() {
             let train = &one.train;
             let wrong = |what: String, advice: &str| {
                 let place = match self.stage.is_empty() {
@@ -91,6 +92,12 @@ impl Recipe {
             if one.name.contains(['/', '\\']) && !self.stage.is_empty() {
                 let what = format!("it is called `{}`", one.name);
                 return wrong(what, "leave slashes out: its folder is called by its name");
+            }
+            // One model is trained through all stages, and dropout is part of it.
+            let first = &stages[0].train;
+            if (train.dropout, train.attention_dropout) != (first.dropout, first.attention_dropout) {
+                let what = "its dropout is another than that of the stage before".to_string();
+                return wrong(what, "give train.dropout once, for all stages");
             }
             if train.batch == 0 || train.micro_batch == Some(0) {
                 return wrong("a batch of 0 examples".into(), "give train.batch at least 1");

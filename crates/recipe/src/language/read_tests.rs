@@ -111,6 +111,10 @@ fn nonsense_is_refused() {
         text("[[stage]]\nname = \"../up\"\n", &[]),
         "my.toml: stage 1: it is called `../up`; leave slashes out: its folder is called by its name"
     );
+    assert_eq!(
+        text("[[stage]]\nname = \"a\"\n[[stage]]\nname = \"b\"\n[stage.train]\ndropout = 0.3\n", &[]),
+        "my.toml: stage 2: its dropout is another than that of the stage before; give train.dropout once, for all stages"
+    );
 }
 
 #[test]

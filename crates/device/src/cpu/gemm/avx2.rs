@@ -1,7 +1,7 @@
 //! The kernel for AVX2 with FMA: 6 rows by 16 columns, or up to 3 rows by all 32, twelve accumulators either
 //! way. A strip of twelve rows is done in parts.
 
-use super::kernel::{Panel, Strip, Tile};
+use super::kernel::{BF16, F32, INT8, Panel, Strip, Tile, width};
 use super::{PANEL, STRIP};
 use std::arch::x86_64::*;
 
@@ -21,16 +21,22 @@ pub(super) unsafe fn multiply(rows: usize, k: usize, a: *const f32, strip: Strip
             let tile = Tile { c: tile.c.add(first * tile.stride), ..tile };
             match (strip, panel) {
                 (Strip::Rows(stride), Panel::F32(b)) => {
-                    by_rows::<1, false>(count, k, a.add(first * stride), stride, b.cast(), tile);
+                    by_rows::<1, F32>(count, k, a.add(first * stride), stride, b.cast(), tile);
                 }
                 (Strip::Rows(stride), Panel::Bf16(b)) => {
-                    by_rows::<1, true>(count, k, a.add(first * stride), stride, b.cast(), tile);
+                    by_rows::<1, BF16>(count, k, a.add(first * stride), stride, b.cast(), tile);
+                }
+                (Strip::Rows(stride), Panel::Int8(b)) => {
+                    by_rows::<1, INT8>(count, k, a.add(first * stride), stride, b.cast(), tile);
                 }
                 (Strip::Columns, Panel::F32(b)) => {
-                    by_rows::<STRIP, false>(count, k, a.add(first), 1, b.cast(), tile);
+                    by_rows::<STRIP, F32>(count, k, a.add(first), 1, b.cast(), tile);
                 }
                 (Strip::Columns, Panel::Bf16(b)) => {
-                    by_rows::<STRIP, true>(count, k, a.add(first), 1, b.cast(), tile);
+                    by_rows::<STRIP, BF16>(count, k, a.add(first), 1, b.cast(), tile);
+                }
+                (Strip::Columns, Panel::Int8(b)) => {
+                    by_rows::<STRIP, INT8>(count, k, a.add(first), 1, b.cast(), tile);
                 }
             }
         }
@@ -40,7 +46,7 @@ pub(super) unsafe fn multiply(rows: usize, k: usize, a: *const f32, strip: Strip
 
 /// Few rows read the panel once, whole; more rows read it in two halves.
 #[target_feature(enable = "avx2,fma")]
-unsafe fn by_rows<const STEP: usize, const BF16: bool>(
+unsafe fn by_rows<const STEP: usize, const KIND: u8>(
     rows: usize,
     k: usize,
     a: *const f32,
@@ -48,24 +54,24 @@ unsafe fn by_rows<const STEP: usize, const BF16: bool>(
     b: *const u8,
     tile: Tile,
 ) {
-    // SAFETY: passed on to the caller; the second half starts 16 columns of four bytes further.
+    // SAFETY: passed on to the caller; the second half starts 16 columns further.
     unsafe {
-        let second = (b.add(64), Tile { c: tile.c.add(16), ..tile });
+        let second = (b.add(16 * width(KIND)), Tile { c: tile.c.add(16), ..tile });
         match rows {
-            1 => rows_times_halves::<1, 2, STEP, BF16>(k, a, stride, b, tile),
-            2 => rows_times_halves::<2, 2, STEP, BF16>(k, a, stride, b, tile),
-            3 => rows_times_halves::<3, 2, STEP, BF16>(k, a, stride, b, tile),
+            1 => rows_times_halves::<1, 2, STEP, KIND>(k, a, stride, b, tile),
+            2 => rows_times_halves::<2, 2, STEP, KIND>(k, a, stride, b, tile),
+            3 => rows_times_halves::<3, 2, STEP, KIND>(k, a, stride, b, tile),
             4 => {
-                rows_times_halves::<4, 1, STEP, BF16>(k, a, stride, b, tile);
-                rows_times_halves::<4, 1, STEP, BF16>(k, a, stride, second.0, second.1);
+                rows_times_halves::<4, 1, STEP, KIND>(k, a, stride, b, tile);
+                rows_times_halves::<4, 1, STEP, KIND>(k, a, stride, second.0, second.1);
             }
             5 => {
-                rows_times_halves::<5, 1, STEP, BF16>(k, a, stride, b, tile);
-                rows_times_halves::<5, 1, STEP, BF16>(k, a, stride, second.0, second.1);
+                rows_times_halves::<5, 1, STEP, KIND>(k, a, stride, b, tile);
+                rows_times_halves::<5, 1, STEP, KIND>(k, a, stride, second.0, second.1);
             }
             _ => {
-                rows_times_halves::<6, 1, STEP, BF16>(k, a, stride, b, tile);
-                rows_times_halves::<6, 1, STEP, BF16>(k, a, stride, second.0, second.1);
+                rows_times_halves::<6, 1, STEP, KIND>(k, a, stride, b, tile);
+                rows_times_halves::<6, 1, STEP, KIND>(k, a, stride, second.0, second.1);
             }
         }
     }
@@ -73,7 +79,7 @@ unsafe fn by_rows<const STEP: usize, const BF16: bool>(
 
 /// `HALVES` times sixteen columns, in two groups of eight each.
 #[target_feature(enable = "avx2,fma")]
-unsafe fn rows_times_halves<const ROWS: usize, const HALVES: usize, const STEP: usize, const BF16: bool>(
+unsafe fn rows_times_halves<const ROWS: usize, const HALVES: usize, const STEP: usize, const KIND: u8>(
     k: usize,
     a: *const f32,
     stride: usize,
@@ -96,8 +102,15 @@ unsafe fn rows_times_halves<const ROWS: usize, const HALVES: usize, const STEP: 
             }
         };
         // Sixteen words or numbers of a row of B from column `16 * half` on.
-        let row = |i: usize, half: usize| b.add((i * PANEL + half * 16) * 4);
-        if BF16 {
+        let row = |i: usize, half: usize| b.add((i * PANEL + half * 16) * width(KIND));
+        if KIND == INT8 {
+            let load = |numbers: *const u8| {
+                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(numbers.cast())))
+            };
+            for i in 0..k {
+                step(i, std::array::from_fn(|h| [load(row(i, h)), load(row(i, h).add(8))]));
+            }
+        } else if KIND == BF16 {
             let mask = _mm256_set1_epi32(0xffff_0000u32 as i32);
             let high = |words: *const u8| {
                 _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(words.cast()), mask))

@@ -2,7 +2,7 @@
 //! One signature, one file per instruction set.
 //!
 //! With A in f32, all give the same bits: each element is `acc = a.mul_add(b, acc)` from zero, for k = 0, 1, 2 … with an
-//! f32 panel and for k = 1, 0, 3, 2 … with a bf16 one. With A in bf16, `vdpbf16ps` does the latter, too.
+//! f32 or int8 panel and for k = 1, 0, 3, 2 … with a bf16 one. With A in bf16, `vdpbf16ps` does the latter, too.
 
 use super::{STRIP, portable};
 #[cfg(target_arch = "x86_64")]
@@ -27,6 +27,20 @@ pub(super) enum Panel {
     F32(*const f32),
     /// A row of words for each pair of k, the even one low: both widen by one operation on 32-bit lanes.
     Bf16(*const u32),
+    /// A row for each k.
+    Int8(*const i8),
+}
+
+/// [`Panel`] as a constant, for kernels that are compiled for each.
+pub(super) const F32: u8 = 0;
+/// See [`F32`].
+pub(super) const BF16: u8 = 1;
+/// See [`F32`].
+pub(super) const INT8: u8 = 2;
+
+/// Bytes of a word of a panel: a number, or a pair of bf16.
+pub(super) const fn width(kind: u8) -> usize {
+    if kind == INT8 { 1 } else { 4 }
 }
 
 /// Where the 32 columns of a row go: `c + r * stride`, and whether they are added to what is there.
@@ -64,6 +78,48 @@ pub(super) unsafe fn multiply(
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => super::avx2::multiply(rows, k, a, strip, panel, tile),
             _ => portable::multiply(rows, k, a, strip, panel, tile),
+        }
+    }
+}
+
+/// Most panels of [`multiply_panels`].
+pub(super) const SIDE_BY_SIDE: usize = 4;
+
+/// The shape of [`multiply_panels`] at a level, rows by panels: as many sums as the registers hold. With one panel it
+/// is [`multiply`].
+#[inline]
+pub(super) fn few_rows_shape(level: Level) -> (usize, usize) {
+    match level.kind() {
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512 | Kind::Avx512Bf16 | Kind::Amx => (3, SIDE_BY_SIDE),
+        _ => (STRIP, 1),
+    }
+}
+
+/// The product of few rows and one or several panels, `apart` bytes from one to the next. The panels are walked side by
+/// side, row by row of each, because a core fetches several streams of memory much faster than one.
+///
+/// # Safety
+/// As [`multiply`], with rows and panels as [`few_rows_shape`] allows; all panels are there, and the tile has 32 columns
+/// for each.
+#[inline]
+pub(super) unsafe fn multiply_panels(
+    level: Level,
+    (rows, panels): (usize, usize),
+    k: usize,
+    (a, stride): (*const f32, usize),
+    panel: Panel,
+    apart: usize,
+    tile: Tile,
+) {
+    // SAFETY: as in `multiply`.
+    unsafe {
+        match level.kind() {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 | Kind::Avx512Bf16 | Kind::Amx => {
+                super::avx512::multiply_panels((rows, panels), k, (a, stride), panel, apart, tile)
+            }
+            _ => multiply(level, rows, k, a, Strip::Rows(stride), panel, tile),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! gives the same bits as a thousand, whatever the tile or the thread. In f32 the chain runs k = 0, 1, 2 … at every
 //! SIMD level. In bf16 it runs in pairs, k = 1, 0, 3, 2 …, as `vdpbf16ps` does, at every level but AMX, which sums
 //! thirty-two k at a time in its own order. (`vdpbf16ps` and AMX take numbers below 2⁻¹²⁶ for 0; other levels do not.)
+//! A B of 8-bit integers is multiplied as the f32 numbers that they are; its scales come in at the end.
 //!
 //! Work is cut into tasks of some rows by some panels. A task packs its part of A into the worker's scratch,
 //! keeps its tile of C there across the blocks, and runs the epilogue on it while it is hot.
@@ -19,6 +20,8 @@ mod avx512;
 mod avx512_bf16;
 mod block;
 mod epilogue;
+mod few_rows;
+mod int8;
 mod kernel;
 mod matrix;
 mod narrow_rows;
@@ -32,6 +35,8 @@ mod product;
 mod tests;
 #[cfg(test)]
 mod tests_bf16;
+#[cfg(test)]
+mod tests_few_rows;
 mod transpose;
 
 pub use epilogue::{Activation, Epilogue};
@@ -55,7 +60,7 @@ const TILE_K: usize = 32;
 #[inline]
 fn k_blocks(k: usize, storage: Storage) -> impl Iterator<Item = (usize, usize)> {
     let (most, unit) = match storage {
-        Storage::F32 => (BLOCK, 8),
+        Storage::F32 | Storage::Int8 => (BLOCK, 8),
         Storage::Bf16 => (BLOCK_BF16, TILE_K),
     };
     let count = k.div_ceil(most).max(1);

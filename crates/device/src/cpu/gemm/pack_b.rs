@@ -1,9 +1,10 @@
 //! The panels of B: 32 columns each, k rows of 32 one after the other, the last panel filled up with zeros.
-//! A bf16 panel keeps two neighbouring k side by side, as [`super::pairs`] says.
+//! A bf16 panel keeps two neighbouring k side by side, as [`super::pairs`] says; one of integers begins with its scales,
+//! as [`super::int8`] says.
 
 use super::matrix::{Data, Matrix};
 use super::transpose::{TALL, turn};
-use super::{PANEL, pairs};
+use super::{PANEL, int8, pairs};
 use crate::cpu::convert::widen;
 use crate::cpu::level::Level;
 use crate::cpu::threads::Pool;
@@ -15,6 +16,8 @@ pub enum Storage {
     F32,
     /// Rounded to bf16.
     Bf16,
+    /// As 8-bit integers times one scale for each column.
+    Int8,
 }
 
 impl Storage {
@@ -23,14 +26,23 @@ impl Storage {
         match self {
             Storage::F32 => 4,
             Storage::Bf16 => 2,
+            Storage::Int8 => 1,
         }
     }
 
     /// K as it is stored: bf16 comes in pairs.
     const fn rows(self, k: usize) -> usize {
         match self {
-            Storage::F32 => k,
+            Storage::F32 | Storage::Int8 => k,
             Storage::Bf16 => k.next_multiple_of(2),
+        }
+    }
+
+    /// Bytes of one panel.
+    const fn panel_bytes(self, k: usize) -> usize {
+        match self {
+            Storage::F32 | Storage::Bf16 => self.rows(k) * PANEL * self.bytes(),
+            Storage::Int8 => int8::panel_bytes(k),
         }
     }
 }
@@ -71,14 +83,25 @@ impl<'a> PackedB<'a> {
     /// Rows `start..start + size` of one panel; `start` is even.
     pub(super) fn part(&self, panel: usize, start: usize, size: usize) -> *const u8 {
         let bytes = self.storage.bytes();
-        let first = (panel * self.storage.rows(self.k) + start) * PANEL * bytes;
+        let head = if self.storage == Storage::Int8 { int8::SCALES } else { 0 };
+        let first = panel * self.apart() + head + start * PANEL * bytes;
         self.bytes[first..first + self.storage.rows(size) * PANEL * bytes].as_ptr()
+    }
+
+    /// Bytes from one panel to the next.
+    pub(super) fn apart(&self) -> usize {
+        self.storage.panel_bytes(self.k)
+    }
+
+    /// The scales of the columns of one panel, as bytes of f32; none unless they are stored as integers.
+    pub(super) fn scales(&self, panel: usize) -> Option<&'a [u8]> {
+        (self.storage == Storage::Int8).then(|| &self.bytes[panel * self.apart()..][..int8::SCALES])
     }
 }
 
 /// Bytes of a packed K by N matrix.
 pub const fn packed_b_bytes(k: usize, n: usize, storage: Storage) -> usize {
-    n.div_ceil(PANEL) * PANEL * storage.rows(k) * storage.bytes()
+    n.div_ceil(PANEL) * storage.panel_bytes(k)
 }
 
 /// Packs a K by N matrix, whichever way its strides run. Panics if sizes do not fit or `out` is not aligned.
@@ -95,6 +118,9 @@ pub fn pack_b(
     let bytes = packed_b_bytes(k, n, storage);
     assert!(out.len() >= bytes, "packed {k} x {n} needs {bytes} bytes, got {}", out.len());
     let out = &mut out[..bytes];
+    if storage == Storage::Int8 {
+        return int8::pack(pool, level, source, k, n, out);
+    }
     // SAFETY: every bit pattern is an f32 or a pair of bf16; unaligned ends are refused below.
     match (storage, unsafe { out.align_to_mut::<u32>() }) {
         (Storage::F32, ([], out, [])) => {
@@ -171,7 +197,7 @@ pub(super) fn panels_bf16(level: Level, source: Matrix<'_>, k: usize, n: usize, 
 }
 
 /// Fills the rows of one panel: contiguous rows at once, a transposed source sixteen rows at a time.
-fn panel_f32(
+pub(super) fn panel_f32(
     level: Level,
     source: Data<'_>,
     (down, across): (usize, usize),

@@ -44,7 +44,7 @@ pub(super) unsafe fn multiply(rows: usize, k: usize, a: *const f32, strip: Strip
 #[inline(always)]
 fn place(panel: Panel, step: usize, k: usize) -> usize {
     match panel {
-        Panel::F32(_) => step,
+        Panel::F32(_) | Panel::Int8(_) => step,
         Panel::Bf16(_) if step.is_multiple_of(2) && step + 1 == k => step,
         Panel::Bf16(_) => step ^ 1,
     }
@@ -60,6 +60,7 @@ unsafe fn read_row(panel: Panel, i: usize) -> [f32; PANEL] {
     unsafe {
         match panel {
             Panel::F32(b) => *b.add(i * PANEL).cast(),
+            Panel::Int8(b) => (*b.add(i * PANEL).cast::<[i8; PANEL]>()).map(f32::from),
             Panel::Bf16(b) => {
                 let words: [u32; PANEL] = *b.add(i / 2 * PANEL).cast();
                 words.map(|word| f32::from_bits(if i % 2 == 1 { word & 0xffff_0000 } else { word << 16 }))

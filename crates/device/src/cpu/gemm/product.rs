@@ -1,6 +1,8 @@
 //! The product itself: the call, its cut into tasks, and what one task does.
 
 use super::epilogue::{Epilogue, Finish, Target};
+use super::few_rows;
+use super::int8::apply_scales;
 use super::kernel::{self, Panel, Tile};
 use super::matrix::{Matrix, MatrixMut};
 use super::narrow_rows::narrow_rows;
@@ -22,7 +24,7 @@ const MOST_PANELS: usize = 16;
 /// Elements of the packed part of A.
 const PACKED_A: usize = MOST_STRIPS * STRIP * pack_a::ROW;
 /// Elements from one row of the tile to the next.
-const TILE_ROW: usize = MOST_PANELS * PANEL;
+pub(super) const TILE_ROW: usize = MOST_PANELS * PANEL;
 /// Elements of the tile of C.
 const TILE: usize = MOST_STRIPS * STRIP * TILE_ROW;
 
@@ -31,7 +33,7 @@ const TILE: usize = MOST_STRIPS * STRIP * TILE_ROW;
 pub struct Gemm<'a> {
     /// Rows of A and C.
     pub m: usize,
-    /// M by K; rounded to bf16 as it is read if B is stored so.
+    /// M by K; rounded to bf16 as it is read if B is stored so, and as it is beside a B of integers.
     pub a: Matrix<'a>,
     /// K by N, packed.
     pub b: PackedB<'a>,
@@ -96,13 +98,17 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
             out: Target::new(out),
         },
     };
-    let cut = Cut::new(m, n, if alone { 1 } else { pool.threads() });
+    let cut = if few_rows::fits(level, b.storage, m, a.column_stride) {
+        Cut::few_rows(m, n, few_rows::panels_of_task(level, b.storage, k))
+    } else {
+        Cut::new(m, n, if alone { 1 } else { pool.threads() })
+    };
     let scratch = &*scratch;
     let task = |task: usize, worker: usize| {
         // SAFETY: within a run a worker's number belongs to one thread, and `gemm` borrows the scratch alone.
         let slot = unsafe { scratch.worker(worker) };
         let (rows, columns) = cut.task(task, m, n);
-        product.tile(rows, columns, slot);
+        product.tile(rows, columns, cut.few, slot);
     };
     if alone {
         (0..cut.tasks()).for_each(|index| task(index, 0));
@@ -135,9 +141,17 @@ struct Cut {
     columns: usize,
     down: usize,
     across: usize,
+    /// All rows in every task, panels side by side.
+    few: bool,
 }
 
 impl Cut {
+    /// All rows by so many panels a task.
+    fn few_rows(m: usize, n: usize, panels: usize) -> Cut {
+        let columns = panels * PANEL;
+        Cut { rows: m, columns, down: 1, across: n.div_ceil(columns), few: true }
+    }
+
     fn new(m: usize, n: usize, threads: usize) -> Cut {
         let (strips, panels) = (m.div_ceil(STRIP), n.div_ceil(PANEL));
         let (mut tall, mut wide) = (MOST_STRIPS.min(strips), MOST_PANELS.min(panels));
@@ -153,7 +167,7 @@ impl Cut {
         // Equal shares: nine strips are 5 + 4, not 8 + 1.
         let (down, across) = (strips.div_ceil(tall), panels.div_ceil(wide));
         let (rows, columns) = (strips.div_ceil(down) * STRIP, panels.div_ceil(across) * PANEL);
-        Cut { rows, columns, down: m.div_ceil(rows), across: n.div_ceil(columns) }
+        Cut { rows, columns, down: m.div_ceil(rows), across: n.div_ceil(columns), few: false }
     }
 
     fn tasks(&self) -> usize {
@@ -167,22 +181,31 @@ impl Cut {
     }
 }
 
-struct Product<'a> {
-    level: Level,
-    a: Matrix<'a>,
-    b: PackedB<'a>,
-    k: usize,
+pub(super) struct Product<'a> {
+    pub level: Level,
+    pub a: Matrix<'a>,
+    pub b: PackedB<'a>,
+    pub k: usize,
     finish: Finish<'a>,
 }
 
 impl Product<'_> {
     /// Rows `row..row + rows` by columns `column..column + columns`, from A and B to the stored result.
-    fn tile(&self, (row, rows): (usize, usize), (column, columns): (usize, usize), slot: &mut [u8]) {
+    fn tile(
+        &self,
+        (row, rows): (usize, usize),
+        (column, columns): (usize, usize),
+        few: bool,
+        slot: &mut [u8],
+    ) {
         // SAFETY: every bit pattern is an f32.
         let (_, floats, _) = unsafe { slot.align_to_mut::<f32>() };
         let (packed, tile) = floats.split_at_mut(PACKED_A);
         let tile = &mut tile[..TILE];
         let panels = column / PANEL..(column + columns).div_ceil(PANEL);
+        if few {
+            return self.few_rows(rows, panels, packed, tile);
+        }
         assert!(rows <= MOST_STRIPS * STRIP && panels.len() <= MOST_PANELS);
         let storage = self.b.storage;
         match kernel::bf16_strip(self.level) {
@@ -194,8 +217,23 @@ impl Product<'_> {
         }
         for (r, values) in tile.chunks_exact_mut(TILE_ROW).take(rows).enumerate() {
             // SAFETY: tasks cover different rows or columns, so no other task works on these elements.
-            unsafe { self.finish.row(self.level, &mut values[..columns], row + r, column) };
+            unsafe { self.finish(values, (row + r, column), columns) };
         }
+    }
+
+    /// From the sums of `columns` columns of one row, from `column` on, to the stored result.
+    ///
+    /// # Safety
+    /// No other task works on these elements of the outputs at the same time.
+    pub(super) unsafe fn finish(&self, sums: &mut [f32], (row, column): (usize, usize), columns: usize) {
+        let sums = &mut sums[..columns];
+        for (place, sums) in sums.chunks_mut(PANEL).enumerate() {
+            if let Some(scales) = self.b.scales(column / PANEL + place) {
+                apply_scales(self.level, sums, scales);
+            }
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { self.finish.row(self.level, sums, row, column) };
     }
 
     /// The sums of a tile, A as f32.
@@ -214,6 +252,7 @@ impl Product<'_> {
                 let b = match storage {
                     Storage::F32 => Panel::F32(self.b.part(panel, start, size).cast()),
                     Storage::Bf16 => Panel::Bf16(self.b.part(panel, start, size).cast()),
+                    Storage::Int8 => Panel::Int8(self.b.part(panel, start, size).cast()),
                 };
                 for (number, first) in (0..rows).step_by(STRIP).enumerate() {
                     let a = packed[number * apart..].as_ptr();

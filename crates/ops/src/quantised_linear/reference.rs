@@ -1,0 +1,45 @@
+//! The specification of the product with a weight of integers. Scale and quotient are f32 divisions, which every machine
+//! rounds alike: an integer is part of the meaning, and must not depend on the width of an intermediate number.
+
+use crate::linear::activation;
+use crate::{Linear, ReferenceCall, WeightLayout};
+use regard_device::Activation;
+
+pub fn run(op: &Linear, call: &mut ReferenceCall<'_>) {
+    let (x, weight) = (call.inputs[0], call.inputs[1]);
+    let (n, k) = op.layout.sizes(weight.dims());
+    let bias = op.bias_input().map(|input| call.inputs[input]);
+    let residual = op.residual_input().map(|input| call.inputs[input]);
+    let weight = |j: usize, i: usize| match op.layout {
+        WeightLayout::OutIn => weight[[j, i]] as f32,
+        WeightLayout::InOut => weight[[i, j]] as f32,
+    };
+    for j in 0..n {
+        let most = (0..k).map(|i| weight(j, i).abs()).fold(0.0, f32::max);
+        let scale = most / 127.0;
+        let integer = |i: usize| match scale {
+            0.0 => 0.0,
+            _ => f64::from((weight(j, i) / scale).round_ties_even().clamp(-127.0, 127.0)),
+        };
+        for row in 0..x.dims().rows() {
+            let mut z: f64 = (0..k).map(|i| x.data()[row * k + i] * integer(i)).sum();
+            call.count_macs(k);
+            z *= f64::from(scale);
+            call.count_flops(1);
+            if let Some(bias) = bias {
+                z += bias.data()[j];
+                call.count_flops(1);
+            }
+            let mut y = activation::value(op.activation, z);
+            call.count_flops(activation::value_flops(op.activation));
+            if let Some(residual) = residual {
+                y += residual.data()[row * n + j];
+                call.count_flops(1);
+            }
+            call.outputs[0].data_mut()[row * n + j] = y;
+            if op.activation != Activation::None {
+                call.outputs[1].data_mut()[row * n + j] = z;
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The product with a weight of integers: values, every reader, same bits for one row and many, whole programs.
+
+use regard_engine::check::{Case, Exactness};
+use regard_engine::{Cpu, Feed, Program, Store, reference};
+use regard_graph::{Error, Graph};
+use regard_ops::prelude::*;
+use regard_ops::{
+    Activation, Array, CrossEntropyOptions, LinearOptions, WeightLayout, Weights, with_weights,
+};
+
+#[test]
+fn values() {
+    let mut g = Graph::inference();
+    let x = g.input("x", DType::F32, [1, 3]).unwrap();
+    let w = g.input("w", DType::F32, [2, 3]).unwrap();
+    let turned = g.input("turned", DType::F32, [3, 2]).unwrap();
+    let y = g.quantised_linear(x, w, LinearOptions::default()).unwrap();
+    let layout = WeightLayout::InOut;
+    let same = g.quantised_linear(x, turned, LinearOptions { layout, ..Default::default() }).unwrap();
+    // The first row has the scale 2 and the integers 127, 1.25 → 1, −0.5 → −0; the second is nothing.
+    let feed = Feed::new()
+        .with("x", Array::new(&[1, 3], vec![1.0, 10.0, 100.0]).unwrap())
+        .with("w", Array::new(&[2, 3], vec![254.0, 2.5, -1.0, 0.0, 0.0, 0.0]).unwrap())
+        .with("turned", Array::new(&[3, 2], vec![254.0, 0.0, 2.5, 0.0, -1.0, 0.0]).unwrap());
+    let run = reference::run(&g, &feed, reference::Mode::Exact).unwrap();
+    assert_eq!(run.value(y).data(), [274.0, 0.0]);
+    assert_eq!(run.value(same).data(), [274.0, 0.0]);
+}
+
+/// Everything at once, the weight in the store.
+fn full(x: &'static [usize], n: usize, activation: Activation, layout: WeightLayout) -> Case<'static> {
+    Case::new(move |g| {
+        let k = x[x.len() - 1];
+        let rows = [&x[..x.len() - 1], &[n]].concat();
+        let x = g.input("x", DType::F32, x)?;
+        let sizes = if layout == WeightLayout::OutIn { [n, k] } else { [k, n] };
+        let weight = g.state("weight", DType::F32, sizes, Init::Zeros)?;
+        let bias = Some(g.input("bias", DType::F32, [n])?);
+        let residual = Some(g.input("residual", DType::F32, &rows[..])?);
+        let options = LinearOptions { bias, activation, residual, layout, output: None };
+        Ok(vec![g.quantised_linear(x, weight, options)?])
+    })
+}
+
+#[test]
+fn every_reader_agrees() {
+    let shapes: [(&'static [usize], usize); 6] =
+        [(&[1, 1], 1), (&[3, 5], 7), (&[2, 3, 13], 31), (&[17], 33), (&[5, 64], 3), (&[13, 8], 32)];
+    for (x, n) in shapes {
+        // The bounds of `linear`: the chains are the same.
+        for (activation, bound) in [(Activation::None, 7e-7), (Activation::GeluTanh, 1e-5)] {
+            for layout in [WeightLayout::OutIn, WeightLayout::InOut] {
+                let case = full(x, n, activation, layout);
+                case.cpu(bound).unwrap();
+                case.cost().unwrap();
+                case.reach(Exactness::Safe).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_weight_that_is_fed_is_packed_for_the_call() {
+    let case = Case::new(|g| {
+        let x = g.input("x", DType::BF16, [3, 40])?;
+        let weight = g.input("weight", DType::F32, [50, 40])?;
+        Ok(vec![g.quantised_linear(x, weight, LinearOptions::default())?])
+    });
+    case.cpu(7e-7).unwrap();
+}
+
+/// A small network with a loss: two products, one with a bias and an activation, and a projection inside of the loss.
+fn network(rows: usize) -> Graph {
+    let mut g = Graph::inference();
+    let x = g.input("x", DType::F32, [rows, 48]).unwrap();
+    let targets = g.input("targets", DType::I32, [rows]).unwrap();
+    let scale = g.input("scale", DType::F32, []).unwrap();
+    let weight = g.parameter("up.weight", [96, 48], Init::Normal(0.3)).unwrap();
+    let bias = Some(g.parameter("up.bias", [96], Init::Normal(0.3)).unwrap());
+    let options = LinearOptions { bias, activation: Activation::Gelu, ..Default::default() };
+    let hidden = g.scope("up", |g| g.linear(x, weight, options)).unwrap();
+    g.tap("hidden", hidden).unwrap();
+    let head = g.parameter("head.weight", [70, 96], Init::Normal(0.3)).unwrap();
+    let scores = g.linear(hidden, head, LinearOptions::default()).unwrap();
+    g.output("scores", scores).unwrap();
+    let options = CrossEntropyOptions::default();
+    let loss = g.linear_cross_entropy(hidden, head, None, targets, scale, options).unwrap();
+    g.output("loss", loss.loss).unwrap();
+    g.output("rows", loss.row_losses).unwrap();
+    g
+}
+
+fn run(g: Graph, x: &[f32], store: &mut Store) -> (Vec<f32>, f32) {
+    let rows = x.len() / 48;
+    let mut program = Program::new(g, &[], store, &Cpu::new().unwrap()).unwrap();
+    program.set_f32("x", &[rows, 48], x).unwrap();
+    program.set_i32("targets", &[rows], &(0..rows as i32).map(|i| i * 7 % 70).collect::<Vec<_>>()).unwrap();
+    program.set_f32("scale", &[], &[1.0 / rows as f32]).unwrap();
+    program.run(store).unwrap();
+    (program.f32("scores").unwrap().to_vec(), program.scalar("loss").unwrap())
+}
+
+#[test]
+fn a_whole_program_is_rewritten_and_stays_near() {
+    let x: Vec<f32> = (0..9 * 48).map(|i| ((i * 37 % 101) as f32 - 50.0) / 40.0).collect();
+    let mut store = Store::new(3);
+    let (scores, loss) = run(network(9), &x, &mut store);
+    let g = with_weights(network(9), Weights::Int8).unwrap();
+    let names: Vec<&str> = g.nodes().iter().map(|node| node.op.name()).collect();
+    assert_eq!(
+        names,
+        ["quantised_linear", "quantised_linear", "quantised_linear", "cross_entropy", "sum_to", "mul"]
+    );
+    assert_eq!(g.nodes()[0].name, "up.quantised_linear");
+    let (near, near_loss) = run(g, &x, &mut store);
+    let most = scores.iter().fold(0.0f32, |most, y| most.max(y.abs()));
+    let apart = scores.iter().zip(&near).fold(0.0f32, |most, (a, b)| most.max((a - b).abs()));
+    // Eight bits: each weight is off by at most 1/254 of the largest of its row.
+    assert!(apart > 0.0 && apart < 0.02 * most, "{apart} of {most}");
+    assert!((loss - near_loss).abs() < 0.02 * loss, "{loss} {near_loss}");
+    // One row alone has the bits that it has among others, and a changed weight is seen.
+    let (one, _) = run(with_weights(network(1), Weights::Int8).unwrap(), &x[..48], &mut store);
+    assert_eq!(one, near[..70]);
+    let doubled: Vec<f32> = store.f32("head.weight").unwrap().iter().map(|w| 2.0 * w).collect();
+    store.set_f32("head.weight", &doubled).unwrap();
+    let (twice, _) = run(with_weights(network(9), Weights::Int8).unwrap(), &x, &mut store);
+    assert!(twice.iter().zip(&near).all(|(a, b)| *a == 2.0 * b));
+}
+
+#[test]
+fn weights_in_bf16_are_nearer_still() {
+    let x: Vec<f32> = (0..4 * 48).map(|i| ((i * 37 % 101) as f32 - 50.0) / 40.0).collect();
+    let mut store = Store::new(3);
+    let (scores, loss) = run(network(4), &x, &mut store);
+    let (near, near_loss) = run(with_weights(network(4), Weights::Bf16).unwrap(), &x, &mut store);
+    let most = scores.iter().fold(0.0f32, |most, y| most.max(y.abs()));
+    let apart = scores.iter().zip(&near).fold(0.0f32, |most, (a, b)| most.max((a - b).abs()));
+    assert!(apart > 0.0 && apart < 0.01 * most, "{apart} of {most}");
+    assert!((loss - near_loss).abs() < 0.01 * loss, "{loss} {near_loss}");
+}
+
+#[test]
+fn a_store_tells_its_programs() {
+    let mut store = Store::new(3);
+    store.hold_weights(Weights::Int8);
+    let program = Program::new(network(2), &["hidden"], &mut store, &Cpu::new().unwrap()).unwrap();
+    assert_eq!(program.graph().nodes()[0].name, "up.quantised_linear");
+    // Both weights as integers with their scales, panels of 32 columns.
+    assert_eq!(program.memory().packed, 96 * (48 + 4) + 96 * (96 + 4));
+}
+
+#[test]
+fn full_weights_change_nothing() {
+    let g = with_weights(network(2), Weights::Full).unwrap();
+    assert!(g.nodes().iter().all(|node| node.op.name() != "quantised_linear"));
+}
+
+#[test]
+fn refusals() {
+    let mut g = Graph::new();
+    let x = g.input("x", DType::F32, [2, 3]).unwrap();
+    let w = g.parameter("w", [4, 3], Init::Zeros).unwrap();
+    let text = g.quantised_linear(x, w, LinearOptions::default()).unwrap_err().to_string();
+    assert!(text.contains("integers have no derivative") && text.contains("quantised_linear"), "{text}");
+    let odd = g.input("odd", DType::F32, [4, 5]).unwrap();
+    let text = g.quantised_linear(x, odd, LinearOptions::default()).unwrap_err().to_string();
+    assert!(text.starts_with("quantised_linear: weight is [4 5]"), "{text}");
+
+    // A backward pass cannot be rewritten.
+    let mut g = Graph::new();
+    let x = g.input("x", DType::F32, [2, 3]).unwrap();
+    let w = g.parameter("w", [4, 3], Init::Zeros).unwrap();
+    let y = g.linear(x, w, LinearOptions::default()).unwrap();
+    let loss = g.sum_all(y).unwrap();
+    let grad = g.gradient(loss, &[w]).unwrap()[0];
+    g.output("grad", grad).unwrap();
+    let refused = with_weights(g, Weights::Int8).err().map(|error: Error| error.to_string());
+    assert!(refused.as_ref().is_some_and(|text| text.contains("belongs to a backward pass")), "{refused:?}");
+}
