@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_frame_of_a_symbol_tells_the_pair_apart() {
+    fn an_utterance_has_a_symbol_for_each_frame() {
         let own = utterance(&mut Context::default().draws("test"), 40);
         assert_eq!((own.frames.len(), own.symbols.len()), (40 * FEATURES, 40));
         assert!(text(&own.symbols).len() >= 6);
