@@ -5,7 +5,7 @@ use regard_engine::Cpu;
 use regard_engine::check::Case;
 use regard_graph::{Graph, Result};
 use regard_ops::prelude::*;
-use regard_ops::{Array, Attention, AttentionBias, AttentionKind, AttentionMask, WeightsRequest};
+use regard_ops::{Array, Attention, AttentionBias, AttentionKind, AttentionMask, WeightsRequest, Window};
 
 const N: usize = 150;
 const BOUND: usize = 300;
@@ -43,7 +43,7 @@ fn setting(g: &mut Graph, bf16: bool) -> DType {
     }
 }
 
-fn full(bf16: bool, kind: AttentionKind) -> Vec<Array> {
+fn full(bf16: bool, kind: AttentionKind, window: Option<Window>) -> Vec<Array> {
     let record = |g: &mut Graph| {
         let dtype = setting(g, bf16);
         let q = g.input("q", dtype, [1, N, HEADS, WIDTH])?;
@@ -51,7 +51,8 @@ fn full(bf16: bool, kind: AttentionKind) -> Vec<Array> {
         let v = g.input("v", dtype, [1, N, GROUPS, WIDTH])?;
         let slopes = g.input("slopes", DType::F32, [HEADS])?;
         let bias = AttentionBias::Alibi { slopes };
-        let found = g.attention(q, k, v, &Attention { bias, kind, ..Attention::causal() })?;
+        let mask = AttentionMask { causal: true, window, ..Default::default() };
+        let found = g.attention(q, k, v, &Attention { mask, bias, kind, ..Attention::default() })?;
         Ok(vec![found.y, found.lse, found.choice])
     };
     let case = Case::new(record)
@@ -64,9 +65,11 @@ fn full(bf16: bool, kind: AttentionKind) -> Vec<Array> {
 
 #[test]
 fn one_position_through_a_cache_is_that_row_of_the_whole() {
-    for bf16 in [false, true] {
+    // With the window the first keys of a tile are not alive.
+    let near = Some(Window { before: 40, after: 0 });
+    for (bf16, window) in [(false, None), (true, None), (false, near), (true, near)] {
         for kind in [AttentionKind::Soft, AttentionKind::Hard] {
-            let whole = full(bf16, kind);
+            let whole = full(bf16, kind, window);
             for t in [0, 1, 63, 64, 100, 127, 128, 149] {
                 let record = |g: &mut Graph| {
                     let dtype = setting(g, bf16);
@@ -76,6 +79,7 @@ fn one_position_through_a_cache_is_that_row_of_the_whole() {
                     let slopes = g.input("slopes", DType::F32, [HEADS])?;
                     let mask = AttentionMask {
                         causal: true,
+                        window,
                         key_lengths: Some(g.input("lengths", DType::I32, [1])?),
                         ..Default::default()
                     };
