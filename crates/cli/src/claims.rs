@@ -77,10 +77,14 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let effort = if options.full { Effort::Full } else { Effort::Quick };
     let context = Context { seed: options.seed, effort };
-    // Whether they go together is known before the work; each is kept as it ends, so that an hour that is broken off is not
-    // lost.
+    // Whether they go together and can be written is known before the work; each is kept as it ends, so that an hour that is
+    // broken off is not lost.
     let told = |outcomes: &[Outcome]| regard_lab::told(outcomes, &context);
-    let kept = Mutex::new(regard_lab::merged(kept.as_deref(), &told(&[]))?);
+    let mut kept = regard_lab::merged(kept.as_deref(), &told(&[]))?;
+    if let Some(path) = &options.results {
+        keep(path, &mut kept, &told(&[]))?;
+    }
+    let kept = Mutex::new(kept);
     let unwritten = Mutex::new(None);
     let heard = |outcome: &Outcome| {
         if outcome.found.is_none() {

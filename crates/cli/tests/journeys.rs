@@ -282,5 +282,19 @@ fn claims_are_listed_run_and_written() {
         let page = std::fs::read_to_string(folder.join(format!("{name}.html"))).expect("a page");
         assert!(page.contains("</html>") && !page.contains("http"), "{name}");
     }
+    // One by one into a file: each takes its place, and what cannot be kept is said before the work.
+    let results = folder.join("results.json");
+    let kept = results.to_str().expect("a plain name");
+    for id in ["B1", "A2", "A2"] {
+        assert!(regard(&["claims", id, "--results", kept]).status.success());
+    }
+    let page: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&results).unwrap()).expect("a JSON file");
+    let ids: Vec<&str> = page["claims"].as_array().unwrap().iter().filter_map(|c| c["id"].as_str()).collect();
+    assert_eq!(ids, ["A2", "B1"]);
+    let said = refused(&["claims", "A2", "--full", "--results", kept]);
+    assert!(said.contains("those kept have effort \"quick\", these have \"full\""), "{said}");
+    let said = refused(&["claims", "A2", "--results", folder.join("no/where.json").to_str().unwrap()]);
+    assert!(said.contains("where.json") && !said.contains("A2"), "{said}");
     std::fs::remove_dir_all(&folder).ok();
 }

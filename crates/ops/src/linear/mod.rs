@@ -6,7 +6,7 @@ pub(crate) mod activation;
 mod activation_backward;
 pub(crate) mod cpu;
 mod cpu_weight_gradient;
-mod reference;
+pub(crate) mod reference;
 mod weight_gradient;
 
 pub use activation_backward::LinearActivationBackward;

@@ -7,8 +7,6 @@ use regard_device::Activation;
 pub fn run(op: &Linear, call: &mut ReferenceCall<'_>) {
     let (x, weight) = (call.operand(0, op.precision), call.operand(1, op.precision));
     let (n, k) = op.layout.sizes(weight.dims());
-    let bias = op.bias_input().map(|input| call.inputs[input]);
-    let residual = op.residual_input().map(|input| call.inputs[input]);
     for row in 0..x.dims().rows() {
         for j in 0..n {
             let mut z = 0.0;
@@ -20,20 +18,26 @@ pub fn run(op: &Linear, call: &mut ReferenceCall<'_>) {
                     };
             }
             call.count_macs(k);
-            if let Some(bias) = bias {
-                z += bias.data()[j];
-                call.count_flops(1);
-            }
-            let mut y = activation::value(op.activation, z);
-            call.count_flops(activation::value_flops(op.activation));
-            if let Some(residual) = residual {
-                y += residual.data()[row * n + j];
-                call.count_flops(1);
-            }
-            call.outputs[0].data_mut()[row * n + j] = y;
-            if op.activation != Activation::None {
-                call.outputs[1].data_mut()[row * n + j] = z;
-            }
+            finish(op, call, (row, j), z);
         }
+    }
+}
+
+/// What follows the sum of an output: bias, activation, residual.
+pub fn finish(op: &Linear, call: &mut ReferenceCall<'_>, (row, j): (usize, usize), mut z: f64) {
+    if let Some(bias) = op.bias_input() {
+        z += call.inputs[bias].data()[j];
+        call.count_flops(1);
+    }
+    let at = row * call.outputs[0].dims().last_size() + j;
+    let mut y = activation::value(op.activation, z);
+    call.count_flops(activation::value_flops(op.activation));
+    if let Some(residual) = op.residual_input() {
+        y += call.inputs[residual].data()[at];
+        call.count_flops(1);
+    }
+    call.outputs[0].data_mut()[at] = y;
+    if op.activation != Activation::None {
+        call.outputs[1].data_mut()[at] = z;
     }
 }

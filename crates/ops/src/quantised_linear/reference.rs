@@ -1,15 +1,12 @@
 //! The specification of the product with a weight of integers. Scale and quotient are f32 divisions, which every machine
 //! rounds alike: an integer is part of the meaning, and must not depend on the width of an intermediate number.
 
-use crate::linear::activation;
+use crate::linear::reference::finish;
 use crate::{Linear, ReferenceCall, WeightLayout};
-use regard_device::Activation;
 
 pub fn run(op: &Linear, call: &mut ReferenceCall<'_>) {
     let (x, weight) = (call.inputs[0], call.inputs[1]);
     let (n, k) = op.layout.sizes(weight.dims());
-    let bias = op.bias_input().map(|input| call.inputs[input]);
-    let residual = op.residual_input().map(|input| call.inputs[input]);
     let weight = |j: usize, i: usize| match op.layout {
         WeightLayout::OutIn => weight[[j, i]] as f32,
         WeightLayout::InOut => weight[[i, j]] as f32,
@@ -26,20 +23,7 @@ pub fn run(op: &Linear, call: &mut ReferenceCall<'_>) {
             call.count_macs(k);
             z *= f64::from(scale);
             call.count_flops(1);
-            if let Some(bias) = bias {
-                z += bias.data()[j];
-                call.count_flops(1);
-            }
-            let mut y = activation::value(op.activation, z);
-            call.count_flops(activation::value_flops(op.activation));
-            if let Some(residual) = residual {
-                y += residual.data()[row * n + j];
-                call.count_flops(1);
-            }
-            call.outputs[0].data_mut()[row * n + j] = y;
-            if op.activation != Activation::None {
-                call.outputs[1].data_mut()[row * n + j] = z;
-            }
+            finish(op, call, (row, j), z);
         }
     }
 }
