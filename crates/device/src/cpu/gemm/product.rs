@@ -19,6 +19,8 @@ use std::ops::Range;
 /// Most strips of a task: 192 rows, 300 kB of packed A (200 in bf16), which stay in the second cache while panels of B
 /// pass. A whole number of strips of AMX, too.
 const MOST_STRIPS: usize = 16;
+/// Strips down to which a task is made less tall before it is made narrower: wide tasks pack A less often.
+const LEAST_STRIPS: usize = 8;
 /// Most panels of a task: 512 columns. More would pack A less often but make the tile too large.
 const MOST_PANELS: usize = 16;
 /// Elements of the packed part of A.
@@ -163,7 +165,7 @@ impl Cut {
         // A few tasks for each thread, so that the last ones leave nobody idle for long.
         let enough = if threads == 1 { 1 } else { 3 * threads };
         while strips.div_ceil(tall) * panels.div_ceil(wide) < enough && (tall > 1 || wide > 1) {
-            if tall * STRIP > wide * PANEL || wide == 1 {
+            if tall > LEAST_STRIPS || tall * STRIP > wide * PANEL || wide == 1 {
                 tall = tall.div_ceil(2);
             } else {
                 wide = wide.div_ceil(2);
