@@ -40,11 +40,12 @@ def keep_freed_memory():
 
 
 def timed(run, repeat):
-    """Milliseconds of `repeat` runs, after warming up for at least two runs and 50 ms."""
-    warm_until = time.perf_counter() + 0.05
+    """Milliseconds of `repeat` runs, after warming up for half a second, or at least two short runs and 50 ms."""
+    begun = time.perf_counter()
     run()
-    run()
-    while time.perf_counter() < warm_until:
+    if time.perf_counter() - begun < 0.5:
+        run()
+    while time.perf_counter() - begun < 0.05:
         run()
     times = []
     for _ in range(repeat):
