@@ -112,6 +112,7 @@ impl Dims {
     }
 
     /// How many elements there are.
+    #[inline]
     pub fn count(&self) -> usize {
         self.iter().fold(1, |product, &size| product.saturating_mul(size))
     }

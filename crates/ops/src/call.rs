@@ -54,6 +54,13 @@ pub const CHUNK: usize = 512;
 /// How many elements make one task of an elementwise kernel.
 const TASK: usize = 32 * CHUNK;
 
+/// Whether rows of `width` elements, `stride` apart from `start` on and `elements` in all, lie inside of `count`.
+fn fits(start: usize, stride: usize, width: usize, elements: usize, count: usize) -> bool {
+    let rows = elements / width.max(1);
+    let last = rows.saturating_sub(1).checked_mul(stride).and_then(|last| last.checked_add(start));
+    rows == 0 || last.and_then(|last| last.checked_add(width)).is_some_and(|end| end <= count)
+}
+
 impl<'a> CpuCall<'a> {
     /// A call over memory that the engine laid out.
     ///
@@ -296,6 +303,55 @@ impl<'a> CpuCall<'a> {
                 convert::to_bf16(self.level, from, std::slice::from_raw_parts_mut(into, from.len()));
             },
             DType::I32 | DType::Bool => unreachable!("store is for floats; ops check dtypes when recorded"),
+        }
+    }
+
+    /// Loads rows of `width` elements, `stride` apart from `start` on, as f32: as many as `into` has room for.
+    pub fn load_rows(&self, input: usize, start: usize, stride: usize, width: usize, into: &mut [f32]) {
+        let slot = self.inputs[input];
+        assert!(fits(start, stride, width, into.len(), slot.dims.count()));
+        for (row, into) in into.chunks_exact_mut(width.max(1)).enumerate() {
+            let from = start + row * stride;
+            match slot.dtype {
+                // SAFETY: in bounds by the assertion; the copy ends before any store to the same elements.
+                DType::F32 => unsafe {
+                    let from = slot.at.cast::<f32>().add(from);
+                    std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), width);
+                },
+                // SAFETY: as above.
+                DType::BF16 => unsafe {
+                    let from = slot.at.cast::<bf16>().add(from);
+                    convert::to_f32(self.level, std::slice::from_raw_parts(from, width), into);
+                },
+                DType::I32 | DType::Bool => {
+                    unreachable!("load is for floats; ops check dtypes when recorded")
+                }
+            }
+        }
+    }
+
+    /// Stores rows of `width` f32 numbers as elements of a float result, `stride` apart from `start` on, rounding to
+    /// bf16 where that is its dtype. Tasks of one call store disjoint rows.
+    pub fn store_rows(&self, output: usize, start: usize, stride: usize, width: usize, from: &[f32]) {
+        let slot = self.outputs[output];
+        assert!(fits(start, stride, width, from.len(), slot.dims.count()) && !slot.at.is_null());
+        for (row, from) in from.chunks_exact(width.max(1)).enumerate() {
+            let into = start + row * stride;
+            match slot.dtype {
+                // SAFETY: in bounds by the assertion; tasks store disjoint rows.
+                DType::F32 => unsafe {
+                    let into = slot.at.cast::<f32>().add(into);
+                    std::ptr::copy_nonoverlapping(from.as_ptr(), into, width);
+                },
+                // SAFETY: as above.
+                DType::BF16 => unsafe {
+                    let into = slot.at.cast::<bf16>().add(into);
+                    convert::to_bf16(self.level, from, std::slice::from_raw_parts_mut(into, width));
+                },
+                DType::I32 | DType::Bool => {
+                    unreachable!("store is for floats; ops check dtypes when recorded")
+                }
+            }
         }
     }
 

@@ -393,10 +393,9 @@ impl<T: Operand> Work<'_, T> {
         if self.wants.query {
             let factor = tiles.terms.factor(h);
             dq.iter_mut().for_each(|x| *x *= factor);
-            for (i, dq) in dq.chunks_exact(extent.d).take(extent.t - start).enumerate() {
-                let row = extent.row(pair.b, start + i, h);
-                tiles.call.store(0, row * extent.d..(row + 1) * extent.d, dq);
-            }
+            let there = (extent.t - start).min(QUERIES) * extent.d;
+            let first = extent.row(pair.b, start, h) * extent.d;
+            tiles.call.store_rows(0, first, extent.h * extent.d, extent.d, &dq[..there]);
         }
         part
     }
@@ -411,16 +410,16 @@ impl<T: Operand> Work<'_, T> {
             if !wanted {
                 continue;
             }
-            for (j, row) in rows.chunks_exact(width).enumerate().take(extent.s - tile * KEYS) {
-                let s = tile * KEYS + j;
-                let at = |key_row: usize| ((key_row * extent.s + s) * extent.g + pair.g) * width;
-                match &self.shared[output - 1] {
-                    None => call.store(output, at(pair.b)..at(pair.b) + width, row),
-                    Some(sums) if terms.allowed.exists(pair.b, s) => {
-                        // SAFETY: examples come one after the other, and each key of one has its own row.
-                        unsafe { sums.add(at(terms.row_of(pair.b, s)), row) };
-                    }
-                    Some(_) => {}
+            let at = |key_row: usize, s: usize| ((key_row * extent.s + s) * extent.g + pair.g) * width;
+            let (first, there) = (tile * KEYS, (extent.s - tile * KEYS).min(KEYS));
+            let Some(sums) = &self.shared[output - 1] else {
+                call.store_rows(output, at(pair.b, first), extent.g * width, width, &rows[..there * width]);
+                continue;
+            };
+            for (s, row) in (first..first + there).zip(rows.chunks_exact(width)) {
+                if terms.allowed.exists(pair.b, s) {
+                    // SAFETY: examples come one after the other, and each key of one has its own row.
+                    unsafe { sums.add(at(terms.row_of(pair.b, s), s), row) };
                 }
             }
         }

@@ -3,7 +3,29 @@
 
 use super::cpu_rows::{KeyTile, exp_below};
 use super::cpu_score_gradient::{KEYS, QUERIES};
-use regard_device::multiversion;
+use regard_device::{PANEL, multiversion};
+use std::ops::Range;
+
+/// A row of weights and one of score gradients.
+type Row<'a> = (&'a mut [f32; QUERIES], &'a mut [f32; QUERIES]);
+
+/// The rows of a tile.
+#[inline(always)]
+fn rows<'a>(weights: &'a mut [f32], scores: &'a mut [f32]) -> impl Iterator<Item = Row<'a>> {
+    weights.as_chunks_mut::<QUERIES>().0.iter_mut().zip(scores.as_chunks_mut::<QUERIES>().0)
+}
+
+/// A panel of a row: of known length, which vectorises.
+#[inline(always)]
+fn part<T>(row: &[T; QUERIES], at: usize) -> &[T; PANEL] {
+    row[at..].first_chunk().expect("queries are whole panels")
+}
+
+/// The same, to be written.
+#[inline(always)]
+fn part_mut<T>(row: &mut [T; QUERIES], at: usize) -> &mut [T; PANEL] {
+    row[at..].first_chunk_mut().expect("queries are whole panels")
+}
 
 /// w = exp(score − lse), ds = w·(dw − mean).
 #[inline(always)]
@@ -62,43 +84,50 @@ multiversion! {
         }
     }
 
-    /// Dots to weights, dw to score gradients, for a tile.
+    /// Dots to weights, dw to score gradients, for some queries of some keys of a tile.
     pub fn differentiate(
-        weights: &mut [f32], scores: &mut [f32], factor: f32, lse: &[f32; QUERIES], mean: &[f32; QUERIES],
+        weights: &mut [f32], scores: &mut [f32], live: Range<usize>, factor: f32, lse: &[f32; QUERIES],
+        mean: &[f32; QUERIES],
     ) {
-        for (weights, scores) in weights.as_chunks_mut::<QUERIES>().0.iter_mut().zip(scores.as_chunks_mut::<QUERIES>().0) {
-            for i in 0..QUERIES {
-                (weights[i], scores[i]) = one(weights[i] * factor, scores[i], lse[i], mean[i]);
+        for (weights, scores) in rows(weights, scores) {
+            for at in live.clone().step_by(PANEL) {
+                let (weights, scores) = (part_mut(weights, at), part_mut(scores, at));
+                let (lse, mean) = (part(lse, at), part(mean, at));
+                for i in 0..PANEL {
+                    (weights[i], scores[i]) = one(weights[i] * factor, scores[i], lse[i], mean[i]);
+                }
             }
         }
     }
 
-    /// The same with something added to the scores; −∞ whatever the dot.
+    /// The same where each query may attend to keys that exist, between two positions; the first key is given.
+    pub fn differentiate_within(
+        weights: &mut [f32], scores: &mut [f32], live: Range<usize>, keys: &KeyTile<KEYS>, first: usize,
+        low: &[i32; QUERIES], high: &[i32; QUERIES], factor: f32, lse: &[f32; QUERIES], mean: &[f32; QUERIES],
+    ) {
+        for (j, (weights, scores)) in rows(weights, scores).enumerate() {
+            let (at_key, exists) = (keys.position[first + j], keys.exists[first + j] != 0);
+            for at in live.clone().step_by(PANEL) {
+                let (weights, scores) = (part_mut(weights, at), part_mut(scores, at));
+                let (lse, mean, low, high) = (part(lse, at), part(mean, at), part(low, at), part(high, at));
+                for i in 0..PANEL {
+                    let allowed = exists & (at_key >= low[i]) & (at_key <= high[i]);
+                    let score = if allowed { weights[i] * factor } else { f32::NEG_INFINITY };
+                    (weights[i], scores[i]) = one(score, scores[i], lse[i], mean[i]);
+                }
+            }
+        }
+    }
+
+    /// The same for a whole tile with something added to the scores; −∞ whatever the dot.
     pub fn differentiate_added(
         weights: &mut [f32], scores: &mut [f32], added: &[f32], factor: f32, lse: &[f32; QUERIES],
         mean: &[f32; QUERIES],
     ) {
-        let rows = weights.as_chunks_mut::<QUERIES>().0.iter_mut().zip(scores.as_chunks_mut::<QUERIES>().0);
-        for ((weights, scores), added) in rows.zip(added.as_chunks::<QUERIES>().0) {
+        for ((weights, scores), added) in rows(weights, scores).zip(added.as_chunks::<QUERIES>().0) {
             for i in 0..QUERIES {
                 let score = weights[i].mul_add(factor, added[i]);
                 let score = if added[i] == f32::NEG_INFINITY { f32::NEG_INFINITY } else { score };
-                (weights[i], scores[i]) = one(score, scores[i], lse[i], mean[i]);
-            }
-        }
-    }
-
-    /// The same where each query may attend to keys that exist, between two positions.
-    pub fn differentiate_within(
-        weights: &mut [f32], scores: &mut [f32], keys: &KeyTile<KEYS>, low: &[i32; QUERIES],
-        high: &[i32; QUERIES], factor: f32, lse: &[f32; QUERIES], mean: &[f32; QUERIES],
-    ) {
-        let rows = weights.as_chunks_mut::<QUERIES>().0.iter_mut().zip(scores.as_chunks_mut::<QUERIES>().0);
-        for (j, (weights, scores)) in rows.enumerate() {
-            let (at, exists) = (keys.position[j], keys.exists[j] != 0);
-            for i in 0..QUERIES {
-                let allowed = exists & (at >= low[i]) & (at <= high[i]);
-                let score = if allowed { weights[i] * factor } else { f32::NEG_INFINITY };
                 (weights[i], scores[i]) = one(score, scores[i], lse[i], mean[i]);
             }
         }
@@ -109,9 +138,8 @@ multiversion! {
         weights: &mut [f32], scores: &mut [f32], added: &[f32], kept: &[f32], factor: f32,
         lse: &[f32; QUERIES], mean: &[f32; QUERIES],
     ) {
-        let rows = weights.as_chunks_mut::<QUERIES>().0.iter_mut().zip(scores.as_chunks_mut::<QUERIES>().0);
         let more = added.as_chunks::<QUERIES>().0.iter().zip(kept.as_chunks::<QUERIES>().0);
-        for ((weights, scores), (added, kept)) in rows.zip(more) {
+        for ((weights, scores), (added, kept)) in rows(weights, scores).zip(more) {
             for i in 0..QUERIES {
                 let score = weights[i].mul_add(factor, added[i]);
                 let score = if added[i] == f32::NEG_INFINITY { f32::NEG_INFINITY } else { score };

@@ -7,7 +7,7 @@ use super::mask::{Allowed, Cover, Pairs};
 use super::random::{Randomness, channel};
 use super::reference::check_key_rows;
 use crate::{CpuCall, Fault};
-use regard_device::{Level, PANEL, convert, multiversion, random::fill_bits};
+use regard_device::{Data, Level, Matrix, PANEL, convert, multiversion, random::fill_bits};
 use regard_graph::{DType, Dims, Precision};
 
 /// A number that vectors like: parts of scratch begin at multiples of it.
@@ -178,15 +178,20 @@ impl<'a> Terms<'a> {
         let end = self.allowed.end(b).min(start + N).max(start);
         let mut tile =
             KeyTile { start, position: [0; N], exists: [0; N], whole: end == start + N, consecutive: true };
-        for j in 0..N {
-            // Beyond the end, positions go on as they would, so that a short tile stays consecutive.
-            tile.position[j] = match self.allowed.key_position {
-                Some(all) if start + j < end => all[b * self.extent.s + start + j],
-                Some(_) if j > 0 => tile.position[j - 1].wrapping_add(1),
-                _ => (start + j) as i32,
-            };
-            tile.exists[j] = u8::from(start + j < end);
-            tile.consecutive &= j == 0 || tile.position[j].checked_sub(1) == Some(tile.position[j - 1]);
+        for (j, position) in tile.position.iter_mut().enumerate() {
+            *position = (start as i32).wrapping_add(j as i32);
+        }
+        tile.exists[..end - start].fill(1);
+        if let Some(all) = self.allowed.key_position {
+            for j in 0..N {
+                // Beyond the end, positions go on as they would, so that a short tile stays consecutive.
+                if start + j < end {
+                    tile.position[j] = all[b * self.extent.s + start + j];
+                } else if j > 0 {
+                    tile.position[j] = tile.position[j - 1].wrapping_add(1);
+                }
+                tile.consecutive &= j == 0 || tile.position[j].checked_sub(1) == Some(tile.position[j - 1]);
+            }
         }
         if let Some(mask) = self.allowed.key_mask {
             let mask = &mask[b * self.extent.s + start..b * self.extent.s + end.max(start)];
@@ -208,6 +213,15 @@ impl<'a> Terms<'a> {
     ) -> std::ops::Range<usize> {
         let (first, last) = self.allowed.query_span(b, queries);
         let (low, high) = (self.allowed.range(first).0, self.allowed.range(last).1);
+        if tile.consecutive && self.allowed.key_mask.is_none() {
+            let there = self.allowed.end(b).saturating_sub(tile.start).min(N) as i64;
+            let place = |position: i64| (position - tile.position[0] as i64).clamp(0, there) as usize;
+            let (start, end) = (place(low as i64), place(high as i64 + 1));
+            return match start < end {
+                true => start / PANEL * PANEL..end.next_multiple_of(PANEL).min(N),
+                false => 0..0,
+            };
+        }
         let live = |j: &usize| tile.exists[*j] != 0 && (low..=high).contains(&tile.position[*j]);
         match ((0..N).find(live), (0..N).rfind(live)) {
             (Some(start), Some(end)) => start / PANEL * PANEL..(end + 1).next_multiple_of(PANEL).min(N),
@@ -305,6 +319,57 @@ impl<'a> Terms<'a> {
         }
     }
 
+    /// One key/value head of some keys of a tile, a key to a row: in place where it can be read as it lies, else copied
+    /// to `rows`, with zeros for keys that do not exist.
+    pub fn keys<'r, const N: usize>(
+        &self,
+        call: &CpuCall<'r>,
+        input: usize,
+        (b, g): (usize, usize),
+        tile: &KeyTile<N>,
+        keys: std::ops::Range<usize>,
+        rows: &'r mut [f32],
+    ) -> Matrix<'r> {
+        let width = call.dims(input)[3];
+        if self.key_row.is_none() && tile.exists[keys.clone()].iter().all(|&exists| exists != 0) {
+            let start = ((b * self.extent.s + tile.start + keys.start) * self.extent.g + g) * width;
+            if let Some(data) = self.in_place(call, input, start) {
+                return Matrix::rows(data, self.extent.g * width);
+            }
+        }
+        self.load_some_keys(call, input, (b, g), tile, keys, rows);
+        Matrix::rows(&*rows, width)
+    }
+
+    /// The same of some queries, as many as there is room for; those that do not exist are zeros.
+    pub fn queries<'r>(
+        &self,
+        call: &CpuCall<'r>,
+        input: usize,
+        (b, h): (usize, usize),
+        start: usize,
+        rows: &'r mut [f32],
+    ) -> Matrix<'r> {
+        let width = call.dims(input)[3];
+        if start + rows.len() / width.max(1) <= self.extent.t {
+            let from = self.extent.row(b, start, h) * width;
+            if let Some(data) = self.in_place(call, input, from) {
+                return Matrix::rows(data, self.extent.h * width);
+            }
+        }
+        self.load_queries(call, input, (b, h), start, rows);
+        Matrix::rows(&*rows, width)
+    }
+
+    /// An operand from an element on, if the products read its dtype as fast as a copy.
+    fn in_place<'r>(&self, call: &CpuCall<'r>, input: usize, start: usize) -> Option<Data<'r>> {
+        match (call.dtype(input), self.form.precision) {
+            (DType::F32, _) => Some(Data::F32(&call.f32(input)[start..])),
+            (DType::BF16, Precision::Bf16) => Some(Data::Bf16(&call.bf16(input)[start..])),
+            _ => None,
+        }
+    }
+
     /// Copies one key/value head of a tile into rows of f32, zeros for keys that do not exist.
     pub fn load_keys<const N: usize>(
         &self,
@@ -318,7 +383,7 @@ impl<'a> Terms<'a> {
     }
 
     /// The same for some keys of the tile.
-    pub fn load_some_keys<const N: usize>(
+    fn load_some_keys<const N: usize>(
         &self,
         call: &CpuCall<'_>,
         input: usize,
@@ -371,14 +436,14 @@ pub fn load_rows(
     out: &mut [f32],
 ) {
     let width = call.dims(input)[3];
-    for (i, out) in out.chunks_exact_mut(width).enumerate() {
-        if start + i >= extent.t {
-            out.fill(0.0);
-            continue;
-        }
-        let from = extent.row(b, start + i, h) * width;
-        call.load(input, from..from + width, out);
-    }
+    let there = (extent.t.saturating_sub(start) * width).min(out.len());
+    out[there..].fill(0.0);
+    call.load_rows(input, extent.row(b, start, h) * width, extent.h * width, width, &mut out[..there]);
+}
+
+/// The same matrix, turned.
+pub fn turned(matrix: Matrix<'_>) -> Matrix<'_> {
+    Matrix { row_stride: matrix.column_stride, column_stride: matrix.row_stride, ..matrix }
 }
 
 fn by_distance<const N: usize>(tile: &KeyTile<N>, query: i32, table: &[f32], reach: i64, out: &mut [f32; N]) {

@@ -9,19 +9,21 @@ use super::cpu_differentiate::{
     differentiate, differentiate_added, differentiate_dropped, differentiate_within, drop_weights, means,
     means_in_pairs, means_in_tiles, settle,
 };
-use super::cpu_rows::{KeyTile, Terms, load_rows};
+use super::cpu_live::Live;
+use super::cpu_rows::{KeyTile, Terms, load_rows, turned};
 use super::form::Extent;
 use super::mask::Cover;
 use super::spec::AttentionKind;
 use crate::CpuCall;
-use regard_device::{Bf16Chain, Level, Matrix, Operand, reduce};
+use regard_device::{Bf16Chain, Level, Matrix, Operand, PANEL, reduce};
 use regard_graph::{DType, Precision};
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Keys of a tile: dq is a sum over tiles of keys.
 pub const KEYS: usize = 64;
 /// Queries of a tile: dk and dv are sums over tiles of queries.
-pub const QUERIES: usize = 64;
+pub const QUERIES: usize = 128;
 
 /// One key/value head of one example, and the heads that share it.
 #[derive(Clone, Copy)]
@@ -125,6 +127,8 @@ pub struct Buffers<'a> {
     pub dq: &'a mut [f32],
     /// A unit of keys, where they are not all packed beforehand.
     unit: &'a mut [f32],
+    /// The part of the tile that is not all zeros.
+    live: Live,
 }
 
 pub fn buffer_floats(layout: &Layout) -> usize {
@@ -135,7 +139,23 @@ impl<'a> Buffers<'a> {
     pub fn new(scratch: &'a mut [f32], layout: &Layout) -> Self {
         let [weights, scores, added, kept, turned, room, panels, rows, dk_of_head, dk, dv, dq, unit] =
             cut_mut(scratch, layout.buffer_parts);
-        Buffers { weights, scores, added, kept, turned, room, panels, rows, dk_of_head, dk, dv, dq, unit }
+        let live = Live::ALL;
+        Buffers {
+            weights,
+            scores,
+            added,
+            kept,
+            turned,
+            room,
+            panels,
+            rows,
+            dk_of_head,
+            dk,
+            dv,
+            dq,
+            unit,
+            live,
+        }
     }
 
     /// dk and dv begin at 0.
@@ -192,15 +212,13 @@ impl<T: Operand> Tiles<'_, T> {
     /// Packs a unit of keys; `rows` is for them on their way.
     pub fn pack_keys(&self, pair: Pair, tile: usize, unit: &mut [f32], rows: &mut [f32]) {
         let (terms, call, Extent { d, e, .. }) = (self.terms, self.call, self.layout.extent);
-        let [key_rows, value_rows, turned] = cut_mut(unit, self.layout.key_parts);
+        let [key_rows, value_rows, columns] = cut_mut(unit, self.layout.key_parts);
         let keys = terms.key_tile::<KEYS>(pair.b, tile * KEYS);
-        let key = &mut rows[..KEYS * d];
-        terms.load_keys(call, 1, (pair.b, pair.g), &keys, key);
-        T::rows(call.level, Matrix::rows(&*key, d), KEYS, d, T::view_mut(key_rows));
-        T::rows(call.level, Matrix::transposed(&*key, d), d, KEYS, T::view_mut(turned));
-        let value = &mut rows[..KEYS * e];
-        terms.load_keys(call, 2, (pair.b, pair.g), &keys, value);
-        T::rows(call.level, Matrix::rows(&*value, e), KEYS, e, T::view_mut(value_rows));
+        let key = terms.keys(call, 1, (pair.b, pair.g), &keys, 0..KEYS, &mut rows[..KEYS * d]);
+        T::rows(call.level, key, KEYS, d, T::view_mut(key_rows));
+        T::rows(call.level, turned(key), d, KEYS, T::view_mut(columns));
+        let value = terms.keys(call, 2, (pair.b, pair.g), &keys, 0..KEYS, &mut rows[..KEYS * e]);
+        T::rows(call.level, value, KEYS, e, T::view_mut(value_rows));
     }
 
     /// Packs a unit of queries; the mean is dy·y − dlse, where y is soft.
@@ -209,10 +227,9 @@ impl<T: Operand> Tiles<'_, T> {
         let extent @ Extent { d, e, .. } = self.layout.extent;
         let (h, start) = self.layout.place(pair, at);
         let [queries_t, dy_t, queries, dy, lse, mean] = cut_mut(unit, self.layout.query_parts);
-        let rows = &mut buffers.rows[..QUERIES * d];
-        terms.load_queries(call, 0, (pair.b, h), start, rows);
-        T::panels(call.level, Matrix::transposed(&*rows, d), d, QUERIES, T::view_mut(queries_t));
-        T::panels(call.level, Matrix::rows(&*rows, d), QUERIES, d, T::view_mut(queries));
+        let rows = terms.queries(call, 0, (pair.b, h), start, &mut buffers.rows[..QUERIES * d]);
+        T::panels(call.level, turned(rows), d, QUERIES, T::view_mut(queries_t));
+        T::panels(call.level, rows, QUERIES, d, T::view_mut(queries));
 
         let (rows, y_rows) = buffers.rows.split_at_mut(QUERIES * e);
         let y_rows = &mut y_rows[..QUERIES * e];
@@ -337,17 +354,21 @@ impl<T: Operand> Tiles<'_, T> {
         }
         let [key_rows, value_rows, _] = cut(keys, self.layout.key_parts);
         let [queries_t, dy_t, _, _, lse, mean] = cut(queries, self.layout.query_parts);
+        if range.len() < KEYS {
+            cover = Cover::Part;
+        }
+        buffers.live = match cover {
+            Cover::Part => Live::new(&terms.allowed, pair.b, start..start + count, range.clone()),
+            _ => Live::ALL,
+        };
+        let live = buffers.live;
         let Buffers { weights, scores, added, kept, .. } = buffers;
-        let (keys, queries) = (T::view(key_rows), T::view(queries_t));
-        T::block(level, KEYS, QUERIES, d, keys, T::stride(d), queries, weights, QUERIES, false);
+        live.runs().for_each(|(keys, queries)| clear_outside(keys, queries, weights, scores));
+        self.dots(&live, d, key_rows, queries_t, weights);
         if self.op.form.kind == AttentionKind::Hard {
             scores.fill(0.0);
         } else {
-            let (values, dy) = (T::view(value_rows), T::view(dy_t));
-            T::block(level, KEYS, QUERIES, e, values, T::stride(e), dy, scores, QUERIES, false);
-        }
-        if range.len() < KEYS {
-            cover = Cover::Part;
+            self.dots(&live, e, value_rows, dy_t, scores);
         }
         let (adds, drops) = (terms.adds(cover), terms.random.dropout.is_some());
         let ranges = adds && !drops && terms.adds_ranges();
@@ -372,13 +393,19 @@ impl<T: Operand> Tiles<'_, T> {
         let factor = terms.factor(h);
         let (lse, mean) = (as_row(lse), as_row(mean));
         match &key_tile {
-            None => differentiate(level, weights, scores, factor, lse, mean),
+            None => differentiate(level, weights, scores, 0..QUERIES, factor, lse, mean),
             Some(keys) if ranges => {
                 let (mut low, mut high) = ([1; QUERIES], [0; QUERIES]); // beyond the end: nothing
                 for i in 0..count {
                     (low[i], high[i]) = terms.allowed.range(terms.allowed.query_at(pair.b, start + i));
                 }
-                differentiate_within(level, weights, scores, keys, &low, &high, factor, lse, mean);
+                for (rows, queries) in live.runs() {
+                    let (first, own) = (rows.start, rows.start * QUERIES..rows.end * QUERIES);
+                    let (weights, scores) = (&mut weights[own.clone()], &mut scores[own]);
+                    differentiate_within(
+                        level, weights, scores, queries, keys, first, &low, &high, factor, lse, mean,
+                    );
+                }
             }
             Some(_) if !drops => differentiate_added(level, weights, scores, added, factor, lse, mean),
             Some(_) => {
@@ -424,25 +451,66 @@ impl<T: Operand> Tiles<'_, T> {
     pub fn add_key_value(&self, queries: &[f32], buffers: &mut Buffers<'_>, key: bool, value: bool) {
         let (level, Extent { d, e, .. }) = (self.call.level, self.layout.extent);
         let [_, _, queries, dy, _, _] = cut(queries, self.layout.query_parts);
-        let Buffers { weights, scores, room, dk_of_head, dv, .. } = buffers;
+        let Buffers { weights, scores, room, dk_of_head, dv, live, .. } = buffers;
         let room = T::view_mut(room);
         if value {
             let weights = T::rounded(level, weights, room);
-            T::block(level, KEYS, e, QUERIES, weights, QUERIES, T::view(dy), dv, e, true);
+            self.add_rows(live, e, weights, T::view(dy), dv);
         }
         if key {
             let scores = T::rounded(level, scores, room);
-            T::block(level, KEYS, d, QUERIES, scores, QUERIES, T::view(queries), dk_of_head, d, true);
+            self.add_rows(live, d, scores, T::view(queries), dk_of_head);
+        }
+    }
+
+    /// The products of rows of keys or values and panels of queries or dy, where the tile is alive.
+    fn dots(&self, live: &Live, width: usize, rows: &[f32], panels: &[f32], out: &mut [f32]) {
+        let (rows, panels, stride) = (T::view(rows), T::view(panels), T::stride(width));
+        for (keys, queries) in live.runs().filter(|(_, queries)| !queries.is_empty()) {
+            let (rows, panels) =
+                (&rows[keys.start * stride..], &panels[T::panel_numbers(width, queries.start)..]);
+            let out = &mut out[keys.start * QUERIES + queries.start..];
+            let (m, n) = (keys.len(), queries.len());
+            T::block(self.call.level, m, n, width, rows, stride, panels, out, QUERIES, false);
+        }
+    }
+
+    /// Adds the product of a tile with a key to a row and panels with a query to a row, where the tile is alive.
+    fn add_rows(&self, live: &Live, width: usize, tile: &[T], panels: &[T], out: &mut [f32]) {
+        let level = self.call.level;
+        for (keys, queries) in live.runs().filter(|(_, queries)| !queries.is_empty()) {
+            let (tile, m, k) = (&tile[keys.start * QUERIES + queries.start..], keys.len(), queries.len());
+            let out = &mut out[keys.start * width..];
+            if k == QUERIES {
+                T::block(level, m, width, k, tile, QUERIES, panels, out, width, true);
+                continue;
+            }
+            for (panel, columns) in panels.chunks_exact(QUERIES * PANEL).enumerate() {
+                let (columns, out) = (&columns[queries.start * PANEL..], &mut out[panel * PANEL..]);
+                let n = PANEL.min(width - panel * PANEL);
+                T::block(level, m, n, k, tile, QUERIES, columns, out, width, true);
+            }
         }
     }
 
     /// dqᵀ += kᵀ·dsᵀ, before scaling by β.
     pub fn add_query(&self, keys: &[f32], buffers: &mut Buffers<'_>, dq: &mut [f32]) {
         let (level, d) = (self.call.level, self.layout.extent.d);
-        let [_, _, turned] = cut(keys, self.layout.key_parts);
-        let (turned, panels) = (T::view(turned), T::view_mut(buffers.panels));
+        let [_, _, columns] = cut(keys, self.layout.key_parts);
+        let (columns, panels) = (T::view(columns), T::view_mut(buffers.panels));
         T::panels(level, Matrix::rows(&*buffers.scores, QUERIES), KEYS, QUERIES, panels);
-        T::block(level, d, QUERIES, KEYS, turned, T::stride(KEYS), panels, dq, QUERIES, true);
+        for (queries, keys) in buffers.live.turned_runs().filter(|(_, keys)| !keys.is_empty()) {
+            let (columns, k) = (&columns[keys.start..], keys.len());
+            if k == KEYS {
+                let (panels, dq) = (&panels[queries.start * KEYS..], &mut dq[queries.start..]);
+                T::block(level, d, queries.len(), k, columns, T::stride(KEYS), panels, dq, QUERIES, true);
+                continue;
+            }
+            for start in queries.step_by(PANEL) {
+                let (panel, dq) = (&panels[start * KEYS + keys.start * PANEL..], &mut dq[start..]);
+                T::block(level, d, PANEL, k, columns, T::stride(KEYS), panel, dq, QUERIES, true);
+            }
+        }
     }
 
     /// Adds turned score gradients to a table by distance, or to the slope.
@@ -493,6 +561,20 @@ fn add_by_distance(level: Level, keys: &KeyTile<KEYS>, query: i64, ds: &[f32; KE
     }
     if above < KEYS {
         part[last] += reduce::sum(level, &ds[above..]);
+    }
+}
+
+/// Weights and score gradients are 0 outside of what is alive.
+fn clear_outside(keys: Range<usize>, queries: Range<usize>, weights: &mut [f32], scores: &mut [f32]) {
+    if queries.len() == QUERIES {
+        return;
+    }
+    for row in keys {
+        for tile in [&mut *weights, &mut *scores] {
+            let row = &mut tile[row * QUERIES..][..QUERIES];
+            row[..queries.start].fill(0.0);
+            row[queries.end..].fill(0.0);
+        }
     }
 }
 

@@ -2,10 +2,10 @@
 //! What a row adds up to is left in lanes and brought together afterwards, so that the loops over keys stay whole
 //! vectors. Each row's arithmetic is its own.
 
-use super::cpu::{KEYS, QUERIES};
+use super::cpu::QUERIES;
 use super::cpu_rows::exp_below;
-use regard_device::multiversion;
 use regard_device::reduce::{LANES, larger, max_lanes, sum_lanes};
+use regard_device::{math, multiversion};
 use std::ops::Range;
 
 /// A number in each lane of each row.
@@ -40,9 +40,9 @@ impl Rows {
 }
 
 multiversion! {
-    /// The largest factor · dot of each row.
-    pub fn largest(scores: &[[f32; KEYS]], live: Range<usize>, factor: f32, lanes: &mut Lanes) {
-        for (scores, lanes) in scores.iter().zip(lanes) {
+    /// The largest factor · dot of each row; rows are `stride` apart.
+    pub fn largest(scores: &[f32], stride: usize, live: Range<usize>, factor: f32, lanes: &mut Lanes) {
+        for (scores, lanes) in scores.chunks_exact(stride).zip(lanes) {
             let mut most = [f32::NEG_INFINITY; LANES];
             for scores in scores[live.clone()].as_chunks::<LANES>().0 {
                 for j in 0..LANES {
@@ -102,9 +102,9 @@ multiversion! {
 
     /// factor · dot to exp(factor · dot − from) in each row, adding up.
     pub fn exponentials(
-        scores: &mut [[f32; KEYS]], live: Range<usize>, factor: f32, from: &[f32; QUERIES], lanes: &mut Lanes,
+        scores: &mut [f32], stride: usize, live: Range<usize>, factor: f32, from: &[f32; QUERIES], lanes: &mut Lanes,
     ) {
-        for ((scores, lanes), &from) in scores.iter_mut().zip(lanes).zip(from) {
+        for ((scores, lanes), &from) in scores.chunks_exact_mut(stride).zip(lanes).zip(from) {
             let mut sums = [0.0; LANES];
             for scores in scores[live.clone()].as_chunks_mut::<LANES>().0 {
                 let dots = *scores;
@@ -133,6 +133,24 @@ multiversion! {
                     *x *= shrink;
                 }
             }
+        }
+    }
+
+    /// Mixtures of weights to mixtures: over their sums, 0 without a key.
+    pub fn divide(mixed: &mut [f32], width: usize, sum: &[f32; QUERIES]) {
+        for (mixed, &sum) in mixed.chunks_exact_mut(width.max(1)).zip(sum) {
+            if sum > 0.0 {
+                for x in mixed {
+                    *x /= sum;
+                }
+            }
+        }
+    }
+
+    /// log Σ exp(score) of each row.
+    pub fn log_sum_exp(most: &[f32; QUERIES], sum: &[f32; QUERIES], out: &mut [f32; QUERIES]) {
+        for i in 0..QUERIES {
+            out[i] = most[i] + math::log(sum[i]);
         }
     }
 }

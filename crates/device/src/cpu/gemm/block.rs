@@ -24,6 +24,7 @@ impl Into<'_> {
     }
 
     /// Lets `multiply` write `rows` rows from `row` on of one panel, by way of a tile of whole panels at the edge.
+    #[inline(always)]
     fn panel(
         &mut self,
         (row, rows): (usize, usize),
@@ -37,6 +38,18 @@ impl Into<'_> {
         if columns == PANEL {
             return multiply(Tile { c: self.c[corner..].as_mut_ptr(), stride: self.stride, add });
         }
+        self.edge(rows, (corner, columns), add, multiply);
+    }
+
+    /// The same for fewer columns than a panel has.
+    #[cold]
+    fn edge(
+        &mut self,
+        rows: usize,
+        (corner, columns): (usize, usize),
+        add: bool,
+        multiply: impl FnOnce(Tile),
+    ) {
         let mut edge = [0.0f32; MOST_ROWS * PANEL];
         if add {
             for (r, edge) in edge.chunks_exact_mut(PANEL).take(rows).enumerate() {
