@@ -335,6 +335,10 @@ def main():
         sys.exit(f"peer.py: PyTorch cannot be imported ({error}); run bench/setup_venv and use .venv/bin/python")
     torch.set_num_threads(threads)
     torch.manual_seed(1)
+    # Every workload compiles the same functions anew; beyond these limits PyTorch would quietly stop compiling them.
+    import torch._dynamo
+
+    torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10_000
     peer = Peer(torch)
     workloads = {"about": lambda _: peer.about(keeps_memory), "matmul": peer.matmul, "attention": peer.attention,
                  "train": peer.train, "decode": peer.decode, "prefill": peer.prefill, "forward": peer.forward}

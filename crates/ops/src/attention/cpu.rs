@@ -12,7 +12,7 @@
 
 #![allow(unsafe_code)]
 
-use super::cpu_rows::{Terms, by_distance_floats, carve, carved_bytes, turned};
+use super::cpu_rows::{Terms, by_distance_floats, carve, carved_bytes, drop_some, turned};
 use super::cpu_softmax::{
     Rows, add_up, divide, exponentials, largest, log_sum_exp, most_of, raise, scale_and_add, scale_within,
     shrink,
@@ -350,9 +350,8 @@ impl Work<'_> {
             shrink(level, mixed, e, &rows.shrink);
             if let Some(keys) = keys.as_ref().filter(|_| dropout) {
                 for (i, scores) in scores.chunks_exact_mut(stride).enumerate() {
-                    terms.keep((b, h, start + i), keys, &mut kept);
-                    let (scores, kept) = (&mut scores[live.clone()], &kept[live.clone()]);
-                    scores.iter_mut().zip(kept).for_each(|(score, keep)| *score *= keep);
+                    terms.keep((b, h, start + i), keys, live.clone(), &mut kept);
+                    drop_some(level, &mut scores[live.clone()], &kept[live.clone()]);
                 }
             }
             let weights = &T::rounded(level, scores, room)[live.start..];

@@ -286,36 +286,33 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// What dropout multiplies the weights of one row of a tile by.
+    /// What dropout multiplies the weights of one row of a tile by, for some of its keys.
     pub fn keep<const N: usize>(
         &self,
         (b, h, t): (usize, usize, usize),
         tile: &KeyTile<N>,
+        keys: std::ops::Range<usize>,
         out: &mut [f32; N],
     ) {
-        let Some(dropout) = &self.random.dropout else { return out.fill(1.0) };
+        let (positions, out) = (&tile.position[keys.clone()], &mut out[keys]);
+        let (Some(dropout), Some(&first)) = (&self.random.dropout, positions.first()) else {
+            return out.fill(1.0);
+        };
         let (example, query) = (self.random.example(b), self.allowed.query_at(b, t) as u32);
         let growth = dropout.growth as f32;
-        let kept = |bits: u32| if bits < dropout.threshold { 0.0 } else { growth };
-        let (first, last) = (channel(h, tile.position[0]), channel(h, tile.position[N - 1]));
-        if !tile.consecutive || last.wrapping_sub(first) as usize != N - 1 {
-            for (out, &at) in out.iter_mut().zip(&tile.position) {
-                *out = kept(dropout.stream.bits(example, query, channel(h, at)));
-            }
-            return;
+        let first = channel(h, first);
+        let last = channel(h, positions[positions.len() - 1]);
+        let mut bits = [0u32; MOST_DRAWS];
+        let skip = (first % 4) as usize;
+        if tile.consecutive && last.wrapping_sub(first) as usize == out.len() - 1 && skip + N <= MOST_DRAWS {
+            // Channels in a row: whole blocks of four draws, from the one that the first channel is in, many at a time.
+            let many = (skip + out.len()).next_multiple_of(DRAWS_AT_ONCE).min(MOST_DRAWS);
+            fill_bits(self.level, &dropout.stream, example, query, first / 4, &mut bits[..many]);
+            return kept(self.level, &bits[skip..], dropout.threshold, growth, out);
         }
-        // Channels in a row: whole blocks of four draws, from the one that the first channel is in.
-        let mut bits = [0u32; 16];
-        let mut at = 0;
-        while at < N {
-            let channel = first + at as u32;
-            let (block, skip) = (channel / 4, (channel % 4) as usize);
-            fill_bits(self.level, &dropout.stream, example, query, block, &mut bits);
-            let take = (bits.len() - skip).min(N - at);
-            for (out, &bits) in out[at..at + take].iter_mut().zip(&bits[skip..]) {
-                *out = kept(bits);
-            }
-            at += take;
+        for (out, &at) in out.iter_mut().zip(positions) {
+            let bits = dropout.stream.bits(example, query, channel(h, at));
+            *out = if bits < dropout.threshold { 0.0 } else { growth };
         }
     }
 
@@ -455,6 +452,27 @@ fn by_distance<const N: usize>(tile: &KeyTile<N>, query: i32, table: &[f32], rea
     for (out, &at) in out.iter_mut().zip(&tile.position) {
         let distance = at as i64 - query as i64;
         *out = table[(distance.clamp(-reach, reach) + reach) as usize];
+    }
+}
+
+/// Most draws for one row of a tile, those of the first and the last block that it has no use for included.
+const MOST_DRAWS: usize = 256 + DRAWS_AT_ONCE;
+/// Draws that are made side by side.
+const DRAWS_AT_ONCE: usize = 64;
+
+multiversion! {
+    /// 0 where a draw is below the threshold, else what makes up for the dropped ones.
+    fn kept(bits: &[u32], threshold: u32, growth: f32, out: &mut [f32]) {
+        for (out, &bits) in out.iter_mut().zip(bits) {
+            *out = if bits < threshold { 0.0 } else { growth };
+        }
+    }
+
+    /// Multiplies weights by what dropout leaves of them.
+    pub fn drop_some(weights: &mut [f32], kept: &[f32]) {
+        for (weight, kept) in weights.iter_mut().zip(kept) {
+            *weight *= kept;
+        }
     }
 }
 

@@ -381,7 +381,8 @@ impl<T: Operand> Tiles<'_, T> {
                     (0..KEYS).for_each(|j| added[j * QUERIES + i] = row[j]);
                 }
                 if drops {
-                    terms.keep((pair.b, h, start + i), key_tile, &mut row);
+                    row.fill(0.0);
+                    terms.keep((pair.b, h, start + i), key_tile, 0..range.len(), &mut row);
                     (0..KEYS).for_each(|j| kept[j * QUERIES + i] = row[j]);
                 }
             }
