@@ -14,9 +14,11 @@ pub struct Clocked {
     /// The least run without what its thread waited for a core, that others had; none with several threads, as one goes on
     /// while another waits, and none where the system does not tell.
     pub alone: Option<f64>,
-    /// The least time of each node, by its number, from as many runs more. Whoever else uses the machine can only make a node
+    /// The least time of each node, by its number, from as many runs more, each after a whole one. Whoever else uses the machine can only make a node
     /// slower, so their sum may be less than any run took.
     pub nodes: BTreeMap<usize, f64>,
+    /// How many times as long as its nodes together a run takes, the least of those runs.
+    pub whole: f64,
 }
 
 impl Clocked {
@@ -36,14 +38,30 @@ impl Clocked {
         self.alone.unwrap_or(self.least())
     }
 
+    /// With runs of the same program at other moments.
+    pub fn and(mut self, others: Clocked) -> Clocked {
+        self.runs.extend(others.runs);
+        self.runs.sort_by(f64::total_cmp);
+        self.alone = match (self.alone, others.alone) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        self.whole = self.whole.min(others.whole);
+        for (node, nanoseconds) in others.nodes {
+            let own = self.nodes.entry(node).or_insert(f64::INFINITY);
+            *own = own.min(nanoseconds);
+        }
+        self
+    }
+
     /// The longest run.
     pub fn most(&self) -> f64 {
         self.runs[self.runs.len() - 1]
     }
 }
 
-/// Runs a program whose inputs are set: twice to warm up, then until so many nanoseconds have passed, but no fewer and no more
-/// times than these; and as often again for the times of its nodes. `threads` are those of its engine.
+/// Runs a program whose inputs are set: once to warm up, then until so many nanoseconds have passed, but no fewer and no more
+/// times than these; and as often again, in turns, for the times of its nodes. `threads` are those of its engine.
 pub fn clock(
     program: &mut Program,
     store: &mut Store,
@@ -58,9 +76,10 @@ pub fn clock(
         ));
     }
     program.run(store)?;
-    program.run(store)?;
     let (mut runs, mut passed, mut alone) = (Vec::new(), 0.0, None);
+    let (mut nodes, mut whole) = (BTreeMap::new(), f64::INFINITY);
     while runs.len() < fewest || (runs.len() < most && passed < patience) {
+        program.stop_measuring();
         let asked = Instant::now();
         let before = if threads == 1 { waited() } else { None };
         let began = Instant::now();
@@ -72,18 +91,19 @@ pub fn clock(
         }
         runs.push(took);
         passed += took;
-    }
-    let mut nodes = BTreeMap::new();
-    for _ in 0..runs.len() {
         program.measure();
+        let began = Instant::now();
         program.run(store)?;
+        let took = began.elapsed().as_nanos() as f64;
+        let sum: u64 = program.spent().map(|(_, nanoseconds)| nanoseconds).sum();
+        whole = f64::min(whole, took / sum.max(1) as f64);
         for (node, nanoseconds) in program.spent() {
             let own: &mut f64 = nodes.entry(node).or_insert(f64::INFINITY);
             *own = own.min(nanoseconds as f64);
         }
     }
     runs.sort_by(f64::total_cmp);
-    Ok(Clocked { runs, alone, nodes })
+    Ok(Clocked { runs, alone, nodes, whole })
 }
 
 /// A run that took so long, without what was waited in it. The wait is known between two questions, which lie outside of the
@@ -109,7 +129,8 @@ mod tests {
 
     #[test]
     fn the_middle_lies_between_the_ends() {
-        let of = |runs: &[f64]| Clocked { runs: runs.to_vec(), alone: None, nodes: BTreeMap::new() };
+        let of =
+            |runs: &[f64]| Clocked { runs: runs.to_vec(), alone: None, nodes: BTreeMap::new(), whole: 1.0 };
         let odd = of(&[1.0, 2.0, 9.0]);
         assert_eq!((odd.least(), odd.median(), odd.most()), (1.0, 2.0, 9.0));
         assert_eq!(of(&[1.0, 2.0, 4.0, 9.0]).median(), 3.0);
@@ -118,5 +139,22 @@ mod tests {
         assert_eq!(Clocked { alone: Some(0.5), ..odd }.undisturbed(), 0.5);
         assert_eq!((without_waiting(7.0, 9.0, 0.0), without_waiting(7.0, 9.0, 5.0)), (7.0, 4.0));
         assert_eq!((second("12 34 5\n"), second(""), second("1 x 2")), (Some(34.0), None, None));
+    }
+
+    #[test]
+    fn other_moments_count_as_much() {
+        let of = |runs: &[f64], alone: Option<f64>, nodes: &[(usize, f64)]| Clocked {
+            runs: runs.to_vec(),
+            alone,
+            nodes: nodes.iter().copied().collect(),
+            whole: 1.0 + 0.1 * runs.len() as f64,
+        };
+        let both = of(&[4.0, 6.0], Some(3.0), &[(0, 1.0), (1, 2.0)]).and(of(&[2.0, 5.0], None, &[(1, 1.5)]));
+        assert_eq!(both.runs, [2.0, 4.0, 5.0, 6.0]);
+        assert_eq!(both.alone, Some(3.0));
+        assert_eq!(both.nodes, BTreeMap::from([(0, 1.0), (1, 1.5)]));
+        assert_eq!(both.whole, 1.2);
+        assert_eq!(both.clone().and(of(&[1.0], None, &[])).whole, 1.1);
+        assert_eq!(both.and(of(&[9.0], Some(2.5), &[])).undisturbed(), 2.5);
     }
 }
