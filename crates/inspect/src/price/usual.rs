@@ -35,10 +35,11 @@ impl Size {
 /// From hardly anything, where starting a kernel is all there is, to one token in a wide model and many in a narrow one; heads
 /// that fill vectors of sixteen, and heads that do not. One layer alone stays in the caches unless it is large; of several,
 /// each comes from afar when it is its turn, with weights that are small.
-const SIZES: [Size; 22] = [
+const SIZES: [Size; 23] = [
     size(1, 14, 80, 5, 400).layers(16),
     size(1, 20, 176, 4, 1200).layers(6),
     size(1, 10, 300, 6, 2400).layers(3),
+    size(1, 1, 512, 8, 300).layers(10),
     size(1, 6, 24, 3, 50),
     size(1, 1, 128, 4, 300),
     size(1, 1, 200, 5, 1500),
@@ -76,12 +77,12 @@ pub enum Style {
 /// The programs: all styles of a size, or one where a pass takes long. Steps of training take three times as long, so two
 /// styles have to do, and none is as large.
 pub fn programs(training: bool) -> impl Iterator<Item = (Size, Style)> {
-    let sizes = SIZES.into_iter().filter(move |size| !training || size.width <= LARGE);
+    let weights = |size: &Size| 12 * size.layers * size.width * size.width;
+    let sizes = SIZES.into_iter().filter(move |size| !training || weights(size) <= LARGE);
     sizes.enumerate().flat_map(move |(at, size)| {
-        let macs = 12 * size.layers * size.batch * size.length * size.width * size.width;
         let others = [Style::Gated, Style::Open, Style::Bucketed];
         let count = match training {
-            _ if macs > 250_000_000 || size.width >= LARGE => 0,
+            _ if weights(&size) * size.batch * size.length > 250_000_000 || weights(&size) >= LARGE => 0,
             true => 1,
             false => others.len(),
         };
@@ -90,8 +91,8 @@ pub fn programs(training: bool) -> impl Iterator<Item = (Size, Style)> {
     })
 }
 
-/// Weights of this width fill megabytes.
-const LARGE: usize = 768;
+/// So many weights fill tens of megabytes.
+const LARGE: usize = 12 * 768 * 768;
 
 /// Records a pass, or a step of training.
 pub fn record(size: Size, style: Style, training: bool, precision: Precision) -> Result<Graph> {
