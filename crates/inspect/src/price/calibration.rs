@@ -3,9 +3,9 @@
 //! rounds, so that rates and model meet the machine in the same moods.
 
 use super::cards::{Cards, Sample};
+use super::clock::Nodes;
 use super::load::{Machine, loads};
 use super::usual::{self, Size, Style};
-use super::{Clocked, clock};
 use crate::{Error, Result};
 use regard_device::cpu::ceiling;
 use regard_engine::{Cpu, Program, Store};
@@ -14,10 +14,9 @@ use regard_graph::{Init, Precision, Role};
 /// As many rounds are enough where nobody knows better.
 pub const ROUNDS: usize = 4;
 
-/// In a round each small program is run for so many nanoseconds, but no fewer and no more times than these; and as often for
-/// its nodes.
-const PATIENCE: f64 = 4e6;
-const TIMES: (usize, usize) = (2, 8);
+/// In a round each small program is run for so many nanoseconds, but no fewer and no more times than these.
+const PATIENCE: f64 = 8e6;
+const TIMES: (usize, usize) = (4, 12);
 
 /// Rates that are being measured.
 pub struct Calibration {
@@ -25,13 +24,13 @@ pub struct Calibration {
     training: bool,
     precision: Precision,
     machine: Option<Machine>,
-    programs: Vec<(Size, Style, Option<Clocked>)>,
+    programs: Vec<(Size, Style, Nodes)>,
 }
 
 impl Calibration {
     /// Nothing is measured yet.
     pub fn new(cpu: &Cpu, training: bool, precision: Precision) -> Calibration {
-        let programs = usual::programs(training).map(|(size, style)| (size, style, None)).collect();
+        let programs = usual::programs(training).map(|(size, style)| (size, style, Nodes::none())).collect();
         Calibration { cpu: cpu.clone(), training, precision, machine: None, programs }
     }
 
@@ -46,7 +45,7 @@ impl Calibration {
             None => machine,
         });
         // Each program is made anew: together they would fill a gigabyte.
-        for (size, style, clocked) in &mut self.programs {
+        for (size, style, nodes) in &mut self.programs {
             let mut store = Store::new(1);
             let graph = usual::record(*size, *style, self.training, self.precision)?;
             // Zeros are as fast to multiply as anything, and are there at once.
@@ -55,11 +54,13 @@ impl Calibration {
             }
             let mut program = Program::new(graph, &[], &mut store, &self.cpu)?;
             usual::feed(&mut program, *size)?;
-            let now = clock(&mut program, &mut store, pool.threads(), PATIENCE, TIMES)?;
-            *clocked = Some(match clocked.take() {
-                Some(before) => before.and(now),
-                None => now,
-            });
+            // Pages that are touched and weights that are packed for the first time.
+            program.run(&mut store)?;
+            let (mut times, mut passed) = (0, 0.0);
+            while times < TIMES.0 || (times < TIMES.1 && passed < PATIENCE) {
+                passed += nodes.run(&mut program, &mut store)?;
+                times += 1;
+            }
         }
         Ok(())
     }
@@ -70,12 +71,11 @@ impl Calibration {
             return Err(Error::invalid("no round of measuring rates", "measure at least one"));
         };
         let (mut samples, mut wholes) = (Vec::new(), Vec::new());
-        for (size, style, clocked) in &self.programs {
-            let Some(clocked) = clocked else { continue };
-            wholes.push(clocked.whole);
+        for (size, style, nodes) in &self.programs {
+            wholes.push(nodes.whole);
             let graph = usual::record(*size, *style, self.training, self.precision)?;
             for (_, load) in loads(&graph, machine)? {
-                if let Some(&nanoseconds) = clocked.nodes.get(&load.node) {
+                if let Some(&nanoseconds) = nodes.least.get(&load.node) {
                     samples.push(Sample { load, nanoseconds: nanoseconds.max(1.0) });
                 }
             }

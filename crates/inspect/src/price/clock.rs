@@ -1,5 +1,5 @@
-//! True times of a program: of whole runs, by the clock on the wall, and of each node. On a machine that others use, a thread
-//! waits for a core now and then; where the system tells for how long, that is told beside.
+//! True times of a program: of whole runs, by the clock on the wall, and of each node. On a machine that others use, threads
+//! wait for a core now and then; where the system tells for how long, that is told beside.
 
 use crate::{Error, Result};
 use regard_engine::{Program, Store};
@@ -11,14 +11,11 @@ use std::time::Instant;
 pub struct Clocked {
     /// Whole runs, the shortest first. Nothing else was measured meanwhile.
     pub runs: Vec<f64>,
-    /// The least run without what its thread waited for a core, that others had; none with several threads, as one goes on
-    /// while another waits, and none where the system does not tell.
+    /// The least run without what its threads waited for cores that others had; none where the system does not tell.
     pub alone: Option<f64>,
     /// The least time of each node, by its number, from as many runs more, each after a whole one. Whoever else uses the machine can only make a node
     /// slower, so their sum may be less than any run took.
     pub nodes: BTreeMap<usize, f64>,
-    /// How many times as long as its nodes together a run takes, the least of those runs.
-    pub whole: f64,
 }
 
 impl Clocked {
@@ -46,7 +43,6 @@ impl Clocked {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        self.whole = self.whole.min(others.whole);
         for (node, nanoseconds) in others.nodes {
             let own = self.nodes.entry(node).or_insert(f64::INFINITY);
             *own = own.min(nanoseconds);
@@ -77,45 +73,73 @@ pub fn clock(
     }
     program.run(store)?;
     let (mut runs, mut passed, mut alone) = (Vec::new(), 0.0, None);
-    let (mut nodes, mut whole) = (BTreeMap::new(), f64::INFINITY);
+    let mut nodes = Nodes::none();
     while runs.len() < fewest || (runs.len() < most && passed < patience) {
         program.stop_measuring();
         let asked = Instant::now();
-        let before = if threads == 1 { waited() } else { None };
+        let before = waited();
         let began = Instant::now();
         program.run(store)?;
         let took = began.elapsed().as_nanos().max(1) as f64;
         if let Some((before, after)) = before.zip(waited()) {
-            let own = without_waiting(took, asked.elapsed().as_nanos() as f64, after - before);
+            let own =
+                without_waiting(took, asked.elapsed().as_nanos() as f64, (after - before) / threads as f64);
             alone = Some(alone.map_or(own, |least: f64| least.min(own)));
         }
         runs.push(took);
         passed += took;
+        nodes.run(program, store)?;
+    }
+    runs.sort_by(f64::total_cmp);
+    Ok(Clocked { runs, alone, nodes: nodes.least })
+}
+
+/// A run that took so long, without what each thread waited in it. While one waits, the others go on with its share, so that
+/// all together lose what each of them waits in the middle. The wait is known between two questions, which lie outside of the
+/// run, and take a while themselves: if there was none, the run is as it is, and else the whole between the questions counts,
+/// which is rather too much. A thread that is woken waits as well, for microseconds, whether there are others or not.
+fn without_waiting(took: f64, between: f64, waited: f64) -> f64 {
+    if waited > WOKEN { (between - waited).max(1.0).min(took) } else { took }
+}
+
+/// Nanoseconds in which a core is found for a thread, in any case.
+const WOKEN: f64 = 5e5;
+
+/// Nanoseconds that the threads of this process have waited for cores so far.
+fn waited() -> Option<f64> {
+    let threads = std::fs::read_dir("/proc/self/task").ok()?;
+    threads.map(|thread| second(&std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?)).sum()
+}
+
+/// Times of nodes.
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    /// The least of each, by its number.
+    pub least: BTreeMap<usize, f64>,
+    /// How many times as long as its nodes together a run took, the least as well.
+    pub whole: f64,
+}
+
+impl Nodes {
+    /// Nothing has run yet.
+    pub fn none() -> Nodes {
+        Nodes { least: BTreeMap::new(), whole: f64::INFINITY }
+    }
+
+    /// Runs a program whose inputs are set once more, and tells how long it took.
+    pub fn run(&mut self, program: &mut Program, store: &mut Store) -> Result<f64> {
         program.measure();
         let began = Instant::now();
         program.run(store)?;
-        let took = began.elapsed().as_nanos() as f64;
+        let took = began.elapsed().as_nanos().max(1) as f64;
         let sum: u64 = program.spent().map(|(_, nanoseconds)| nanoseconds).sum();
-        whole = f64::min(whole, took / sum.max(1) as f64);
+        self.whole = self.whole.min(took / sum.max(1) as f64);
         for (node, nanoseconds) in program.spent() {
-            let own: &mut f64 = nodes.entry(node).or_insert(f64::INFINITY);
+            let own = self.least.entry(node).or_insert(f64::INFINITY);
             *own = own.min(nanoseconds as f64);
         }
+        Ok(took)
     }
-    runs.sort_by(f64::total_cmp);
-    Ok(Clocked { runs, alone, nodes, whole })
-}
-
-/// A run that took so long, without what was waited in it. The wait is known between two questions, which lie outside of the
-/// run, and take a while themselves: if there was none, the run is as it is, and else the whole between the questions counts,
-/// which is rather too much.
-fn without_waiting(took: f64, between: f64, waited: f64) -> f64 {
-    if waited > 0.0 { (between - waited).max(1.0) } else { took }
-}
-
-/// Nanoseconds that this thread has waited for a core so far.
-fn waited() -> Option<f64> {
-    std::fs::read_to_string("/proc/thread-self/schedstat").ok().as_deref().and_then(second)
 }
 
 /// The second number of a line: before it stands how long the thread ran, behind it how often.
@@ -129,15 +153,15 @@ mod tests {
 
     #[test]
     fn the_middle_lies_between_the_ends() {
-        let of =
-            |runs: &[f64]| Clocked { runs: runs.to_vec(), alone: None, nodes: BTreeMap::new(), whole: 1.0 };
+        let of = |runs: &[f64]| Clocked { runs: runs.to_vec(), alone: None, nodes: BTreeMap::new() };
         let odd = of(&[1.0, 2.0, 9.0]);
         assert_eq!((odd.least(), odd.median(), odd.most()), (1.0, 2.0, 9.0));
         assert_eq!(of(&[1.0, 2.0, 4.0, 9.0]).median(), 3.0);
         assert_eq!(of(&[5.0]).median(), 5.0);
         assert_eq!(odd.undisturbed(), 1.0);
         assert_eq!(Clocked { alone: Some(0.5), ..odd }.undisturbed(), 0.5);
-        assert_eq!((without_waiting(7.0, 9.0, 0.0), without_waiting(7.0, 9.0, 5.0)), (7.0, 4.0));
+        assert_eq!((without_waiting(7e6, 9e6, 0.0), without_waiting(7e6, 9e6, 5e6)), (7e6, 4e6));
+        assert_eq!((without_waiting(7e6, 9e6, 4e5), without_waiting(7e6, 9e6, 1e6)), (7e6, 7e6));
         assert_eq!((second("12 34 5\n"), second(""), second("1 x 2")), (Some(34.0), None, None));
     }
 
@@ -147,14 +171,11 @@ mod tests {
             runs: runs.to_vec(),
             alone,
             nodes: nodes.iter().copied().collect(),
-            whole: 1.0 + 0.1 * runs.len() as f64,
         };
         let both = of(&[4.0, 6.0], Some(3.0), &[(0, 1.0), (1, 2.0)]).and(of(&[2.0, 5.0], None, &[(1, 1.5)]));
         assert_eq!(both.runs, [2.0, 4.0, 5.0, 6.0]);
         assert_eq!(both.alone, Some(3.0));
         assert_eq!(both.nodes, BTreeMap::from([(0, 1.0), (1, 1.5)]));
-        assert_eq!(both.whole, 1.2);
-        assert_eq!(both.clone().and(of(&[1.0], None, &[])).whole, 1.1);
         assert_eq!(both.and(of(&[9.0], Some(2.5), &[])).undisturbed(), 2.5);
     }
 }
