@@ -2,7 +2,8 @@
 //! of training of each. Run by `bench/cost_check`; ends with status 1 if the median error of passes, or of steps, is above a
 //! quarter. Rates and models are measured in turns, in some rounds. What is measured of models are whole runs. Errors are told
 //! against the least of them, as rates are the best of some runs, too: on a machine that others use, the median says how busy
-//! they are. Of a single thread (`--threads 1`) the system tells how long it waited for a core, and that is taken off.
+//! they are. Where they never rest, ask for `--threads 1`: of a single thread, the system tells how long it waited for a core,
+//! and that is taken off.
 
 use regard::device::{Level, Pool};
 use regard::graph::{Graph, Precision};
@@ -17,9 +18,9 @@ use std::time::Instant;
 
 /// The most that the median may be off.
 const MOST: f64 = 0.25;
-/// In each round a model is run for so many nanoseconds, but no fewer and no more times than these.
-const PATIENCE: f64 = 2e8;
-const TIMES: (usize, usize) = (3, 60);
+/// After each round of rates a model is run for so many nanoseconds, but no fewer and no more times than these.
+const PATIENCE: f64 = 1e8;
+const TIMES: (usize, usize) = (2, 30);
 
 /// A family, its precision, and layers, heads, width, vocabulary, batch, positions.
 type Case = (&'static str, fn(Size) -> AnyModel, Precision, [usize; 6]);
@@ -69,12 +70,17 @@ fn compared(cpu: &Cpu, training: bool, nodes: bool) -> Value {
     let mut measured: [Option<Clocked>; CASES.len()] = Default::default();
     let mut seconds = 0.0;
     for _ in 0..ROUNDS {
-        let began = Instant::now();
-        calibrations.iter_mut().for_each(|calibration| calibration.round().expect("rates"));
-        seconds += began.elapsed().as_secs_f64();
-        for (case, all) in CASES.iter().zip(&mut measured) {
-            let now = clocked(case, training, cpu);
-            *all = Some(all.take().map_or(now.clone(), |before| before.and(now)));
+        for calibration in &mut calibrations {
+            let began = Instant::now();
+            calibration.round().expect("rates");
+            seconds += began.elapsed().as_secs_f64();
+            for (case, all) in CASES.iter().zip(&mut measured) {
+                let now = clocked(case, training, cpu);
+                *all = Some(match all.take() {
+                    Some(before) => before.and(now),
+                    None => now,
+                });
+            }
         }
     }
     let cards = calibrations.map(|calibration| calibration.cards().expect("rates"));

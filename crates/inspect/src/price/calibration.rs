@@ -11,7 +11,7 @@ use regard_device::cpu::ceiling;
 use regard_engine::{Cpu, Program, Store};
 use regard_graph::{Init, Precision, Role};
 
-/// As many rounds are enough where nobody knows better.
+/// As many rounds are enough on a machine that is calm now and then. Each takes two seconds, with training three.
 pub const ROUNDS: usize = 4;
 
 /// In a round each small program is run for so many nanoseconds, but no fewer and no more times than these.

@@ -2,14 +2,10 @@
 //! of its start, arithmetic and memory are fitted, and how far off the fit is at each measured shape is kept: a node is priced
 //! by the rates, and by the errors at the shapes most like its own.
 
-use super::calibration::{Calibration, ROUNDS};
 use super::fit::{TERMS, rates, sum};
 use super::late::Late;
 use super::load::{Load, Machine, Shape};
-use crate::Result;
 use regard_device::Ceilings;
-use regard_engine::Cpu;
-use regard_graph::Precision;
 use std::collections::BTreeMap;
 
 /// What was measured of one node.
@@ -45,16 +41,6 @@ const FEW: usize = 6;
 const APART: f64 = 0.1;
 
 impl Cards {
-    /// Measures, in some rounds: [`Calibration`] says how. Takes five seconds, and with `training`, which measures backward
-    /// passes and updates as well, ten.
-    pub fn measure(cpu: &Cpu, training: bool, precision: Precision) -> Result<Cards> {
-        let mut calibration = Calibration::new(cpu, training, precision);
-        for _ in 0..ROUNDS {
-            calibration.round()?;
-        }
-        calibration.cards()
-    }
-
     /// Nothing measured but the machine: what a run would take if every op were at its best, the roofline. `reading` are bytes
     /// that are read again and again, and bytes read a nanosecond then.
     pub fn at_best(ceilings: Ceilings, reading: &[(usize, f64)]) -> Cards {

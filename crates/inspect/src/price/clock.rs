@@ -1,5 +1,5 @@
-//! True times of a program: of whole runs, by the clock on the wall, and of each node. On a machine that others use, threads
-//! wait for a core now and then; where the system tells for how long, that is told beside.
+//! True times of a program: of whole runs, by the clock on the wall, and of each node. On a machine that others use, a thread
+//! waits for a core now and then; where the system tells for how long, that is told beside.
 
 use crate::{Error, Result};
 use regard_engine::{Program, Store};
@@ -11,10 +11,11 @@ use std::time::Instant;
 pub struct Clocked {
     /// Whole runs, the shortest first. Nothing else was measured meanwhile.
     pub runs: Vec<f64>,
-    /// The least run without what its threads waited for cores that others had; none where the system does not tell.
+    /// The least run without what its thread waited for a core, that others had; none with several threads, as one goes on
+    /// while another waits, and none where the system does not tell.
     pub alone: Option<f64>,
-    /// The least time of each node, by its number, from as many runs more, each after a whole one. Whoever else uses the machine can only make a node
-    /// slower, so their sum may be less than any run took.
+    /// The least time of each node, by its number, from as many runs more, each after a whole one. Whoever else uses the
+    /// machine can only make a node slower, so their sum may be less than any run took.
     pub nodes: BTreeMap<usize, f64>,
 }
 
@@ -77,13 +78,12 @@ pub fn clock(
     while runs.len() < fewest || (runs.len() < most && passed < patience) {
         program.stop_measuring();
         let asked = Instant::now();
-        let before = waited();
+        let before = if threads == 1 { waited() } else { None };
         let began = Instant::now();
         program.run(store)?;
         let took = began.elapsed().as_nanos().max(1) as f64;
         if let Some((before, after)) = before.zip(waited()) {
-            let own =
-                without_waiting(took, asked.elapsed().as_nanos() as f64, (after - before) / threads as f64);
+            let own = without_waiting(took, asked.elapsed().as_nanos() as f64, after - before);
             alone = Some(alone.map_or(own, |least: f64| least.min(own)));
         }
         runs.push(took);
@@ -94,21 +94,16 @@ pub fn clock(
     Ok(Clocked { runs, alone, nodes: nodes.least })
 }
 
-/// A run that took so long, without what each thread waited in it. While one waits, the others go on with its share, so that
-/// all together lose what each of them waits in the middle. The wait is known between two questions, which lie outside of the
+/// A run that took so long, without what was waited in it. The wait is known between two questions, which lie outside of the
 /// run, and take a while themselves: if there was none, the run is as it is, and else the whole between the questions counts,
-/// which is rather too much. A thread that is woken waits as well, for microseconds, whether there are others or not.
+/// which is rather too much.
 fn without_waiting(took: f64, between: f64, waited: f64) -> f64 {
-    if waited > WOKEN { (between - waited).max(1.0).min(took) } else { took }
+    if waited > 0.0 { (between - waited).max(1.0) } else { took }
 }
 
-/// Nanoseconds in which a core is found for a thread, in any case.
-const WOKEN: f64 = 5e5;
-
-/// Nanoseconds that the threads of this process have waited for cores so far.
+/// Nanoseconds that this thread has waited for a core so far.
 fn waited() -> Option<f64> {
-    let threads = std::fs::read_dir("/proc/self/task").ok()?;
-    threads.map(|thread| second(&std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?)).sum()
+    std::fs::read_to_string("/proc/thread-self/schedstat").ok().as_deref().and_then(second)
 }
 
 /// Times of nodes.
@@ -160,8 +155,7 @@ mod tests {
         assert_eq!(of(&[5.0]).median(), 5.0);
         assert_eq!(odd.undisturbed(), 1.0);
         assert_eq!(Clocked { alone: Some(0.5), ..odd }.undisturbed(), 0.5);
-        assert_eq!((without_waiting(7e6, 9e6, 0.0), without_waiting(7e6, 9e6, 5e6)), (7e6, 4e6));
-        assert_eq!((without_waiting(7e6, 9e6, 4e5), without_waiting(7e6, 9e6, 1e6)), (7e6, 7e6));
+        assert_eq!((without_waiting(7.0, 9.0, 0.0), without_waiting(7.0, 9.0, 5.0)), (7.0, 4.0));
         assert_eq!((second("12 34 5\n"), second(""), second("1 x 2")), (Some(34.0), None, None));
     }
 
