@@ -90,8 +90,12 @@ class Peer:
     def matmul(self, request):
         m, k, n = (positive(request, name) for name in ("m", "k", "n"))
         dtype = self.dtype(request)
-        a, b = self.random(m, k, dtype=dtype), self.random(k, n, dtype=dtype)
-        out = self.torch.empty(m, n, dtype=dtype)
+        if request.get("weight_gradient"):
+            # C[K N] = A[M K]ᵀ · B[M N], from operands as they lie in memory after a forward pass.
+            a, b = self.random(m, k, dtype=dtype).t(), self.random(m, n, dtype=dtype)
+        else:
+            a, b = self.random(m, k, dtype=dtype), self.random(k, n, dtype=dtype)
+        out = self.torch.empty(a.shape[0], n, dtype=dtype)
         with self.torch.inference_mode():
             times = timed(lambda: self.torch.mm(a, b, out=out), positive(request, "repeat"))
         return summary(times, 2 * m * k * n)

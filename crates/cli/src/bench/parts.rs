@@ -5,7 +5,8 @@ use super::clock::{Bench, Feeds, time};
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::graph::Shape;
-use regard::ops::{Attention as Spec, MatmulOptions, Window};
+use regard::graph::DType;
+use regard::ops::{Attention as Spec, MatmulOptions, WeightGradient, Window};
 use regard::prelude::*;
 
 #[derive(Args)]
@@ -19,6 +20,9 @@ pub struct Matmul {
     /// Columns of B.
     #[arg(long, default_value_t = 1024)]
     n: usize,
+    /// The gradient of a weight instead: C[K N] = A[M K]ᵀ · B[M N], a sum over all rows.
+    #[arg(long)]
+    weight_gradient: bool,
     #[command(flatten)]
     how: How,
 }
@@ -50,20 +54,26 @@ pub struct Attention {
     how: How,
 }
 
-/// C = A · B
+/// C = A · B, or C = Aᵀ · B
 pub fn matmul(sizes: &Matmul) -> Result<()> {
-    let Matmul { m, k, n, how } = sizes;
+    let Matmul { m, k, n, weight_gradient, how } = sizes;
     how.check_has_weights("a matrix product")?;
-    let (a_dims, b_dims) = ([*m, *k], [*k, *n]);
+    let (a_dims, b_dims) = ([*m, *k], [if *weight_gradient { *m } else { *k }, *n]);
     let mut g = Graph::inference();
     g.set_precision(how.precision.precision());
     let dtype = how.precision.precision().activation();
     let a = g.input("a", dtype, a_dims)?;
     let b = g.input("b", dtype, b_dims)?;
-    let c = g.matmul(a, b, MatmulOptions::default())?;
+    let c = if *weight_gradient {
+        // As in a training step: both factors of the precision, the result f32 for the optimizer.
+        g.apply_one(WeightGradient { output: DType::F32, precision: how.precision.precision() }, &[a, b])?
+    } else {
+        g.matmul(a, b, MatmulOptions::default())?
+    };
     g.output("c", c)?;
     let feeds = Feeds::new().normal("a", &a_dims).normal("b", &b_dims);
-    time(Bench { name: format!("matmul {m}x{k}x{n}"), graph: g, feeds, tokens: 0, next: None }, how)
+    let name = if *weight_gradient { "weight gradient" } else { "matmul" };
+    time(Bench { name: format!("{name} {m}x{k}x{n}"), graph: g, feeds, tokens: 0, next: None }, how)
 }
 
 /// Attention, perhaps with its gradients.

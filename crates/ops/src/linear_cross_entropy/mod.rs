@@ -185,7 +185,7 @@ impl Op for LinearCrossEntropy {
         // Rows are padded to whole panels, and for dW the columns are. Every group of rows reads the weight
         // once for each product and adds to its gradient. The softmax is kept, not taken again.
         let padded = live.next_multiple_of(PANEL);
-        let groups = live.div_ceil(cpu::rows_at_once(v));
+        let groups = live.div_ceil(cpu::rows_at_once(live, v));
         let (weight, logits) = ((groups * v * c * 4) as u64, (live * v * 4) as u64);
         let softmax = if gradients { live * v * (2 + dbias) } else { 0 };
         let executed = Work {

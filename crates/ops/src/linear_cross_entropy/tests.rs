@@ -315,8 +315,8 @@ fn scratch_stays_small_for_a_large_vocabulary() {
     };
     let request = Request { call: &call, stored: &[false; 4], threads: 2, level: Level::best() };
     let needs = op.needs(&request);
-    // All logits would be 3.3 GB. Nor is a packed copy of the weight asked for.
-    assert!(needs.scratch < 40 << 20, "{} bytes", needs.scratch);
+    // All logits would be 3.3 GB; 512 rows of them are 103 MB. Nor is a packed copy of the weight asked for.
+    assert!(needs.scratch < 112 << 20, "{} bytes", needs.scratch);
     assert!(needs.packs.is_empty());
 }
 

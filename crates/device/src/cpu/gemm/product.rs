@@ -19,6 +19,8 @@ use std::ops::Range;
 /// Most strips of a task: 192 rows, 300 kB of packed A (200 in bf16), which stay in the second cache while panels of B
 /// pass. A whole number of strips of AMX, too.
 const MOST_STRIPS: usize = 16;
+/// Strips down to which a task is made less tall before it is made narrower: wide tasks pack A less often.
+const LEAST_STRIPS: usize = 8;
 /// Most panels of a task: 512 columns. More would pack A less often but make the tile too large.
 const MOST_PANELS: usize = 16;
 /// Elements of the packed part of A.
@@ -101,7 +103,11 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
     let cut = if few_rows::fits(level, b.storage, m, a.column_stride) {
         Cut::few_rows(m, n, few_rows::panels_of_task(level, b.storage, k))
     } else {
-        Cut::new(m, n, if alone { 1 } else { pool.threads() })
+        let unit = match (b.storage, kernel::bf16_strip(level)) {
+            (Storage::Bf16, Some(strip)) => strip,
+            _ => STRIP,
+        };
+        Cut::new(m, n, unit, if alone { 1 } else { pool.threads() })
     };
     let scratch = &*scratch;
     let task = |task: usize, worker: usize| {
@@ -152,17 +158,25 @@ impl Cut {
         Cut { rows: m, columns, down: 1, across: n.div_ceil(columns), few: true }
     }
 
-    fn new(m: usize, n: usize, threads: usize) -> Cut {
+    /// For kernels that take `unit` rows at a time.
+    fn new(m: usize, n: usize, unit: usize, threads: usize) -> Cut {
         let (strips, panels) = (m.div_ceil(STRIP), n.div_ceil(PANEL));
         let (mut tall, mut wide) = (MOST_STRIPS.min(strips), MOST_PANELS.min(panels));
         // A few tasks for each thread, so that the last ones leave nobody idle for long.
         let enough = if threads == 1 { 1 } else { 3 * threads };
         while strips.div_ceil(tall) * panels.div_ceil(wide) < enough && (tall > 1 || wide > 1) {
-            if tall * STRIP > wide * PANEL || wide == 1 {
+            if tall > LEAST_STRIPS || tall * STRIP > wide * PANEL || wide == 1 {
                 tall = tall.div_ceil(2);
             } else {
                 wide = wide.div_ceil(2);
             }
+        }
+        if threads > 1 {
+            // Threads that end together: 22 tasks of 16 strips of which the last has five take two threads eleven rounds
+            // of 16 strips, 38 of nine take them nineteen of 9, which is less. A task costs a little beside its strips.
+            let rounds = |tall: usize| (strips.div_ceil(tall) * panels.div_ceil(wide)).div_ceil(threads);
+            let time = |&tall: &usize| rounds(tall) * ((tall * STRIP).next_multiple_of(unit) + unit / 4);
+            tall = (tall.div_ceil(2)..=tall).rev().min_by_key(time).unwrap_or(tall);
         }
         // Equal shares: nine strips are 5 + 4, not 8 + 1.
         let (down, across) = (strips.div_ceil(tall), panels.div_ceil(wide));
