@@ -14,8 +14,9 @@ const EXPECTED: f64 = 0.3;
 const TURNS: usize = 2000;
 
 /// The rates that make the sums of the amounts nearest to the times, and are like the expected ones. Minimises
-/// Σ (Σ rate · amount / time − 1)² + w Σ (rate − expected)² · (amount / time)², the last square a mean over samples, over rates
-/// that are not negative, one rate at a time, round and round. Amounts that no sample has are at the expected rate.
+/// Σ (Σ rate · amount / time − 1)² over samples, and beside it w Σ (rate − expected)² · (amount / time)² over amounts, the last
+/// square a mean over samples, for rates that are not negative, one rate at a time, round and round. Amounts that no sample
+/// has are at the expected rate.
 pub fn rates(samples: &[([f64; TERMS], f64)], expected: &[f64; TERMS]) -> [f64; TERMS] {
     let mut squares = [[0.0; TERMS]; TERMS];
     let mut sums = [0.0; TERMS];

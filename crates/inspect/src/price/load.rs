@@ -129,6 +129,7 @@ fn memory(g: &Graph, rows: &[CostRow], machine: &Machine) -> Vec<f64> {
                 at += bytes(var);
                 touched.insert(place, at);
             }
+            // A weight that the run changes is packed anew before it is first used: the copy is written where it was.
             if let Some((weight, layout)) =
                 weight(g, node).filter(|(var, _)| changed.contains(&place[var.index()]))
             {
