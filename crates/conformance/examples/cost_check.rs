@@ -1,39 +1,41 @@
 //! Predicted time against measured time, over ten models none of whose sizes was used to measure the rates: a pass and a step
 //! of training of each. Run by `bench/cost_check`; ends with status 1 if the median error of passes, or of steps, is above a
-//! quarter. What is measured are whole runs. Errors are told against the least of them, as rates are the best of some runs,
-//! too: on a machine that others use, the median says how busy they are. On a busy one, ask for `--threads 1`: of a single
-//! thread, the system tells how long it waited for a core, and that is taken off.
+//! quarter. Rates and models are measured in turns, in some rounds. What is measured of models are whole runs. Errors are told
+//! against the least of them, as rates are the best of some runs, too: on a machine that others use, the median says how busy
+//! they are. Where they never rest, ask for `--threads 1`: of a single thread, the system tells how long it waited for a core,
+//! and that is taken off.
 
 use regard::device::{Level, Pool};
-use regard::graph::Precision;
+use regard::graph::{Graph, Precision};
 use regard::hub::forward::{Sizes, record_in};
 use regard::hub::{AnyModel, step};
 use regard::prelude::*;
 use regard_conformance::sized::{self, Size};
-use regard_inspect::price::{Cards, Clocked, clock, predict};
+use regard_inspect::price::{Calibration, Clocked, ROUNDS, clock, predict};
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// The most that the median may be off.
 const MOST: f64 = 0.25;
-/// Each model is run for so many nanoseconds, but no fewer and no more times than these.
-const PATIENCE: f64 = 6e8;
-const TIMES: (usize, usize) = (5, 200);
+/// After each round of rates a model is run for so many nanoseconds, but no fewer and no more times than these.
+const PATIENCE: f64 = 1e8;
+const TIMES: (usize, usize) = (2, 30);
 
-/// A family, layers, heads, width, vocabulary, batch, positions.
-type Case = (&'static str, fn(Size) -> AnyModel, [usize; 6]);
+/// A family, its precision, and layers, heads, width, vocabulary, batch, positions.
+type Case = (&'static str, fn(Size) -> AnyModel, Precision, [usize; 6]);
 
 const CASES: [Case; 10] = [
-    ("gpt", sized::gpt, [2, 4, 64, 256, 1, 32]),
-    ("gpt", sized::gpt, [6, 6, 216, 1200, 1, 128]),
-    ("gpt", sized::gpt, [8, 8, 384, 4000, 1, 96]),
-    ("llama", sized::llama, [6, 8, 640, 8000, 1, 1]),
-    ("gpt", sized::gpt, [2, 4, 144, 700, 1, 700]),
-    ("bert", sized::bert, [3, 4, 112, 900, 4, 48]),
-    ("bert", sized::bert, [4, 6, 420, 3000, 2, 110]),
-    ("vit", sized::vit, [5, 3, 180, 40, 3, 49]),
-    ("t5", sized::t5, [3, 4, 240, 2200, 2, 56]),
-    ("perceiver", sized::perceiver, [5, 8, 272, 1500, 2, 208]),
+    ("gpt", sized::gpt, Precision::F32, [2, 4, 64, 256, 1, 32]),
+    ("gpt", sized::gpt, Precision::F32, [6, 6, 216, 1200, 1, 128]),
+    ("gpt", sized::gpt, Precision::Bf16, [8, 8, 384, 4000, 1, 96]),
+    ("llama", sized::llama, Precision::F32, [6, 8, 640, 8000, 1, 1]),
+    ("gpt", sized::gpt, Precision::F32, [2, 4, 144, 700, 1, 700]),
+    ("transformer", sized::transformer, Precision::F32, [3, 4, 112, 900, 4, 48]),
+    ("bert", sized::bert, Precision::F32, [4, 6, 420, 3000, 2, 110]),
+    ("vit", sized::vit, Precision::F32, [5, 3, 180, 40, 3, 49]),
+    ("t5", sized::t5, Precision::F32, [3, 4, 240, 2200, 2, 56]),
+    ("perceiver", sized::perceiver, Precision::F32, [5, 8, 272, 1500, 2, 208]),
 ];
 
 fn main() -> ExitCode {
@@ -62,36 +64,41 @@ fn main() -> ExitCode {
 
 /// Compares all models, passes or steps.
 fn compared(cpu: &Cpu, training: bool, nodes: bool) -> Value {
-    let began = std::time::Instant::now();
-    let cards = Cards::measure(cpu, training, Precision::F32).expect("rates");
-    let seconds = began.elapsed().as_secs_f64();
     let what = if training { "steps of training" } else { "passes" };
-    println!("{what}; rates took {seconds:.1} s, {:?}", cards.ceilings());
+    let precisions = [Precision::F32, Precision::Bf16];
+    let mut calibrations = precisions.map(|precision| Calibration::new(cpu, training, precision));
+    let mut measured: [Option<Clocked>; CASES.len()] = Default::default();
+    let mut seconds = 0.0;
+    for _ in 0..ROUNDS {
+        for calibration in &mut calibrations {
+            let began = Instant::now();
+            calibration.round().expect("rates");
+            seconds += began.elapsed().as_secs_f64();
+            for (case, all) in CASES.iter().zip(&mut measured) {
+                let now = clocked(case, training, cpu);
+                *all = Some(match all.take() {
+                    Some(before) => before.and(now),
+                    None => now,
+                });
+            }
+        }
+    }
+    let cards = calibrations.map(|calibration| calibration.cards().expect("rates"));
+    println!("{what}; rates took {seconds:.1} s, {:?}", cards[0].ceilings());
     println!(
         "{:46} {:>10} {:>10} {:>8} {:>10} {:>8} {:>5}",
         "model", "predicted", "measured", "off", "median", "off", "runs"
     );
     let (mut errors, mut rows) = (Vec::new(), Vec::new());
-    for (family, make, numbers) in CASES {
-        let [layers, heads, width, vocabulary, batch, tokens] = numbers;
-        // Encoders are trained with dropout, and nothing is dropped in a pass.
-        let dropout = if training && matches!(family, "bert" | "t5") { 0.1 } else { 0.0 };
-        let model = make(Size { layers, heads, width, vocabulary, context: tokens, dropout });
-        let targets = if model.encoder_decoder().is_some() { tokens } else { 0 };
-        let sizes = Sizes { batch, tokens, targets, types: false };
-        let graph = match training {
-            true => step::record(&model, sizes, Precision::F32),
-            false => record_in(&model, sizes, Precision::F32),
-        };
-        let graph = graph.expect("a graph");
-        let prediction = predict(&graph, &cards).expect("a price");
-        let mut store = Store::new(2);
-        let mut program = Program::new(graph, &[], &mut store, cpu).expect("a program");
-        step::feed(&mut program, &model).expect("inputs");
-        let clocked = clock(&mut program, &mut store, cpu.pool().threads(), PATIENCE, TIMES).expect("a run");
+    for (case, clocked) in CASES.iter().zip(measured) {
+        let (family, _, precision, [layers, heads, width, _, batch, tokens]) = *case;
+        let clocked = clocked.expect("at least one round");
+        let rates = cards.iter().zip(precisions).find(|(_, own)| *own == precision).expect("rates").0;
+        let prediction = predict(&graph(case, training).0, rates).expect("a price");
         let off = |measured: f64| prediction.total / measured - 1.0;
         errors.push(off(clocked.undisturbed()).abs());
-        let name = format!("{family} {layers} layers, {heads} heads, {width} wide, {batch}x{tokens}");
+        let told = if precision == Precision::F32 { "" } else { ", bf16" };
+        let name = format!("{family} {layers} layers, {heads} heads, {width} wide, {batch}x{tokens}{told}");
         println!(
             "{name:46} {:>10.3} {:>10.3} {:>+7.1}% {:>10.3} {:>+7.1}% {:>5}",
             prediction.total / 1e6,
@@ -119,11 +126,35 @@ fn compared(cpu: &Cpu, training: bool, nodes: bool) -> Value {
         100.0 * MOST,
         100.0 * errors[9]
     );
-    let ceilings = cards.ceilings();
+    let ceilings = cards[0].ceilings();
     json!({
         "what": what, "median_error": median, "largest_error": errors[9], "models": rows,
         "ceilings": { "gflops": ceilings.gflops, "gbytes": ceilings.gbytes }, "rates_seconds": seconds,
     })
+}
+
+/// What runs, and the model.
+fn graph(case: &Case, training: bool) -> (Graph, AnyModel) {
+    let (family, make, precision, [layers, heads, width, vocabulary, batch, tokens]) = *case;
+    // Encoders are trained with dropout, and nothing is dropped in a pass.
+    let dropout = if training && matches!(family, "bert" | "t5" | "transformer") { 0.1 } else { 0.0 };
+    let model = make(Size { layers, heads, width, vocabulary, context: tokens, dropout });
+    let targets = if model.encoder_decoder().is_some() { tokens } else { 0 };
+    let sizes = Sizes { batch, tokens, targets, types: false };
+    let graph = match training {
+        true => step::record(&model, sizes, precision),
+        false => record_in(&model, sizes, precision),
+    };
+    (graph.expect("a graph"), model)
+}
+
+/// One round of a model.
+fn clocked(case: &Case, training: bool, cpu: &Cpu) -> Clocked {
+    let (graph, model) = graph(case, training);
+    let mut store = Store::new(2);
+    let mut program = Program::new(graph, &[], &mut store, cpu).expect("a program");
+    step::feed(&mut program, &model).expect("inputs");
+    clock(&mut program, &mut store, cpu.pool().threads(), PATIENCE, TIMES).expect("a run")
 }
 
 /// Where a prediction is off: predicted and measured by op, the largest first.

@@ -6,7 +6,7 @@ use regard::ops::RotarySpec;
 use regard_models::Positions;
 use regard_models::{
     Bert, BertConfig, BertHead, Gpt, GptConfig, Perceiver, PerceiverConfig, PerceiverMasking, T5, T5Config,
-    Vit, VitConfig, VitHead, bert, vit,
+    Transformer, TransformerConfig, Vit, VitConfig, VitHead, bert, vit,
 };
 
 /// What all families have.
@@ -105,6 +105,22 @@ pub fn t5(size: Size) -> AnyModel {
         ..T5Config::small()
     };
     AnyModel::T5(T5::new(config).expect("sizes that make sense"))
+}
+
+/// The Transformer of 2017, one matrix for both embeddings and the head.
+pub fn transformer(size: Size) -> AnyModel {
+    let Size { layers, heads, width, vocabulary, context, dropout } = size;
+    let config = TransformerConfig {
+        encoder_layers: layers,
+        decoder_layers: layers,
+        heads,
+        width,
+        hidden: 4 * width,
+        context,
+        dropout,
+        ..TransformerConfig::base(vocabulary)
+    };
+    AnyModel::Transformer(Transformer::new(config).expect("sizes that make sense"))
 }
 
 /// A Perceiver with a latent for every fourth position.

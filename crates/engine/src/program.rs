@@ -180,6 +180,11 @@ impl Program {
         self.spent = vec![0; self.steps.len()];
     }
 
+    /// Measures no more, until [`Program::measure`] is called again; what was measured is forgotten.
+    pub fn stop_measuring(&mut self) {
+        self.spent.clear();
+    }
+
     /// The nodes that run, by their index in [`Graph::nodes`], and the nanoseconds that each took in all runs since
     /// [`Program::measure`]: none before.
     pub fn spent(&self) -> impl Iterator<Item = (usize, u64)> {

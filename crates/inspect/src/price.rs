@@ -1,13 +1,16 @@
 //! What a program will cost in time and memory, before it runs. The cost reader counts the work of each node; what the machine
-//! can do at best is measured here and now, and so is how near the usual ops come to it, on small programs ([`Cards`]). Nothing
-//! is known of models: a node is an op with sizes.
+//! can do at best is measured here and now, and so is how near the usual ops come to it, on small programs ([`Calibration`],
+//! [`Cards`]). Nothing is known of models: a node is an op with sizes.
 
+mod calibration;
 mod cards;
 mod clock;
 mod fit;
+mod late;
 mod load;
 mod usual;
 
+pub use calibration::{Calibration, ROUNDS};
 pub use cards::Cards;
 pub use clock::{Clocked, clock};
 

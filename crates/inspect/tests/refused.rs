@@ -5,7 +5,7 @@ use regard_engine::{Cpu, Program, Store};
 use regard_graph::{DType, Graph, Init, Precision, shape};
 use regard_inspect::audit::{Along, Turn, Way, compare_looked};
 use regard_inspect::look::{self, Attention, attentions};
-use regard_inspect::price::{Cards, clock, crossovers, memory, predict};
+use regard_inspect::price::{Calibration, Cards, clock, crossovers, memory, predict};
 use regard_inspect::{Case, Stream, keep_heads, patch_heads, patched, rewrite, sight};
 use regard_ops::prelude::*;
 use regard_ops::{Array, LinearOptions, WeightsRequest};
@@ -174,6 +174,12 @@ fn runs_that_are_none() {
     assert!(clocked.least() <= clocked.median() && clocked.median() <= clocked.most());
     let ran = program.plan().steps.len();
     assert_eq!(clocked.nodes.len(), ran);
+}
+
+#[test]
+fn rates_of_no_round() {
+    let told = Calibration::new(&cpu(), false, Precision::F32).cards().err().map(|error| error.to_string());
+    assert_eq!(told.as_deref(), Some("no round of measuring rates; measure at least one"));
 }
 
 #[test]

@@ -16,17 +16,17 @@ use regard::prelude::*;
 use regard_hub::Opened;
 use regard_hub::forward::{Sizes, record_in};
 use regard_hub::step;
-use regard_inspect::price::{self, Cards, Clocked};
+use regard_inspect::price::{self, Calibration, Clocked, ROUNDS};
 use serde_json::json;
 use std::io::Write;
 
 /// Options of `regard cost`.
 #[derive(Args)]
 #[command(after_help = "\
-Times are predicted from rates that are measured on small programs of the usual parts, in this process, on this machine as
-busy as it is; `bench/cost_check` compares predictions with what is measured. Measuring the rates takes some seconds. What is
-measured of the model itself, with --measure, is the time of whole runs: their median, the least and the most. Times of parts
-are sums of the least times of their nodes.
+Times are predicted from rates that are measured on small programs of the usual parts, in this process, in rounds of which the
+best counts: what a run takes that nobody disturbs. `bench/cost_check` compares predictions with what is measured. Measuring
+the rates takes five to ten seconds. What is measured of the model itself, with --measure, between those rounds, is the time of
+whole runs: their median, the least and the most. Times of parts are sums of the least times of their nodes.
 
 Example:  regard cost crates/conformance/goldens/parity/gpt2/model --tokens 16 --measure")]
 pub struct Options {
@@ -56,9 +56,9 @@ pub struct Options {
     machine: Machine,
 }
 
-/// The model is run for so many nanoseconds, but no fewer and no more times than these.
-const PATIENCE: f64 = 1e9;
-const TIMES: (usize, usize) = (5, 50);
+/// In each round the model is run for so many nanoseconds, but no fewer and no more times than these.
+const PATIENCE: f64 = 2.5e8;
+const TIMES: (usize, usize) = (2, 15);
 
 /// A process takes memory in pieces, and may have some left from before: so many bytes can be told apart.
 const SEEN: usize = 16 << 20;
@@ -76,12 +76,28 @@ pub fn run(options: &Options) -> Result<()> {
         }
     };
     let memory = price::memory(recorded(sizes)?, &cpu)?;
-    let cards = Cards::measure(&cpu, options.train, precision)?;
     let graph = recorded(sizes)?;
+    let (mut model, mut clocked) = (None, None);
+    if options.measure {
+        model = Some(Measured::new(recorded(sizes)?, &opened, &cpu)?);
+    }
+    // In turns, so that rates and model meet the machine in the same moods.
+    let mut calibration = Calibration::new(&cpu, options.train, precision);
+    for _ in 0..ROUNDS {
+        calibration.round()?;
+        if let Some(model) = &mut model {
+            let now = model.clock()?;
+            clocked = Some(match clocked.take() {
+                Some(before) => Clocked::and(before, now),
+                None => now,
+            });
+        }
+    }
+    let taken = model.and_then(|model| model.bytes);
+    let cards = calibration.cards()?;
     let prediction = price::predict(&graph, &cards)?;
     let crossovers = price::crossovers(&graph)?;
-    let measured = if options.measure { Some(measured(graph, &opened, &cpu)?) } else { None };
-    let clocked = measured.as_ref().map(|(clocked, _)| clocked);
+    let clocked = clocked.as_ref();
     let parts = grouped(&prediction.nodes, clocked, |node| part_of(&node.row.name, node.row.pass));
     let ops = grouped(&prediction.nodes, clocked, |node| node.row.op.to_string());
     let advice =
@@ -104,7 +120,7 @@ pub fn run(options: &Options) -> Result<()> {
             "memory": {
                 "parameters": memory.stored, "packed": memory.packed, "arena": memory.arena, "threads": memory.threads,
                 "inputs_and_outputs": memory.io, "constants": memory.constants, "total": memory.total(),
-                "measured": measured.as_ref().and_then(|(_, bytes)| *bytes),
+                "measured": taken,
             },
             "parts": list(&parts), "ops": list(&ops),
             "crossovers": crossovers.map(|(own, block)| json!({ "projections": own, "block": block })),
@@ -149,17 +165,13 @@ pub fn run(options: &Options) -> Result<()> {
         mib(memory.io + memory.constants),
         mib(memory.total())
     )?;
-    match &measured {
-        Some((_, Some(bytes))) if memory.total() >= SEEN => {
-            let off = 100.0 * (memory.total() as f64 / *bytes as f64 - 1.0);
-            writeln!(
-                out,
-                "  the process took {:.1} MiB for it, the plan is off by {off:+.1} %",
-                mib(*bytes)
-            )?;
+    match taken {
+        Some(bytes) if memory.total() >= SEEN => {
+            let off = 100.0 * (memory.total() as f64 / bytes as f64 - 1.0);
+            writeln!(out, "  the process took {:.1} MiB for it, the plan is off by {off:+.1} %", mib(bytes))?;
         }
-        Some(_) => writeln!(out, "  too little to be seen in what the process takes")?,
-        None => {}
+        _ if options.measure => writeln!(out, "  too little to be seen in what the process takes")?,
+        _ => {}
     }
     if let Some((own, block)) = crossovers {
         writeln!(
@@ -173,17 +185,33 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// True times, and the bytes that the process took where the system says so.
-fn measured(graph: Graph, opened: &Opened, cpu: &Cpu) -> Result<(Clocked, Option<usize>)> {
-    // Threads and an arena of its own: what small programs left in the shared one would not be counted.
-    let cpu = Cpu::with(cpu.pool().threads(), cpu.level())?;
-    let before = resident();
-    let mut store = loaded::store(opened)?;
-    let mut program = Program::new(graph, &[], &mut store, &cpu)?;
-    step::feed(&mut program, &opened.model)?;
-    let clocked = price::clock(&mut program, &mut store, cpu.pool().threads(), PATIENCE, TIMES)?;
-    let used = resident().zip(before).map(|(now, before)| now.saturating_sub(before));
-    Ok((clocked, used))
+/// A model that is run for its true times.
+struct Measured {
+    program: Program,
+    store: Store,
+    threads: usize,
+    /// Bytes that the process took for it, where the system says so.
+    bytes: Option<usize>,
+}
+
+impl Measured {
+    /// Makes it, and runs it once, so that all of its memory has been touched.
+    fn new(graph: Graph, opened: &Opened, cpu: &Cpu) -> Result<Measured> {
+        // Threads and an arena of its own: what others have left in the shared one would not be counted.
+        let cpu = Cpu::with(cpu.pool().threads(), cpu.level())?;
+        let before = resident();
+        let mut store = loaded::store(opened)?;
+        let mut program = Program::new(graph, &[], &mut store, &cpu)?;
+        step::feed(&mut program, &opened.model)?;
+        program.run(&mut store)?;
+        let bytes = resident().zip(before).map(|(now, before)| now.saturating_sub(before));
+        Ok(Measured { program, store, threads: cpu.pool().threads(), bytes })
+    }
+
+    /// One round.
+    fn clock(&mut self) -> Result<Clocked> {
+        Ok(price::clock(&mut self.program, &mut self.store, self.threads, PATIENCE, TIMES)?)
+    }
 }
 
 /// Bytes that the process holds beside mapped files.

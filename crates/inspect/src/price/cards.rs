@@ -3,19 +3,16 @@
 //! by the rates, and by the errors at the shapes most like its own.
 
 use super::fit::{TERMS, rates, sum};
-use super::load::{Load, Machine, loads};
-use super::{clock, usual};
-use crate::Result;
-use regard_device::{Ceilings, cpu::ceiling};
-use regard_engine::{Cpu, Program, Store};
-use regard_graph::{Init, Precision, Role};
+use super::late::Late;
+use super::load::{Load, Machine, Shape};
+use regard_device::Ceilings;
 use std::collections::BTreeMap;
 
 /// What was measured of one node.
 #[derive(Clone, Debug)]
-struct Sample {
-    load: Load,
-    nanoseconds: f64,
+pub struct Sample {
+    pub load: Load,
+    pub nanoseconds: f64,
 }
 
 /// What is known of one kind of node.
@@ -23,7 +20,7 @@ struct Sample {
 struct Card {
     rates: [f64; TERMS],
     /// Shapes, and logarithms of what was measured over what the rates say.
-    off: Vec<([f64; 3], f64)>,
+    off: Vec<(Shape, f64)>,
 }
 
 /// How fast the usual ops are here, measured in this process.
@@ -31,53 +28,28 @@ struct Card {
 pub struct Cards {
     machine: Machine,
     kinds: BTreeMap<String, Card>,
+    late: Late,
     /// A run takes so many times as long as its nodes together.
     whole: f64,
 }
 
-/// Each small program is run for so many nanoseconds, but no fewer and no more times than these; and for its nodes once more.
-const PATIENCE: f64 = 1.5e7;
-const TIMES: (usize, usize) = (5, 15);
+/// At the ceilings.
+const AT_BEST: [f64; TERMS] = [0.0, 1.0, 1.0, 1.0];
 /// So few samples fit no rates of their own: nodes with other settings are asked as well.
 const FEW: usize = 6;
 /// How far apart shapes are, as a square of a distance in logarithms, that still say half as much as the same shape does.
 const APART: f64 = 0.1;
 
 impl Cards {
-    /// Measures. Takes two or three seconds; with `training`, backward passes and updates as well, which takes twice as long.
-    pub fn measure(cpu: &Cpu, training: bool, precision: Precision) -> Result<Cards> {
-        let ceilings = ceiling::measure(cpu.pool(), cpu.level()).map_err(regard_engine::Error::from)?;
-        let reading = ceiling::reading(cpu.pool(), cpu.level()).map_err(regard_engine::Error::from)?;
-        let machine = Machine { ceilings, reading };
-        let (mut samples, mut wholes) = (Vec::new(), Vec::new());
-        for (size, style) in usual::programs(training) {
-            let mut store = Store::new(1);
-            let graph = usual::record(size, style, training, precision)?;
-            // Zeros are as fast to multiply as anything, and are there at once.
-            for stored in graph.stored().iter().filter(|stored| stored.role == Role::Parameter) {
-                store.declare(&stored.name, &stored.fact.shape, Init::Zeros)?;
-            }
-            let mut program = Program::new(graph, &[], &mut store, cpu)?;
-            usual::feed(&mut program, size)?;
-            let clocked = clock(&mut program, &mut store, cpu.pool().threads(), PATIENCE, TIMES)?;
-            wholes.push(clocked.undisturbed() / clocked.nodes.values().sum::<f64>().max(1.0));
-            for (_, load) in loads(program.graph(), &machine)? {
-                if let Some(&nanoseconds) = clocked.nodes.get(&load.node) {
-                    samples.push(Sample { load, nanoseconds: nanoseconds.max(1.0) });
-                }
-            }
-        }
-        Ok(Cards::fit(machine, &samples, wholes))
-    }
-
     /// Nothing measured but the machine: what a run would take if every op were at its best, the roofline. `reading` are bytes
     /// that are read again and again, and bytes read a nanosecond then.
     pub fn at_best(ceilings: Ceilings, reading: &[(usize, f64)]) -> Cards {
         let machine = Machine { ceilings, reading: reading.to_vec() };
-        Cards { machine, kinds: BTreeMap::new(), whole: 1.0 }
+        let late = Late { threads: 1.0, alone: 0.0 };
+        Cards { machine, kinds: BTreeMap::new(), late, whole: 1.0 }
     }
 
-    fn fit(machine: Machine, samples: &[Sample], mut wholes: Vec<f64>) -> Cards {
+    pub(super) fn fit(machine: Machine, threads: usize, samples: &[Sample], mut wholes: Vec<f64>) -> Cards {
         let mut groups: BTreeMap<String, Vec<&Sample>> = BTreeMap::new();
         for sample in samples {
             for (at, kind) in sample.load.kinds.iter().enumerate() {
@@ -87,11 +59,27 @@ impl Cards {
                 }
             }
         }
-        let kinds = groups.into_iter().map(|(kind, own)| (kind, Card::new(&own))).collect();
+        // How late threads come is what explains the times best.
+        let fits = Late::tried(threads).map(|late| (late, Cards::kinds(&groups, late)));
+        let best =
+            fits.min_by(|a, b| unexplained(samples, &a.1, a.0).total_cmp(&unexplained(samples, &b.1, b.0)));
+        let (late, kinds) = best.expect("threads that are there from the start are always tried");
         // The one in the middle, as any program may have been disturbed; a run is never shorter than its nodes.
         wholes.sort_by(f64::total_cmp);
         let whole = wholes.get(wholes.len() / 2).map_or(1.0, |middle| middle.max(1.0));
-        Cards { machine, kinds, whole }
+        Cards { machine, kinds, late, whole }
+    }
+
+    fn kinds(groups: &BTreeMap<String, Vec<&Sample>>, late: Late) -> BTreeMap<String, Card> {
+        let mut kinds: BTreeMap<String, Card> = BTreeMap::new();
+        for (kind, own) in groups {
+            // With settings, an op is expected to be like itself without them, which comes first in the alphabet.
+            let [telling, op, _] = &own[0].load.kinds;
+            let known = kinds.get(op).filter(|_| kind == telling);
+            let expected = known.map_or(AT_BEST, |card| card.rates);
+            kinds.insert(kind.clone(), Card::new(own, &expected, late));
+        }
+        kinds
     }
 
     /// What the machine can do at best.
@@ -113,7 +101,7 @@ impl Cards {
         let mut known = load.kinds.iter().filter_map(|kind| self.kinds.get(kind));
         let enough = known.clone().find(|card| card.off.len() >= FEW).or_else(|| known.next_back());
         match enough {
-            Some(card) => card.price(load),
+            Some(card) => card.price(load, self.late),
             // Arithmetic and memory at once.
             None => (load.amounts[1] + load.amounts[2]).max(load.amounts[3]),
         }
@@ -125,23 +113,33 @@ impl Cards {
     }
 }
 
+/// How much of the times of samples the rates of their ops leave open: squares of logarithms.
+fn unexplained(samples: &[Sample], kinds: &BTreeMap<String, Card>, late: Late) -> f64 {
+    let off = |sample: &Sample| {
+        let fitted = kinds.get(&sample.load.kinds[1]).map(|card| sum(&card.rates, &sample.load.amounts));
+        fitted.map_or(0.0, |fitted| (late.late(fitted).max(1.0) / sample.nanoseconds).ln().powi(2))
+    };
+    samples.iter().map(off).sum()
+}
+
 impl Card {
-    fn new(samples: &[&Sample]) -> Card {
-        let all: Vec<_> = samples.iter().map(|sample| (sample.load.amounts, sample.nanoseconds)).collect();
-        let rates = rates(&all);
+    fn new(samples: &[&Sample], expected: &[f64; TERMS], late: Late) -> Card {
+        let all: Vec<_> =
+            samples.iter().map(|sample| (sample.load.amounts, late.together(sample.nanoseconds))).collect();
+        let rates = rates(&all, expected);
         let off = samples.iter().map(|sample| {
-            let fitted = sum(&rates, &sample.load.amounts).max(1.0);
+            let fitted = late.late(sum(&rates, &sample.load.amounts)).max(1.0);
             (sample.load.shape, (sample.nanoseconds / fitted).ln())
         });
         Card { rates, off: off.collect() }
     }
 
-    fn price(&self, load: &Load) -> f64 {
-        sum(&self.rates, &load.amounts) * self.correction(load.shape).exp()
+    fn price(&self, load: &Load, late: Late) -> f64 {
+        late.late(sum(&self.rates, &load.amounts)) * self.correction(load.shape).exp()
     }
 
     /// How far off the rates are at a shape, in the logarithm: what shapes like it say, and nothing far from all of them.
-    fn correction(&self, shape: [f64; 3]) -> f64 {
+    fn correction(&self, shape: Shape) -> f64 {
         let (mut told, mut weights) = (0.0, 1.0);
         for (other, off) in &self.off {
             let apart: f64 = other.iter().zip(shape).map(|(a, b)| (a - b).powi(2)).sum();
@@ -160,13 +158,13 @@ mod tests {
 
     fn sample(op: &str, setting: &str, rows: f64, nanoseconds: f64) -> Sample {
         let kinds = [format!("{op} {setting}"), op.into(), "multiplies".into()];
-        let load = Load { node: 0, kinds, amounts: [1.0, rows, 0.0, 0.0], shape: [rows.ln(), 0.0, 0.0] };
+        let load = Load { node: 0, kinds, amounts: [1.0, rows, 0.0, 0.0], shape: [rows.ln(), 0.0, 0.0, 0.0] };
         Sample { load, nanoseconds }
     }
 
     fn cards(samples: &[Sample]) -> Cards {
         let machine = Machine { ceilings: Ceilings { gflops: 1.0, gbytes: 1.0 }, reading: vec![(1024, 1.0)] };
-        Cards::fit(machine, samples, vec![1.02, 9.0, 1.03, 0.4, 1.01])
+        Cards::fit(machine, 1, samples, vec![1.02, 9.0, 1.03, 0.4, 1.01])
     }
 
     #[test]
@@ -192,6 +190,21 @@ mod tests {
         let off = |rows: f64| cards.price(&sample("a", "x", rows, 0.0).load) / time(rows);
         assert!((0.8..1.25).contains(&off(30.0)), "{}", off(30.0));
         assert!((0.8..1.25).contains(&off(50_000.0)), "{}", off(50_000.0));
+    }
+
+    #[test]
+    fn threads_that_come_late_are_found() {
+        let late = Late { threads: 2.0, alone: 2000.0 * 1.5f64.powi(6) };
+        let time = |rows: f64| late.late(200.0 + 2.0 * rows);
+        let samples: Vec<_> =
+            (0..20).map(|i| f64::from(1 << i)).map(|n| sample("a", "x", n, time(n))).collect();
+        let machine = Machine { ceilings: Ceilings { gflops: 1.0, gbytes: 1.0 }, reading: vec![(1024, 1.0)] };
+        let cards = Cards::fit(machine, 2, &samples, vec![]);
+        assert_eq!(cards.late, late);
+        for rows in [3.0, 7000.0, 1e8] {
+            let priced = cards.price(&sample("a", "x", rows, 0.0).load);
+            assert!((priced / time(rows) - 1.0).abs() < 0.03, "{rows}: {priced} for {}", time(rows));
+        }
     }
 
     #[test]

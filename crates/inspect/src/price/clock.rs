@@ -14,8 +14,8 @@ pub struct Clocked {
     /// The least run without what its thread waited for a core, that others had; none with several threads, as one goes on
     /// while another waits, and none where the system does not tell.
     pub alone: Option<f64>,
-    /// The least time of each node, by its number, from as many runs more. Whoever else uses the machine can only make a node
-    /// slower, so their sum may be less than any run took.
+    /// The least time of each node, by its number, from as many runs more, each after a whole one. Whoever else uses the
+    /// machine can only make a node slower, so their sum may be less than any run took.
     pub nodes: BTreeMap<usize, f64>,
 }
 
@@ -36,14 +36,29 @@ impl Clocked {
         self.alone.unwrap_or(self.least())
     }
 
+    /// With runs of the same program at other moments.
+    pub fn and(mut self, others: Clocked) -> Clocked {
+        self.runs.extend(others.runs);
+        self.runs.sort_by(f64::total_cmp);
+        self.alone = match (self.alone, others.alone) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        for (node, nanoseconds) in others.nodes {
+            let own = self.nodes.entry(node).or_insert(f64::INFINITY);
+            *own = own.min(nanoseconds);
+        }
+        self
+    }
+
     /// The longest run.
     pub fn most(&self) -> f64 {
         self.runs[self.runs.len() - 1]
     }
 }
 
-/// Runs a program whose inputs are set: twice to warm up, then until so many nanoseconds have passed, but no fewer and no more
-/// times than these; and as often again for the times of its nodes. `threads` are those of its engine.
+/// Runs a program whose inputs are set: once to warm up, then until so many nanoseconds have passed, but no fewer and no more
+/// times than these; and as often again, in turns, for the times of its nodes. `threads` are those of its engine.
 pub fn clock(
     program: &mut Program,
     store: &mut Store,
@@ -58,9 +73,10 @@ pub fn clock(
         ));
     }
     program.run(store)?;
-    program.run(store)?;
     let (mut runs, mut passed, mut alone) = (Vec::new(), 0.0, None);
+    let mut nodes = Nodes::none();
     while runs.len() < fewest || (runs.len() < most && passed < patience) {
+        program.stop_measuring();
         let asked = Instant::now();
         let before = if threads == 1 { waited() } else { None };
         let began = Instant::now();
@@ -72,18 +88,10 @@ pub fn clock(
         }
         runs.push(took);
         passed += took;
-    }
-    let mut nodes = BTreeMap::new();
-    for _ in 0..runs.len() {
-        program.measure();
-        program.run(store)?;
-        for (node, nanoseconds) in program.spent() {
-            let own: &mut f64 = nodes.entry(node).or_insert(f64::INFINITY);
-            *own = own.min(nanoseconds as f64);
-        }
+        nodes.run(program, store)?;
     }
     runs.sort_by(f64::total_cmp);
-    Ok(Clocked { runs, alone, nodes })
+    Ok(Clocked { runs, alone, nodes: nodes.least })
 }
 
 /// A run that took so long, without what was waited in it. The wait is known between two questions, which lie outside of the
@@ -96,6 +104,37 @@ fn without_waiting(took: f64, between: f64, waited: f64) -> f64 {
 /// Nanoseconds that this thread has waited for a core so far.
 fn waited() -> Option<f64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok().as_deref().and_then(second)
+}
+
+/// Times of nodes.
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    /// The least of each, by its number.
+    pub least: BTreeMap<usize, f64>,
+    /// How many times as long as its nodes together a run took, the least as well.
+    pub whole: f64,
+}
+
+impl Nodes {
+    /// Nothing has run yet.
+    pub fn none() -> Nodes {
+        Nodes { least: BTreeMap::new(), whole: f64::INFINITY }
+    }
+
+    /// Runs a program whose inputs are set once more, and tells how long it took.
+    pub fn run(&mut self, program: &mut Program, store: &mut Store) -> Result<f64> {
+        program.measure();
+        let began = Instant::now();
+        program.run(store)?;
+        let took = began.elapsed().as_nanos().max(1) as f64;
+        let sum: u64 = program.spent().map(|(_, nanoseconds)| nanoseconds).sum();
+        self.whole = self.whole.min(took / sum.max(1) as f64);
+        for (node, nanoseconds) in program.spent() {
+            let own = self.least.entry(node).or_insert(f64::INFINITY);
+            *own = own.min(nanoseconds as f64);
+        }
+        Ok(took)
+    }
 }
 
 /// The second number of a line: before it stands how long the thread ran, behind it how often.
@@ -118,5 +157,19 @@ mod tests {
         assert_eq!(Clocked { alone: Some(0.5), ..odd }.undisturbed(), 0.5);
         assert_eq!((without_waiting(7.0, 9.0, 0.0), without_waiting(7.0, 9.0, 5.0)), (7.0, 4.0));
         assert_eq!((second("12 34 5\n"), second(""), second("1 x 2")), (Some(34.0), None, None));
+    }
+
+    #[test]
+    fn other_moments_count_as_much() {
+        let of = |runs: &[f64], alone: Option<f64>, nodes: &[(usize, f64)]| Clocked {
+            runs: runs.to_vec(),
+            alone,
+            nodes: nodes.iter().copied().collect(),
+        };
+        let both = of(&[4.0, 6.0], Some(3.0), &[(0, 1.0), (1, 2.0)]).and(of(&[2.0, 5.0], None, &[(1, 1.5)]));
+        assert_eq!(both.runs, [2.0, 4.0, 5.0, 6.0]);
+        assert_eq!(both.alone, Some(3.0));
+        assert_eq!(both.nodes, BTreeMap::from([(0, 1.0), (1, 1.5)]));
+        assert_eq!(both.and(of(&[9.0], Some(2.5), &[])).undisturbed(), 2.5);
     }
 }

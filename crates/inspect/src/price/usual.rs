@@ -1,5 +1,5 @@
-//! The small programs on which rates are measured: an embedding, one block and a head, in the two styles that most models are
-//! of, at sizes that lie apart. No model is one of them.
+//! The small programs on which rates are measured: an embedding, a block or some, and a head, in the styles that most models
+//! are of, at sizes that lie apart. No model is one of them.
 
 use regard_engine::Program;
 use regard_graph::{DType, Graph, Precision, Result};
@@ -11,9 +11,10 @@ use regard_layers::{
 use regard_ops::prelude::*;
 use regard_ops::{AdamW, CrossEntropyOptions};
 
-/// Batch, positions, width, heads, tokens.
+/// Layers, batch, positions, width, heads, tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
+    layers: usize,
     batch: usize,
     length: usize,
     width: usize,
@@ -22,12 +23,23 @@ pub struct Size {
 }
 
 const fn size(batch: usize, length: usize, width: usize, heads: usize, vocabulary: usize) -> Size {
-    Size { batch, length, width, heads, vocabulary }
+    Size { layers: 1, batch, length, width, heads, vocabulary }
+}
+
+impl Size {
+    const fn layers(self, layers: usize) -> Size {
+        Size { layers, ..self }
+    }
 }
 
 /// From hardly anything, where starting a kernel is all there is, to one token in a wide model and many in a narrow one; heads
-/// that fill vectors of sixteen, and heads that do not.
-const SIZES: [Size; 19] = [
+/// that fill vectors of sixteen, and heads that do not. One layer alone stays in the caches unless it is large; of several,
+/// each comes from afar when it is its turn, with weights that are small.
+const SIZES: [Size; 23] = [
+    size(1, 14, 80, 5, 400).layers(16),
+    size(1, 20, 176, 4, 1200).layers(6),
+    size(1, 10, 300, 6, 2400).layers(3),
+    size(1, 1, 512, 8, 300).layers(10),
     size(1, 6, 24, 3, 50),
     size(1, 1, 128, 4, 300),
     size(1, 1, 200, 5, 1500),
@@ -65,12 +77,12 @@ pub enum Style {
 /// The programs: all styles of a size, or one where a pass takes long. Steps of training take three times as long, so two
 /// styles have to do, and none is as large.
 pub fn programs(training: bool) -> impl Iterator<Item = (Size, Style)> {
-    let sizes = SIZES.into_iter().filter(move |size| !training || size.width <= LARGE);
+    let weights = |size: &Size| 12 * size.layers * size.width * size.width;
+    let sizes = SIZES.into_iter().filter(move |size| !training || weights(size) <= LARGE);
     sizes.enumerate().flat_map(move |(at, size)| {
-        let macs = 12 * size.batch * size.length * size.width * size.width;
         let others = [Style::Gated, Style::Open, Style::Bucketed];
         let count = match training {
-            _ if macs > 250_000_000 || size.width >= LARGE => 0,
+            _ if weights(&size) * size.batch * size.length > 250_000_000 || weights(&size) >= LARGE => 0,
             true => 1,
             false => others.len(),
         };
@@ -79,12 +91,12 @@ pub fn programs(training: bool) -> impl Iterator<Item = (Size, Style)> {
     })
 }
 
-/// Weights of this width fill megabytes.
-const LARGE: usize = 768;
+/// So many weights fill tens of megabytes.
+const LARGE: usize = 12 * 768 * 768;
 
 /// Records a pass, or a step of training.
 pub fn record(size: Size, style: Style, training: bool, precision: Precision) -> Result<Graph> {
-    let Size { batch, length, width, heads, vocabulary } = size;
+    let Size { layers, batch, length, width, heads, vocabulary } = size;
     let mut parameters = Parameters::new();
     let p = &mut parameters;
     let (rms, std) = (matches!(style, Style::Gated | Style::Bucketed), 0.02);
@@ -115,7 +127,7 @@ pub fn record(size: Size, style: Style, training: bool, precision: Precision) ->
     let absolute =
         if rms { AbsoluteConfig::None } else { AbsoluteConfig::Learned { width, most: length, std } };
     let positions = p.under("positions", |p| AbsolutePositions::new(absolute, p))?;
-    let stack = Stack::new(StackConfig { layers: 1, block, final_norm: style != Style::Open, relative }, p)?;
+    let stack = Stack::new(StackConfig { layers, block, final_norm: style != Style::Open, relative }, p)?;
     let mut g = if training { Graph::new() } else { Graph::inference() };
     g.set_precision(precision);
     let ids = g.input("ids", DType::I32, [batch, length])?;
