@@ -4,8 +4,8 @@ use super::How;
 use super::clock::{Bench, Feeds, time};
 use anyhow::{Result, bail};
 use clap::Args;
-use regard::graph::Shape;
 use regard::graph::DType;
+use regard::graph::Shape;
 use regard::ops::{Attention as Spec, MatmulOptions, WeightGradient, Window};
 use regard::prelude::*;
 

@@ -1,5 +1,5 @@
 //! The work of attention. The mathematical count has exactly the allowed pairs, as the specification counts
-//! while it runs; the executed one has whole tiles, those without an allowed pair skipped.
+//! while it runs; the executed one has whole tiles or panels of them, those without an allowed pair skipped.
 
 use super::backward::Backward;
 use super::cpu;
@@ -7,6 +7,7 @@ use super::cpu_backward;
 use super::form::{BiasForm, Extent, Form};
 use super::mask::Known;
 use super::spec::AttentionKind;
+use regard_device::PANEL;
 use regard_graph::{Concrete, Cost, Work};
 
 pub fn forward(form: &Form, call: &Concrete<'_>) -> Cost {
@@ -23,8 +24,7 @@ pub fn forward(form: &Form, call: &Concrete<'_>) -> Cost {
         read: call.bytes_in(),
         written: call.bytes_out(),
     };
-    let tiles = known.allowed().tiles(cpu::QUERIES, cpu::KEYS);
-    let executed = work(tiles * (cpu::QUERIES * cpu::KEYS) as u64, rows);
+    let executed = work(executed_pairs(&known, [cpu::QUERIES, cpu::KEYS], [cpu::QUERIES, PANEL]), rows);
     Cost { math: work(pairs, rows), executed }
 }
 
@@ -53,7 +53,14 @@ pub fn backward(op: &Backward, call: &Concrete<'_>) -> Cost {
         read: call.bytes_in(),
         written: call.bytes_out(),
     };
-    let tiles = known.allowed().tiles(cpu_backward::QUERIES, cpu_backward::KEYS);
-    let executed = work(tiles * (cpu_backward::QUERIES * cpu_backward::KEYS) as u64);
-    Cost { math: work(pairs), executed }
+    let tile = [cpu_backward::QUERIES, cpu_backward::KEYS];
+    Cost { math: work(pairs), executed: work(executed_pairs(&known, tile, [PANEL, PANEL])) }
+}
+
+/// The pairs of whole tiles; or of the parts that are left out where positions and lengths allow none of them, which a
+/// mask of single pairs is not asked for.
+fn executed_pairs(known: &Known, tile: [usize; 2], part: [usize; 2]) -> u64 {
+    let allowed = known.allowed();
+    let [queries, keys] = if allowed.explicit.is_some() { tile } else { part };
+    allowed.tiles(queries, keys) * (queries * keys) as u64
 }

@@ -7,8 +7,9 @@
 //! In bf16 both products are of bf16, with the weights rounded on their way to the values; their sum is of the
 //! unrounded ones.
 //!
-//! Keys and values are packed once for all tiles of queries. Where there are few queries that would cost more than they do:
-//! then each head packs only the keys and values that are alive, tile by tile, in its thread's own scratch.
+//! Keys and values are packed once for all tiles of queries, by the thread that attends to them where there are many short
+//! sequences. Where there are few queries that would cost more than they do: then each head packs only the keys and values
+//! that are alive, tile by tile, in its thread's own scratch.
 
 #![allow(unsafe_code)]
 
@@ -27,7 +28,7 @@ use std::ops::Range;
 
 /// Keys of a tile: part of the result's meaning, for sums run over whole tiles.
 pub const KEYS: usize = 256;
-/// Queries of a tile: whole strips of twelve for the products.
+/// Queries of a tile: as many as a panel has keys, so that under a causal mask a tile has hardly more keys than it needs.
 pub const QUERIES: usize = 32;
 
 /// So many queries, or fewer, read keys and values without packing all of them first.

@@ -8,7 +8,8 @@
 use super::backward::Backward;
 use super::bias::{radius, table_row};
 use super::cpu_rows::{Terms, by_distance_floats, carve, carved_bytes};
-use super::cpu_score_gradient::{Bias, Buffers, Layout, Pair, Tiles, buffer_floats};
+use super::cpu_score_gradient::{Buffers, Layout, Pair, Tiles, buffer_floats};
+use super::cpu_table::Bias;
 use super::form::{BiasForm, Extent, Extra, Form};
 use super::mask::Cover;
 use crate::{CpuCall, Fault, Needs, Request};

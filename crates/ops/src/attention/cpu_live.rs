@@ -14,10 +14,10 @@ impl Live {
     /// All of a tile.
     pub const ALL: Live = Live([(0, QUERIES); KEYS / PANEL]);
 
-    /// What positions and the end of the keys leave of a tile of queries and keys.
+    /// What positions and keys that do not exist leave of a tile of queries and keys.
     pub fn new(allowed: &Allowed<'_>, b: usize, queries: Range<usize>, keys: Range<usize>) -> Self {
-        // Masks that say more about single pairs are not asked.
-        let allowed = Allowed { explicit: None, key_mask: None, ..*allowed };
+        // A mask of single pairs would take longer to ask than it saves.
+        let allowed = Allowed { explicit: None, ..*allowed };
         let part = |range: &Range<usize>, panel: usize| {
             let start = range.start + panel * PANEL;
             start.min(range.end)..(start + PANEL).min(range.end)

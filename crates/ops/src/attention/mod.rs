@@ -18,6 +18,7 @@ mod cpu_live;
 mod cpu_rows;
 mod cpu_score_gradient;
 mod cpu_softmax;
+mod cpu_table;
 mod form;
 mod mask;
 mod random;
