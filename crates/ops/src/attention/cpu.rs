@@ -75,37 +75,37 @@ enum Way {
     Waves(usize),
 }
 
+/// The most floats of a head that a thread packs for itself: what the second cache holds.
+const MOST_OF_HEAD: usize = 1 << 17;
+
 impl Way {
     fn new(extent: &Extent, packs: &Packs, threads: usize) -> Self {
-        /// The most floats of a packed head: what the second cache holds.
-        const MOST: usize = 1 << 17;
         /// So many heads for each thread, or more, keep all of them busy to the end.
         const ENOUGH: usize = 8;
         let pairs = extent.b * extent.g;
         match extent.t {
             ..=FEW => Way::Few,
-            _ if pairs >= ENOUGH * threads && packs.floats() <= MOST => Way::Heads,
-            _ => Way::Waves(pairs.min(4 * threads).max(1)),
+            _ if pairs >= ENOUGH * threads && packs.floats() <= MOST_OF_HEAD => Way::Heads,
+            _ => Way::Waves(Way::wave(pairs, threads)),
         }
     }
 
-    /// Floats of the panels that all threads share.
-    fn shared_floats(self, packs: &Packs) -> usize {
-        match self {
-            Way::Waves(pairs) => pairs * packs.floats(),
-            Way::Few | Way::Heads => 0,
-        }
+    fn wave(pairs: usize, threads: usize) -> usize {
+        pairs.min(4 * threads).max(1)
     }
 
-    /// Floats of a thread's own scratch, as [`Buffers`] cuts it.
-    fn thread_floats<T: Operand>(self, extent: &Extent, packs: &Packs) -> [usize; 5] {
+    /// Floats of the panels that all threads share. A plan is made for the largest sizes and has room for all smaller
+    /// ones, which may go another way: fewer sequences go in waves where many go by heads.
+    fn shared_floats(extent: &Extent, packs: &Packs, threads: usize) -> usize {
+        if extent.t <= FEW { 0 } else { Way::wave(extent.b * extent.g, threads) * packs.floats() }
+    }
+
+    /// Floats of a thread's own scratch, as [`Buffers`] cuts it: room for any way, too.
+    fn thread_floats<T: Operand>(extent: &Extent, packs: &Packs) -> [usize; 5] {
         let rows = FEW * KEYS + KEYS.max(QUERIES) * extent.d.max(extent.e);
         let tile = QUERIES * KEYS;
-        let panels = match self {
-            Way::Few => packs.tile(0, 0).len(),
-            Way::Heads => packs.floats(),
-            Way::Waves(_) => 0,
-        };
+        let own = if extent.t <= FEW { 0 } else { packs.floats().min(MOST_OF_HEAD) };
+        let panels = own.max(packs.tile(0, 0).len());
         let query = T::floats(QUERIES * T::stride(extent.d));
         [query, tile.max(rows), T::floats(tile), QUERIES * extent.e, panels]
     }
@@ -142,10 +142,9 @@ fn needs_in<T: Operand>(form: &Form, request: &Request<'_>) -> Needs {
     let extent = Extent::new(dims[0], dims[1], Some(dims[2]));
     let table = by_distance_floats(form, extent.h, form.place(3, Extra::Bias).map(|input| dims[input]));
     let packs = Packs::new::<T>(&extent);
-    let way = Way::new(&extent, &packs, request.threads);
     Needs {
-        scratch: carved_bytes([table, way.shared_floats(&packs)]),
-        thread_scratch: carved_bytes(way.thread_floats::<T>(&extent, &packs)),
+        scratch: carved_bytes([table, Way::shared_floats(&extent, &packs, request.threads)]),
+        thread_scratch: carved_bytes(Way::thread_floats::<T>(&extent, &packs)),
         packs: Vec::new(),
     }
 }
@@ -163,10 +162,10 @@ fn run_in<T: Operand>(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
     let table = by_distance_floats(form, extent.h, form.place(3, Extra::Bias).map(|input| call.dims(input)));
     let packs = Packs::new::<T>(&extent);
     let way = Way::new(&extent, &packs, call.pool.threads());
-    let floats = way.thread_floats::<T>(&extent, &packs);
+    let floats = Way::thread_floats::<T>(&extent, &packs);
     // SAFETY: taken once in this call.
     let scratch = unsafe { call.scratch_f32() };
-    let [table, packed] = carve(scratch, [table, way.shared_floats(&packs)]);
+    let [table, packed] = carve(scratch, [table, Way::shared_floats(&extent, &packs, call.pool.threads())]);
     let terms = Terms::new(form, call, extent, 3, table)?;
     // SAFETY: taken once in this call; tasks write disjoint rows of it.
     let choice = call.wants(2).then(|| Disjoint::new(unsafe { call.out_i32(2) }));
@@ -411,4 +410,50 @@ fn mix_chosen(
     let (query, key) = (terms.allowed.query_at(b, t), terms.allowed.key_at(b, s));
     let keep = terms.random.keep(b, h, query, key) as f32;
     out.iter_mut().for_each(|x| *x *= keep);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan is made once, for the largest batch and the longest texts; whatever comes must find room in it.
+    #[test]
+    fn the_scratch_of_a_plan_is_enough_for_all_smaller_sizes() {
+        let sizes = [0, 1, 4, 5, 31, 64, 300, 2000];
+        let extent = |b, t, s| Extent { b, t, s, h: 4, g: 2, d: 32, e: 32, rows: b };
+        let room = |extent: Extent, threads| {
+            let packs = Packs::new::<f32>(&extent);
+            // What each way takes, as `run_in` uses it.
+            let way = Way::new(&extent, &packs, threads);
+            let (shared, own) = match way {
+                Way::Few => (0, packs.tile(0, 0).len()),
+                Way::Heads => (0, packs.floats()),
+                Way::Waves(wave) => (wave * packs.floats(), 0),
+            };
+            let floats = Way::thread_floats::<f32>(&extent, &packs);
+            let given = (Way::shared_floats(&extent, &packs, threads), floats[4]);
+            assert!(shared <= given.0 && own <= given.1, "{threads} threads");
+            (given.0, floats)
+        };
+        for threads in [1, 2, 16] {
+            for (largest_b, largest_t) in [(1, 300), (8, 4), (64, 64), (300, 5), (64, 2000)] {
+                let (shared, own) = room(extent(largest_b, largest_t, 2000), threads);
+                for b in sizes.into_iter().filter(|&b| b <= largest_b) {
+                    for t in sizes.into_iter().filter(|&t| t <= largest_t) {
+                        for s in sizes {
+                            let (less, floats) = room(extent(b, t, s), threads);
+                            assert!(
+                                less <= shared,
+                                "{b} {t} {s} of {largest_b} {largest_t}, {threads} threads"
+                            );
+                            assert!(
+                                floats.iter().zip(own).all(|(less, most)| *less <= most),
+                                "{floats:?} of {own:?}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -86,8 +86,12 @@ mod tests {
         for (row, (keys, queries)) in stairs.runs().enumerate() {
             assert_eq!((keys, queries), (row * PANEL..(row + 1) * PANEL, row * PANEL..QUERIES));
         }
+        // Beyond the last key, all queries see all of them.
+        let last = KEYS / PANEL - 1;
         for (column, (queries, keys)) in stairs.turned_runs().enumerate() {
-            assert_eq!((queries, keys), (column * PANEL..(column + 1) * PANEL, 0..(column + 1) * PANEL));
+            let end = if column == last { QUERIES } else { (column + 1) * PANEL };
+            assert_eq!((queries, keys), (column * PANEL..end, 0..(column + 1) * PANEL));
         }
+        assert_eq!(stairs.turned_runs().count(), last + 1);
     }
 }
