@@ -407,7 +407,7 @@ impl<T: Operand> Tiles<'_, T> {
                 differentiate_dropped(level, weights, scores, added, kept, factor, lse, mean);
             }
         }
-        if self.settles() {
+        if self.settles(pair.b) {
             let mut over = [0.0; QUERIES];
             if self.op.dlse {
                 for (i, over) in over.iter_mut().enumerate().take(count) {
@@ -432,11 +432,13 @@ impl<T: Operand> Tiles<'_, T> {
         true
     }
 
-    /// Whether what the mean is off by can be taken out again: all keys are in one tile, so that the score gradients
-    /// of a query, which add up to dlse, are all at hand. dw − mean loses digits where one key has nearly all the
+    /// Whether what the mean is off by can be taken out again: all keys of the example are in the first tile, so that the
+    /// score gradients of a query, which add up to dlse, are all at hand. Padding has no say, or it would show in the bits. dw − mean loses digits where one key has nearly all the
     /// weight, and y was rounded; their sum shows by how much. A bf16 y is taken at its word, as the reference does.
-    fn settles(&self) -> bool {
-        self.layout.key_tiles == 1 && !self.op.form.kind.is_hard() && self.call.dtype(5) == DType::F32
+    fn settles(&self, b: usize) -> bool {
+        self.terms.allowed.ends_by(b, KEYS)
+            && !self.op.form.kind.is_hard()
+            && self.call.dtype(5) == DType::F32
     }
 
     /// dv += wᵀ·dy, and dk of the head += dsᵀ·q, before scaling by β.

@@ -89,6 +89,11 @@ impl Allowed<'_> {
         s < self.end(b) && self.key_mask.is_none_or(|all| all[b * self.extent.s + s] != 0)
     }
 
+    /// Whether an example has no key from this one on, however far it is padded.
+    pub fn ends_by(&self, b: usize, s: usize) -> bool {
+        (s..self.end(b)).all(|s| !self.exists(b, s))
+    }
+
     /// Whether a query may attend to a key.
     pub fn allows(&self, b: usize, h: usize, t: usize, s: usize) -> bool {
         let (low, high) = self.range(self.query_at(b, t));

@@ -118,19 +118,26 @@ fn one_position_through_a_cache_is_that_row_of_the_whole() {
     }
 }
 
-/// y, lse and all gradients of some examples of a batch of three, each of its own length, padded to `size`.
-fn batch(examples: &[usize], size: usize) -> Result<Vec<Array>> {
-    const LENGTHS: [usize; 3] = [70, 130, 97];
+/// Lengths of examples; the last fits one tile of keys of the backward, unless it is padded.
+const LENGTHS: [usize; 4] = [70, 130, 97, 40];
+
+/// y, lse and all gradients of some examples, each of its own length, padded to `size`. What is padding is said by
+/// lengths, or by a mask of keys.
+fn batch(examples: &[usize], size: usize, by_mask: bool) -> Result<Vec<Array>> {
     let b = examples.len();
     let record = |g: &mut Graph| {
         let q = g.input_with_gradient("q", [b, size, HEADS, WIDTH])?;
         let k = g.input_with_gradient("k", [b, size, GROUPS, WIDTH])?;
         let v = g.input_with_gradient("v", [b, size, GROUPS, WIDTH])?;
-        let mask = AttentionMask {
+        let mut mask = AttentionMask {
             window: Some(regard_ops::Window { before: 90, after: 20 }),
-            key_lengths: Some(g.input("lengths", DType::I32, [b])?),
             ..Default::default()
         };
+        if by_mask {
+            mask.key_mask = Some(g.input("keys", DType::Bool, [b, size])?);
+        } else {
+            mask.key_lengths = Some(g.input("lengths", DType::I32, [b])?);
+        }
         let spec = Attention { mask, ..Attention::default() };
         let found = g.attention(q, k, v, &spec)?;
         Ok(vec![found.y, found.lse])
@@ -151,8 +158,13 @@ fn batch(examples: &[usize], size: usize) -> Result<Vec<Array>> {
         .given("k", &[b, size, GROUPS, WIDTH], &gather(GROUPS, WIDTH, 4))
         .given("v", &[b, size, GROUPS, WIDTH], &gather(GROUPS, WIDTH, 7))
         .given("cotangent.0", &[b, size, HEADS, WIDTH], &gather(HEADS, WIDTH, 10))
-        .given("cotangent.1", &[b, size, HEADS], &gather(HEADS, 1, 13))
-        .given("lengths", &[b], &lengths);
+        .given("cotangent.1", &[b, size, HEADS], &gather(HEADS, 1, 13));
+    let keys = |&length: &f64| (0..size).map(move |key| f64::from((key as f64) < length));
+    let case = if by_mask {
+        case.given("keys", &[b, size], &lengths.iter().flat_map(keys).collect::<Vec<f64>>())
+    } else {
+        case.given("lengths", &[b], &lengths)
+    };
     // What belongs to padded places is cut off.
     let mut found = Vec::new();
     for array in case.run_on(&cpu()).unwrap() {
@@ -168,16 +180,16 @@ fn batch(examples: &[usize], size: usize) -> Result<Vec<Array>> {
 
 #[test]
 fn neither_the_batch_nor_padding_changes_a_bit() {
-    let all = batch(&[0, 1, 2], 130).unwrap();
-    let other_order = batch(&[2, 1, 0], 257).unwrap();
-    for example in 0..3 {
-        let alone = batch(&[example], [70, 130, 97][example]).unwrap();
-        for (result, alone) in alone.iter().enumerate() {
-            assert!(same_bits(alone, &all[3 * result + example]), "result {result} of example {example}");
-            assert!(
-                same_bits(alone, &other_order[3 * result + 2 - example]),
-                "result {result}, more padding"
-            );
+    for by_mask in [false, true] {
+        let all = batch(&[0, 1, 2, 3], 130, by_mask).unwrap();
+        let other_order = batch(&[3, 2, 1, 0], 257, by_mask).unwrap();
+        for (example, length) in LENGTHS.into_iter().enumerate() {
+            let alone = batch(&[example], length, by_mask).unwrap();
+            for (result, alone) in alone.iter().enumerate() {
+                let what = format!("result {result} of example {example}, by mask: {by_mask}");
+                assert!(same_bits(alone, &all[4 * result + example]), "{what}");
+                assert!(same_bits(alone, &other_order[4 * result + 3 - example]), "{what}, more padding");
+            }
         }
     }
 }

@@ -294,6 +294,21 @@ fn dropout() {
 }
 
 #[test]
+fn dropout_of_keys_that_begin_anywhere() {
+    // Draws come in blocks of four; the first key of a tile may be any of a block, as after left padding.
+    let at = size([1, 5, 70, 2, 1, 8, 8]);
+    for first in [-3, 0, 1, 2, 7] {
+        let case = case(at, |g| {
+            let key_position = Some(g.input("key_position", DType::I32, [at.b, at.s])?);
+            Ok(Attention { dropout: 0.4, key_position, ..Attention::default() })
+        });
+        let positions: Vec<f64> = (0..at.s).map(|key| (first + key as i32) as f64).collect();
+        let result = fed(case, at).given("key_position", &[at.b, at.s], &positions).cpu(BOUND);
+        assert!(result.is_ok(), "from {first}: {}", result.unwrap_err());
+    }
+}
+
+#[test]
 fn several_tiles() {
     // More keys and queries than tiles of either hold, with the ends of tiles in odd places.
     let sizes = [
