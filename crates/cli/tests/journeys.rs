@@ -134,6 +134,9 @@ fn a_bench_can_be_read_by_a_program() {
     let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&line["workload"], &line["multiply_adds"]), (&"matmul 3x5x7".into(), &105.into()));
     assert!(line["median_ms"].as_f64().unwrap() >= line["best_ms"].as_f64().unwrap());
+    let output = regard(&[&sizes[..], &["--weight-gradient"]].concat());
+    let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&line["workload"], &line["multiply_adds"]), (&"weight gradient 3x5x7".into(), &105.into()));
 }
 
 #[test]
