@@ -17,6 +17,8 @@ mod attention;
 mod attention_bits;
 #[path = "../src/attention/tests_cases.rs"]
 mod attention_cases;
+#[path = "../src/attention/tests_growing.rs"]
+mod attention_growing;
 #[path = "../src/attention/tests_kinds.rs"]
 mod attention_kinds;
 #[path = "../src/attention_weights/tests.rs"]

@@ -13,10 +13,11 @@
 
 #![allow(unsafe_code)]
 
-use super::cpu_rows::{Terms, by_distance_floats, carve, carved_bytes, drop_some, turned};
+use super::cpu_exp::exponentials;
+use super::cpu_rows::{KeyTile, Terms, by_distance_floats, carve, carved_bytes, drop_some, turned};
 use super::cpu_softmax::{
-    Rows, add_up, divide, exponentials, largest, log_sum_exp, most_of, raise, scale_and_add, scale_within,
-    shrink,
+    Rows, TOO_MUCH, add_up, divide, largest, log_sum_exp, most_of, raise, scale_and_add, scale_within,
+    sums_of,
 };
 use super::form::{Extent, Extra, Form};
 use super::mask::Cover;
@@ -269,7 +270,7 @@ impl Work<'_> {
             scores.split_at_mut(if panels.is_none() { FEW * KEYS } else { QUERIES * KEYS });
         let pair = (b, h / extent.share());
         let (mut rows, factor) = (Rows::new(), terms.factor(h));
-        let (mut added, mut kept, mut tile_most) = ([0.0; KEYS], [1.0; KEYS], [0.0; QUERIES]);
+        let (mut kept, mut tile_most) = ([1.0; KEYS], [0.0; QUERIES]);
         let mut lanes = [[0.0; LANES]; QUERIES];
         for tile in 0..packs.tiles {
             let range = tile * KEYS..((tile + 1) * KEYS).min(extent.s);
@@ -311,43 +312,41 @@ impl Work<'_> {
             let key_panels = &key_panels[T::panel_numbers(d, first)..];
             let stride = Packs::keys(&extent, tile);
             let scores = &mut scores[..count * stride];
-            let out = &mut scores[live.start..];
-            T::block(level, count, length, d, query, T::stride(d), key_panels, out, stride, false);
-            let mut factor = factor;
-            match keys.as_ref().filter(|_| adds) {
-                None => largest(level, scores, stride, live.clone(), factor, &mut lanes),
-                Some(keys) => {
-                    for (i, (scores, lanes)) in scores.chunks_exact_mut(stride).zip(&mut lanes).enumerate() {
-                        let scores = &mut scores[live.clone()];
-                        if terms.adds_ranges() {
-                            let (low, high) = terms.allowed.range(terms.allowed.query_at(b, start + i));
-                            let (position, exists) =
-                                (&keys.position[live.clone()], &keys.exists[live.clone()]);
-                            scale_within(level, scores, factor, position, exists, low, high, lanes);
-                        } else {
-                            terms.additive((b, h, start + i), keys, cover, &mut added);
-                            scale_and_add(level, scores, factor, &added[live.clone()], lanes);
+            // Once, unless weights become too large for what is taken from the scores.
+            let mut raised = if hard { [true; QUERIES] } else { rows.without_keys(count) };
+            loop {
+                let out = &mut scores[live.start..];
+                T::block(level, count, length, d, query, T::stride(d), key_panels, out, stride, false);
+                let (mut factor, seek) = (factor, raised.contains(&true));
+                match keys.as_ref().filter(|_| adds) {
+                    None if seek => largest(level, scores, stride, live.clone(), factor, &mut lanes),
+                    None => {}
+                    Some(keys) => {
+                        let rows = scores.chunks_exact_mut(stride).zip(&mut lanes).enumerate();
+                        for (i, (scores, lanes)) in rows {
+                            let (at, scores) = ((b, h, start + i), &mut scores[live.clone()]);
+                            self.add(at, keys, cover, &live, factor, scores, lanes);
                         }
+                        factor = 1.0; // they are scaled
                     }
-                    factor = 1.0; // they are scaled
+                }
+                if seek {
+                    most_of(level, &lanes[..count], &mut tile_most);
+                    if hard {
+                        let first = range.start + live.start;
+                        choose(scores, stride, live.clone(), factor, &tile_most, first, &mut rows);
+                    }
+                    raise(level, &tile_most, &raised, &mut rows, mixed, e);
+                }
+                let most = exponentials(level, scores, stride, live.clone(), factor, &rows.from, &mut lanes);
+                if most <= TOO_MUCH || !Rows::mark_heavy(&lanes[..count], &mut raised) {
+                    break;
                 }
             }
-            most_of(level, &lanes[..count], &mut tile_most);
-            if hard {
-                for (i, scores) in
-                    scores.chunks_exact(stride).enumerate().filter(|(i, _)| tile_most[*i] > rows.most[*i])
-                {
-                    let first = scores[live.clone()].iter().position(|&score| score * factor == tile_most[i]);
-                    rows.choice[i] = (range.start + live.start + first.unwrap_or(0)) as i32;
-                }
-            }
-            raise(level, &tile_most, &mut rows);
-            exponentials(level, scores, stride, live.clone(), factor, &rows.from, &mut lanes);
             add_up(level, &lanes[..count], &mut rows);
             if hard {
                 continue;
             }
-            shrink(level, mixed, e, &rows.shrink);
             if let Some(keys) = keys.as_ref().filter(|_| dropout) {
                 for (i, scores) in scores.chunks_exact_mut(stride).enumerate() {
                     terms.keep((b, h, start + i), keys, live.clone(), &mut kept);
@@ -367,12 +366,14 @@ impl Work<'_> {
                 T::block(level, count, columns, length, weights, stride, values, mixed, e, true);
             }
         }
+        let mut sum = [0.0; QUERIES];
+        sums_of(level, &rows.sums, &mut sum);
         if hard {
             for (i, mixed) in mixed.chunks_exact_mut(e.max(1)).enumerate() {
                 mix_chosen(terms, call, (b, h, start + i), rows.choice[i], mixed);
             }
         } else {
-            divide(level, mixed, e, &rows.sum);
+            divide(level, mixed, e, &sum);
         }
         let first = extent.row(b, start, h);
         if call.wants(0) {
@@ -380,7 +381,7 @@ impl Work<'_> {
         }
         if call.wants(1) {
             let mut lse = [0.0; QUERIES];
-            log_sum_exp(level, &rows.most, &rows.sum, &mut lse);
+            log_sum_exp(level, &rows.most, &sum, &mut lse);
             call.store_rows(1, first, extent.h, 1, &lse[..count]);
         }
         if let Some(choice) = choice {
@@ -390,6 +391,47 @@ impl Work<'_> {
                 let choice = unsafe { choice.range(at..at + 1) };
                 choice[0] = rows.choice[i];
             }
+        }
+    }
+
+    /// One row's scores: dots scaled, and what is added to them, −∞ where a key may not be seen; the largest.
+    #[allow(clippy::too_many_arguments)]
+    fn add(
+        &self,
+        (b, h, t): (usize, usize, usize),
+        keys: &KeyTile<KEYS>,
+        cover: Cover,
+        live: &Range<usize>,
+        factor: f32,
+        scores: &mut [f32],
+        lanes: &mut [f32; LANES],
+    ) {
+        let (terms, level) = (&self.terms, self.call.level);
+        if terms.adds_ranges() {
+            let (low, high) = terms.allowed.range(terms.allowed.query_at(b, t));
+            let (position, exists) = (&keys.position[live.clone()], &keys.exists[live.clone()]);
+            return scale_within(level, scores, factor, position, exists, low, high, lanes);
+        }
+        let mut added = [0.0; KEYS];
+        terms.additive((b, h, t), keys, cover, &mut added);
+        scale_and_add(level, scores, factor, &added[live.clone()], lanes);
+    }
+}
+
+/// Notes the first key with the largest score, in rows where that is larger than all before; keys begin at `first`.
+fn choose(
+    scores: &[f32],
+    stride: usize,
+    live: Range<usize>,
+    factor: f32,
+    tile_most: &[f32; QUERIES],
+    first: usize,
+    rows: &mut Rows,
+) {
+    for (i, scores) in scores.chunks_exact(stride).enumerate() {
+        if tile_most[i] > rows.most[i] {
+            let place = scores[live.clone()].iter().position(|&score| score * factor == tile_most[i]);
+            rows.choice[i] = (first + place.unwrap_or(0)) as i32;
         }
     }
 }

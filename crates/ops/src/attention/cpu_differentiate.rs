@@ -1,7 +1,8 @@
 //! From dots to weights and score gradients, for a tile with a key to a row, at every SIMD level. What belongs to a
 //! query lies along the vector, so that nothing is added up across it.
 
-use super::cpu_rows::{KeyTile, exp_below};
+use super::cpu_exp::exp_below;
+use super::cpu_rows::KeyTile;
 use super::cpu_score_gradient::{KEYS, QUERIES};
 use regard_device::{PANEL, multiversion};
 use std::ops::Range;
@@ -84,23 +85,18 @@ multiversion! {
         }
     }
 
-    /// Dots to weights, dw to score gradients, for some queries of some keys of a tile.
+    /// Dots to weights, dw to score gradients, for a whole tile.
     pub fn differentiate(
-        weights: &mut [f32], scores: &mut [f32], live: Range<usize>, factor: f32, lse: &[f32; QUERIES],
-        mean: &[f32; QUERIES],
+        weights: &mut [f32], scores: &mut [f32], factor: f32, lse: &[f32; QUERIES], mean: &[f32; QUERIES],
     ) {
         for (weights, scores) in rows(weights, scores) {
-            for at in live.clone().step_by(PANEL) {
-                let (weights, scores) = (part_mut(weights, at), part_mut(scores, at));
-                let (lse, mean) = (part(lse, at), part(mean, at));
-                for i in 0..PANEL {
-                    (weights[i], scores[i]) = one(weights[i] * factor, scores[i], lse[i], mean[i]);
-                }
+            for i in 0..QUERIES {
+                (weights[i], scores[i]) = one(weights[i] * factor, scores[i], lse[i], mean[i]);
             }
         }
     }
 
-    /// The same where each query may attend to keys that exist, between two positions; the first key is given.
+    /// The same for some queries of some keys, where each query may attend to keys that exist, between two positions; the first key is given.
     pub fn differentiate_within(
         weights: &mut [f32], scores: &mut [f32], live: Range<usize>, keys: &KeyTile<KEYS>, first: usize,
         low: &[i32; QUERIES], high: &[i32; QUERIES], factor: f32, lse: &[f32; QUERIES], mean: &[f32; QUERIES],

@@ -27,31 +27,6 @@ pub fn carved_bytes<const N: usize>(lengths: [usize; N]) -> usize {
     lengths.iter().map(|length| length.next_multiple_of(ALIGN) * 4).sum()
 }
 
-/// e^x for x at most about 0, to about an ulp near 0 and |x|·2⁻²⁶ of itself below, where a weight is less beside the
-/// largest; 1 at 0 exactly; 0 below e^−86. Less work than the exponential of the device crate, which serves all
-/// numbers.
-#[inline(always)]
-pub fn exp_below(x: f32) -> f32 {
-    const LEAST: f32 = -86.0;
-    /// Adding and subtracting this rounds to an integer.
-    const ROUND: f32 = 12_582_912.0;
-    /// 2^r = 1 + r·(…) on |r| ≤ ½, to 2e-9 of itself: the last first.
-    const POLYNOMIAL: [f32; 6] =
-        [1.535_336_2e-4, 1.339_887_4e-3, 9.618_437e-3, 5.550_332_4e-2, 2.402_264_8e-1, 6.931_472e-1];
-    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
-    let n = shifted - ROUND;
-    let r = x.mul_add(std::f32::consts::LOG2_E, -n);
-    let mut p = POLYNOMIAL[0];
-    for coefficient in &POLYNOMIAL[1..] {
-        p = p.mul_add(r, *coefficient);
-    }
-    let p = p.mul_add(r, 1.0);
-    // n is in the low bits of the shifted number; added to the exponent, it multiplies by 2^n.
-    let scaled = f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23));
-    // Whatever came out far below, −∞ among it, is not looked at.
-    if x < LEAST { 0.0 } else { scaled }
-}
-
 /// What is added to β·q·k.
 enum Bias<'a> {
     None,

@@ -6,9 +6,10 @@
 
 use super::backward::Backward;
 use super::cpu_differentiate::{
-    differentiate, differentiate_added, differentiate_dropped, differentiate_within, drop_weights, means,
-    means_in_pairs, means_in_tiles, settle,
+    differentiate_added, differentiate_dropped, differentiate_within, drop_weights, means, means_in_pairs,
+    means_in_tiles, settle,
 };
+use super::cpu_exp::differentiate;
 use super::cpu_live::Live;
 use super::cpu_rows::{Terms, load_rows, turned};
 use super::form::Extent;
@@ -385,7 +386,7 @@ impl<T: Operand> Tiles<'_, T> {
         let factor = terms.factor(h);
         let (lse, mean) = (as_row(lse), as_row(mean));
         match &key_tile {
-            None => differentiate(level, weights, scores, 0..QUERIES, factor, lse, mean),
+            None => differentiate(level, weights, scores, factor, lse, mean),
             Some(keys) if ranges => {
                 let (mut low, mut high) = ([1; QUERIES], [0; QUERIES]); // beyond the end: nothing
                 for i in 0..count {

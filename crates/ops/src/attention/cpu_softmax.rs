@@ -1,9 +1,14 @@
-//! The online softmax of a tile on the CPU, in passes over all its rows: the largest scores, the weights, their sums.
-//! What a row adds up to is left in lanes and brought together afterwards, so that the loops over keys stay whole
-//! vectors. Each row's arithmetic is its own.
+//! The softmax of a tile on the CPU, in passes over all its rows: where needed the largest scores, then the weights and
+//! their sums. What a row adds up to is left in lanes and brought together at the end, so that the loops over keys stay
+//! whole vectors. Each row's arithmetic is its own.
+//!
+//! Weights are exp(score − from) for a number of the row's own. The largest score of all would do, but any that keeps
+//! weights from overflowing gives them as exactly: it is the largest of the row's first tile with a key, until a tile
+//! turns up whose weights are too large ([`TOO_MUCH`]). So the largest score is sought in few tiles, and what was summed
+//! hardly ever shrinks.
 
-use super::cpu::QUERIES;
-use super::cpu_rows::exp_below;
+pub use super::cpu::QUERIES;
+use super::cpu_exp::exp_below;
 use regard_device::reduce::{LANES, larger, max_lanes, sum_lanes};
 use regard_device::{math, multiversion};
 use std::ops::Range;
@@ -11,31 +16,48 @@ use std::ops::Range;
 /// A number in each lane of each row.
 pub type Lanes = [[f32; LANES]; QUERIES];
 
+/// Rows of a tile, each of them in or out.
+pub type Which = [bool; QUERIES];
+
+/// Weights of a tile that add up to more than this in a lane: far from overflowing, also when multiplied by values.
+pub const TOO_MUCH: f32 = (1u64 << 32) as f32;
+
 /// What is known of the rows of a tile of queries after some tiles of keys.
 pub struct Rows {
-    /// The largest score.
+    /// The largest score of some tile, −∞ in a row without keys so far.
     pub most: [f32; QUERIES],
-    /// Σ exp(score − most).
-    pub sum: [f32; QUERIES],
+    /// What is taken from scores: that, or 0 in a row without keys, where everything is exp(−∞) = 0.
+    pub from: [f32; QUERIES],
+    /// Σ exp(score − from), in lanes.
+    pub sums: Lanes,
     /// The first key with the largest score, for hard attention.
     pub choice: [i32; QUERIES],
-    /// What is taken from the scores of this tile: the largest; 0 in a row without keys so far, where everything is
-    /// exp(−∞) = 0.
-    pub from: [f32; QUERIES],
-    /// What sums over earlier tiles shrink by.
-    pub shrink: [f32; QUERIES],
 }
 
 impl Rows {
     pub fn new() -> Self {
-        let zeros = [0.0; QUERIES];
         Rows {
             most: [f32::NEG_INFINITY; QUERIES],
-            sum: zeros,
+            from: [0.0; QUERIES],
+            sums: [[0.0; LANES]; QUERIES],
             choice: [-1; QUERIES],
-            from: zeros,
-            shrink: zeros,
         }
+    }
+
+    /// Marks rows with too much weight in a tile that are not marked yet; whether there are any.
+    #[cold]
+    pub fn mark_heavy(lanes: &[[f32; LANES]], marked: &mut Which) -> bool {
+        let mut any = false;
+        for (lanes, marked) in lanes.iter().zip(marked) {
+            let heavy = !*marked && max_lanes(*lanes) > TOO_MUCH;
+            (*marked, any) = (*marked | heavy, any | heavy);
+        }
+        any
+    }
+
+    /// The first `count` rows that have had no key yet.
+    pub fn without_keys(&self, count: usize) -> Which {
+        std::array::from_fn(|i| i < count && self.most[i] == f32::NEG_INFINITY)
     }
 }
 
@@ -90,20 +112,34 @@ multiversion! {
         }
     }
 
-    /// Takes in the largest scores of a tile.
-    pub fn raise(tile_most: &[f32; QUERIES], rows: &mut Rows) {
-        for (i, &tile_most) in tile_most.iter().enumerate() {
-            let most = larger(rows.most[i], tile_most);
-            rows.from[i] = if most == f32::NEG_INFINITY { 0.0 } else { most };
-            rows.shrink[i] = exp_below(rows.most[i] - rows.from[i]);
-            rows.most[i] = most;
+    /// Takes the largest scores of a tile into some rows, and brings what they have summed and mixed to that measure.
+    pub fn raise(tile_most: &[f32; QUERIES], which: &Which, rows: &mut Rows, mixed: &mut [f32], width: usize) {
+        for i in 0..QUERIES {
+            let most = larger(rows.most[i], tile_most[i]);
+            if !which[i] || most == rows.most[i] {
+                continue;
+            }
+            let shrink = exp_below(rows.most[i] - most);
+            (rows.most[i], rows.from[i]) = (most, most);
+            rows.sums[i].iter_mut().for_each(|sum| *sum *= shrink);
+            if let Some(mixed) = mixed.get_mut(i * width..(i + 1) * width) {
+                mixed.iter_mut().for_each(|x| *x *= shrink);
+            }
         }
     }
 
-    /// factor · dot to exp(factor · dot − from) in each row, adding up.
+    /// Adds the weights of a tile to the sums.
+    pub fn add_up(lanes: &[[f32; LANES]], rows: &mut Rows) {
+        for (sum, x) in rows.sums.as_flattened_mut().iter_mut().zip(lanes.as_flattened()) {
+            *sum += x;
+        }
+    }
+
+    /// factor · dot to exp(factor · dot − from) in each row, adding up; the largest sum of a lane.
     pub fn exponentials(
-        scores: &mut [f32], stride: usize, live: Range<usize>, factor: f32, from: &[f32; QUERIES], lanes: &mut Lanes,
-    ) {
+        scores: &mut [f32], stride: usize, live: Range<usize>, factor: f32, from: &[f32], lanes: &mut Lanes,
+    ) -> f32 {
+        let mut most = [0.0; LANES];
         for ((scores, lanes), &from) in scores.chunks_exact_mut(stride).zip(lanes).zip(from) {
             let mut sums = [0.0; LANES];
             for scores in scores[live.clone()].as_chunks_mut::<LANES>().0 {
@@ -114,25 +150,18 @@ multiversion! {
                     sums[j] += weights[j];
                 }
             }
+            for j in 0..LANES {
+                most[j] = larger(most[j], sums[j]);
+            }
             *lanes = sums;
         }
+        max_lanes(most)
     }
 
-    /// Adds the weights of a tile to the sums, from their lanes.
-    pub fn add_up(lanes: &[[f32; LANES]], rows: &mut Rows) {
-        for ((lanes, sum), shrink) in lanes.iter().zip(&mut rows.sum).zip(&rows.shrink) {
-            *sum = sum.mul_add(*shrink, sum_lanes(*lanes));
-        }
-    }
-
-    /// Shrinks what was mixed from earlier tiles.
-    pub fn shrink(mixed: &mut [f32], width: usize, shrink: &[f32; QUERIES]) {
-        for (mixed, &shrink) in mixed.chunks_exact_mut(width.max(1)).zip(shrink) {
-            if shrink != 1.0 {
-                for x in mixed {
-                    *x *= shrink;
-                }
-            }
+    /// The sum of each row.
+    pub fn sums_of(lanes: &Lanes, out: &mut [f32; QUERIES]) {
+        for (lanes, out) in lanes.iter().zip(out) {
+            *out = sum_lanes(*lanes);
         }
     }
 

@@ -14,6 +14,7 @@ mod cost;
 mod cpu;
 mod cpu_backward;
 mod cpu_differentiate;
+mod cpu_exp;
 mod cpu_live;
 mod cpu_rows;
 mod cpu_score_gradient;

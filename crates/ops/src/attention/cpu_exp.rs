@@ -1,0 +1,234 @@
+//! Exponentials of scores, the dearest arithmetic beside the products: one function, and the two loops over whole tiles
+//! that it is hot in. They are written twice, in plain Rust for all levels and in AVX-512's own words for taking the floor
+//! and scaling by a power of two, which no compiler finds; both give the same bits.
+
+#![allow(unsafe_code)]
+
+use super::cpu_differentiate;
+use super::cpu_score_gradient as backward;
+use super::cpu_softmax::{self, Lanes};
+use regard_device::{Kind, Level};
+use std::f32::consts::LOG2_E;
+use std::ops::Range;
+
+/// 2^r = 1 + r·(…) on 0 ≤ r < 1, to 8e-8 of itself, the last first.
+const POLYNOMIAL: [f32; 5] = [1.867_130_2e-3, 9.017_03e-3, 5.579_991_3e-2, 2.401_644_4e-1, 6.931_513e-1];
+
+/// e^x to 1.5 ulp for x near 0 and |x|·2⁻²⁶ of itself elsewhere, where a weight is less beside the largest; 1 at 0
+/// exactly, 0 at −∞. Less work than the exponential of the device crate, which is exact everywhere.
+#[inline(always)]
+pub fn exp_below(x: f32) -> f32 {
+    /// Adding this leaves an integer in the low bits.
+    const ROUND: f32 = 12_582_912.0;
+    let power_of_two = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
+    let t = x * LOG2_E;
+    let n = t.floor();
+    // From the product before it is rounded.
+    let r = x.mul_add(LOG2_E, -n);
+    let mut p = POLYNOMIAL[0];
+    for coefficient in &POLYNOMIAL[1..] {
+        p = p.mul_add(r, *coefficient);
+    }
+    let p = p.mul_add(r, 1.0);
+    // In two factors, so that a denormal result is rounded once.
+    let n = ((n.clamp(-252.0, 254.0) + ROUND).to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
+    let half = n >> 1;
+    let y = p * power_of_two(half) * power_of_two(n.wrapping_sub(half));
+    // −∞ among them, where the remainder is not a number.
+    if t < -151.0 { 0.0 } else { y }
+}
+
+/// factor · dot to exp(factor · dot − from) in each row of the forward's tile, and each row's sums; the largest of these.
+pub fn exponentials(
+    level: Level,
+    scores: &mut [f32],
+    stride: usize,
+    live: Range<usize>,
+    factor: f32,
+    from: &[f32],
+    lanes: &mut Lanes,
+) -> f32 {
+    match level.kind() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` exists only where the CPU has its instructions.
+        Kind::Avx512 | Kind::Avx512Bf16 | Kind::Amx => unsafe {
+            avx512::exponentials(scores, stride, live, factor, from, lanes)
+        },
+        _ => cpu_softmax::exponentials(level, scores, stride, live, factor, from, lanes),
+    }
+}
+
+/// Dots to weights and dw to score gradients in a whole tile of the backward.
+pub fn differentiate(
+    level: Level,
+    weights: &mut [f32],
+    scores: &mut [f32],
+    factor: f32,
+    lse: &[f32; backward::QUERIES],
+    mean: &[f32; backward::QUERIES],
+) {
+    match level.kind() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` exists only where the CPU has its instructions.
+        Kind::Avx512 | Kind::Avx512Bf16 | Kind::Amx => unsafe {
+            avx512::differentiate(weights, scores, factor, lse, mean)
+        },
+        _ => cpu_differentiate::differentiate(level, weights, scores, factor, lse, mean),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use super::super::cpu_score_gradient::QUERIES;
+    use super::super::cpu_softmax::Lanes;
+    use super::POLYNOMIAL;
+    use regard_device::reduce::LANES;
+    use std::arch::x86_64::*;
+    use std::f32::consts::LOG2_E;
+    use std::ops::Range;
+
+    /// Rounds down, in silence.
+    const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub fn exp_below(x: __m512) -> __m512 {
+        let t = _mm512_mul_ps(x, _mm512_set1_ps(LOG2_E));
+        let r = _mm512_fmsub_ps(x, _mm512_set1_ps(LOG2_E), _mm512_roundscale_ps::<DOWN>(t));
+        let mut p = _mm512_set1_ps(POLYNOMIAL[0]);
+        for &coefficient in &POLYNOMIAL[1..] {
+            p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(coefficient));
+        }
+        let p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0));
+        // Times 2 to the floor of t; at −∞ this gives 0, though the remainder is not a number.
+        _mm512_scalef_ps(p, t)
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub fn exponentials(
+        scores: &mut [f32],
+        stride: usize,
+        live: Range<usize>,
+        factor: f32,
+        from: &[f32],
+        lanes: &mut Lanes,
+    ) -> f32 {
+        let mut most = _mm512_setzero_ps();
+        let factor = _mm512_set1_ps(factor);
+        for ((scores, lanes), &from) in scores.chunks_exact_mut(stride).zip(lanes).zip(from) {
+            let (mut sums, from) = (_mm512_setzero_ps(), _mm512_set1_ps(from));
+            for scores in scores[live.clone()].as_chunks_mut::<LANES>().0 {
+                let x = _mm512_sub_ps(_mm512_mul_ps(load(scores), factor), from);
+                let weights = exp_below(x);
+                store(scores, weights);
+                sums = _mm512_add_ps(sums, weights);
+            }
+            // The second where the sum is not a number.
+            most = _mm512_max_ps(sums, most);
+            store(lanes, sums);
+        }
+        _mm512_reduce_max_ps(most)
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub fn differentiate(
+        weights: &mut [f32],
+        scores: &mut [f32],
+        factor: f32,
+        lse: &[f32; QUERIES],
+        mean: &[f32; QUERIES],
+    ) {
+        let factor = _mm512_set1_ps(factor);
+        let queries = lse.as_chunks::<LANES>().0.iter().zip(mean.as_chunks::<LANES>().0);
+        let rows = weights.as_chunks_mut::<QUERIES>().0.iter_mut().zip(scores.as_chunks_mut::<QUERIES>().0);
+        for (weights, scores) in rows {
+            let both = weights.as_chunks_mut::<LANES>().0.iter_mut().zip(scores.as_chunks_mut::<LANES>().0);
+            for ((weights, scores), (lse, mean)) in both.zip(queries.clone()) {
+                let x = _mm512_sub_ps(_mm512_mul_ps(load(weights), factor), load(lse));
+                let w = exp_below(x);
+                store(weights, w);
+                store(scores, _mm512_mul_ps(w, _mm512_sub_ps(load(scores), load(mean))));
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn load(from: &[f32; LANES]) -> __m512 {
+        // SAFETY: sixteen numbers.
+        unsafe { _mm512_loadu_ps(from.as_ptr()) }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn store(to: &mut [f32; LANES], x: __m512) {
+        // SAFETY: sixteen numbers.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), x) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use regard_device::reduce::LANES;
+
+    /// From far below the smallest denormal to beyond the largest number.
+    fn arguments() -> impl Iterator<Item = f32> {
+        let fine = (0..400_000).map(|i| i as f32 * -0.0003);
+        let up = (0..4_000).map(|i| i as f32 * 0.025);
+        fine.chain(up).chain([f32::NEG_INFINITY, f32::MIN, -1e5, -1e-30, -0.0])
+    }
+
+    #[test]
+    fn it_is_close_to_e_to_the_x() {
+        for x in arguments().filter(|&x| x > -87.0 && x < 88.0) {
+            let (found, right) = (exp_below(x) as f64, (x as f64).exp());
+            let bound = 1.5e-7 + x.abs() as f64 / (1 << 26) as f64;
+            assert!((found / right - 1.0).abs() <= bound, "e^{x} = {right}, got {found}");
+        }
+        assert_eq!(
+            [0.0, -0.0, f32::NEG_INFINITY, f32::MIN, -120.0].map(exp_below),
+            [1.0, 1.0, 0.0, 0.0, 0.0]
+        );
+        assert_eq!(exp_below(100.0), f32::INFINITY);
+        assert!(exp_below(f32::NAN).is_nan());
+        // The smallest numbers are rounded once.
+        let tiny = exp_below(-100.0);
+        assert!(tiny > 0.0 && (tiny as f64 - (-100.0f64).exp()).abs() <= 0.5001 * 2f64.powi(-149) + 1e-47);
+    }
+
+    #[test]
+    fn all_levels_give_the_same_bits() {
+        let all: Vec<f32> = arguments().collect();
+        for level in Level::available() {
+            for part in all.as_chunks::<LANES>().0 {
+                let (mut scores, mut lanes) = (*part, [[0.0; LANES]; cpu_softmax::QUERIES]);
+                let most = exponentials(*level, &mut scores, LANES, 0..LANES, 1.0, &[0.0], &mut lanes);
+                for (x, y) in part.iter().zip(scores) {
+                    assert_eq!(
+                        y.to_bits(),
+                        exp_below(*x).to_bits(),
+                        "{x} at {level}: {y}, {}",
+                        exp_below(*x)
+                    );
+                }
+                assert_eq!(lanes[0], scores);
+                assert_eq!(most, scores.iter().copied().fold(0.0, f32::max));
+            }
+            let mut weights: Vec<f32> = all.iter().copied().take(4 * backward::QUERIES).collect();
+            let mut scores: Vec<f32> = (0..weights.len()).map(|i| i as f32 - 100.0).collect();
+            let (dots, dw) = (weights.clone(), scores.clone());
+            let (lse, mean) = (std::array::from_fn(|i| i as f32 / 10.0), std::array::from_fn(|i| i as f32));
+            differentiate(*level, &mut weights, &mut scores, 0.5, &lse, &mean);
+            for (i, (dot, dw)) in dots.iter().zip(dw).enumerate() {
+                let w = exp_below(dot * 0.5 - lse[i % backward::QUERIES]);
+                let ds = w * (dw - mean[i % backward::QUERIES]);
+                assert_eq!(
+                    (weights[i].to_bits(), scores[i].to_bits()),
+                    (w.to_bits(), ds.to_bits()),
+                    "{level}"
+                );
+            }
+        }
+    }
+}
