@@ -16,8 +16,7 @@
 use super::cpu_exp::exponentials;
 use super::cpu_rows::{KeyTile, Terms, by_distance_floats, carve, carved_bytes, drop_some, turned};
 use super::cpu_softmax::{
-    Rows, TOO_MUCH, add_up, divide, largest, log_sum_exp, most_of, raise, scale_and_add, scale_within,
-    sums_of,
+    Rows, TOO_MUCH, add_up, divide, largest, log_sum_exp, most_of, raise, scale_and_add, sums_of, within,
 };
 use super::form::{Extent, Extra, Form};
 use super::mask::Cover;
@@ -269,7 +268,22 @@ impl Work<'_> {
         let (scores, loaded) =
             scores.split_at_mut(if panels.is_none() { FEW * KEYS } else { QUERIES * KEYS });
         let pair = (b, h / extent.share());
-        let (mut rows, factor) = (Rows::new(), terms.factor(h));
+        let mut rows = Rows::new();
+        // Dots are scaled before something is added to them, or else with the exponentials, by a number above 0.
+        let (before, after) = match (terms.adds_numbers(), terms.factor(h)) {
+            (true, factor) => (factor, 1.0),
+            (false, 0.0) => {
+                query.fill(T::default());
+                (1.0, 1.0)
+            }
+            (false, factor) => {
+                if factor < 0.0 {
+                    query.iter_mut().for_each(|x| *x = -*x);
+                }
+                (1.0, factor.abs())
+            }
+        };
+        let unit = (after as f64 * std::f64::consts::LOG2_E) as f32;
         let (mut kept, mut tile_most) = ([1.0; KEYS], [0.0; QUERIES]);
         let mut lanes = [[0.0; LANES]; QUERIES];
         for tile in 0..packs.tiles {
@@ -317,28 +331,27 @@ impl Work<'_> {
             loop {
                 let out = &mut scores[live.start..];
                 T::block(level, count, length, d, query, T::stride(d), key_panels, out, stride, false);
-                let (mut factor, seek) = (factor, raised.contains(&true));
+                let seek = raised.contains(&true);
                 match keys.as_ref().filter(|_| adds) {
-                    None if seek => largest(level, scores, stride, live.clone(), factor, &mut lanes),
+                    None if seek => largest(level, scores, stride, live.clone(), &mut lanes),
                     None => {}
                     Some(keys) => {
                         let rows = scores.chunks_exact_mut(stride).zip(&mut lanes).enumerate();
                         for (i, (scores, lanes)) in rows {
                             let (at, scores) = ((b, h, start + i), &mut scores[live.clone()]);
-                            self.add(at, keys, cover, &live, factor, scores, lanes);
+                            self.add(at, keys, cover, &live, before, scores, lanes);
                         }
-                        factor = 1.0; // they are scaled
                     }
                 }
                 if seek {
                     most_of(level, &lanes[..count], &mut tile_most);
                     if hard {
                         let first = range.start + live.start;
-                        choose(scores, stride, live.clone(), factor, &tile_most, first, &mut rows);
+                        choose(scores, stride, live.clone(), &tile_most, first, &mut rows);
                     }
-                    raise(level, &tile_most, &raised, &mut rows, mixed, e);
+                    raise(level, &tile_most, &raised, unit, &mut rows, mixed, e);
                 }
-                let most = exponentials(level, scores, stride, live.clone(), factor, &rows.from, &mut lanes);
+                let most = exponentials(level, scores, stride, live.clone(), unit, &rows.from, &mut lanes);
                 if most <= TOO_MUCH || !Rows::mark_heavy(&lanes[..count], &mut raised) {
                     break;
                 }
@@ -381,7 +394,7 @@ impl Work<'_> {
         }
         if call.wants(1) {
             let mut lse = [0.0; QUERIES];
-            log_sum_exp(level, &rows.most, &sum, &mut lse);
+            log_sum_exp(level, &rows.most, after, &sum, &mut lse);
             call.store_rows(1, first, extent.h, 1, &lse[..count]);
         }
         if let Some(choice) = choice {
@@ -394,7 +407,7 @@ impl Work<'_> {
         }
     }
 
-    /// One row's scores: dots scaled, and what is added to them, −∞ where a key may not be seen; the largest.
+    /// One row's scores: dots with what is added to them, −∞ where a key may not be seen; the largest.
     #[allow(clippy::too_many_arguments)]
     fn add(
         &self,
@@ -410,7 +423,7 @@ impl Work<'_> {
         if terms.adds_ranges() {
             let (low, high) = terms.allowed.range(terms.allowed.query_at(b, t));
             let (position, exists) = (&keys.position[live.clone()], &keys.exists[live.clone()]);
-            return scale_within(level, scores, factor, position, exists, low, high, lanes);
+            return within(level, scores, position, exists, low, high, lanes);
         }
         let mut added = [0.0; KEYS];
         terms.additive((b, h, t), keys, cover, &mut added);
@@ -423,14 +436,13 @@ fn choose(
     scores: &[f32],
     stride: usize,
     live: Range<usize>,
-    factor: f32,
     tile_most: &[f32; QUERIES],
     first: usize,
     rows: &mut Rows,
 ) {
     for (i, scores) in scores.chunks_exact(stride).enumerate() {
         if tile_most[i] > rows.most[i] {
-            let place = scores[live.clone()].iter().position(|&score| score * factor == tile_most[i]);
+            let place = scores[live.clone()].iter().position(|&score| score == tile_most[i]);
             rows.choice[i] = (first + place.unwrap_or(0)) as i32;
         }
     }

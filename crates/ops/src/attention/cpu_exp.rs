@@ -18,33 +18,44 @@ const POLYNOMIAL: [f32; 5] = [1.867_130_2e-3, 9.017_03e-3, 5.579_991_3e-2, 2.401
 /// exactly, 0 at −∞. Less work than the exponential of the device crate, which is exact everywhere.
 #[inline(always)]
 pub fn exp_below(x: f32) -> f32 {
+    let t = x * LOG2_E;
+    // What is left above the floor, from the product before it is rounded.
+    scaled(x.mul_add(LOG2_E, -t.floor()), t)
+}
+
+/// 2^t to 1.5 ulp: 1 at 0 exactly, 0 at −∞.
+#[inline(always)]
+pub fn exp2(t: f32) -> f32 {
+    scaled(t - t.floor(), t)
+}
+
+/// 2^r times 2 to the floor of t.
+#[inline(always)]
+fn scaled(r: f32, t: f32) -> f32 {
     /// Adding this leaves an integer in the low bits.
     const ROUND: f32 = 12_582_912.0;
     let power_of_two = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
-    let t = x * LOG2_E;
-    let n = t.floor();
-    // From the product before it is rounded.
-    let r = x.mul_add(LOG2_E, -n);
     let mut p = POLYNOMIAL[0];
     for coefficient in &POLYNOMIAL[1..] {
         p = p.mul_add(r, *coefficient);
     }
     let p = p.mul_add(r, 1.0);
     // In two factors, so that a denormal result is rounded once.
-    let n = ((n.clamp(-252.0, 254.0) + ROUND).to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
+    let n = t.floor().clamp(-252.0, 254.0) + ROUND;
+    let n = (n.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
     let half = n >> 1;
     let y = p * power_of_two(half) * power_of_two(n.wrapping_sub(half));
     // −∞ among them, where the remainder is not a number.
     if t < -151.0 { 0.0 } else { y }
 }
 
-/// factor · dot to exp(factor · dot − from) in each row of the forward's tile, and each row's sums; the largest of these.
+/// Scores to 2^((score − from) · unit) in each row of the forward's tile, and each row's sums; the largest of these.
 pub fn exponentials(
     level: Level,
     scores: &mut [f32],
     stride: usize,
     live: Range<usize>,
-    factor: f32,
+    unit: f32,
     from: &[f32],
     lanes: &mut Lanes,
 ) -> f32 {
@@ -52,9 +63,9 @@ pub fn exponentials(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` exists only where the CPU has its instructions.
         Kind::Avx512 | Kind::Avx512Bf16 | Kind::Amx => unsafe {
-            avx512::exponentials(scores, stride, live, factor, from, lanes)
+            avx512::exponentials(scores, stride, live, unit, from, lanes)
         },
-        _ => cpu_softmax::exponentials(level, scores, stride, live, factor, from, lanes),
+        _ => cpu_softmax::exponentials(level, scores, stride, live, unit, from, lanes),
     }
 }
 
@@ -92,15 +103,21 @@ mod avx512 {
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub fn exp_below(x: __m512) -> __m512 {
-        let t = _mm512_mul_ps(x, _mm512_set1_ps(LOG2_E));
-        let r = _mm512_fmsub_ps(x, _mm512_set1_ps(LOG2_E), _mm512_roundscale_ps::<DOWN>(t));
+    fn exp_below(x: __m512) -> __m512 {
+        let by = _mm512_set1_ps(LOG2_E);
+        let t = _mm512_mul_ps(x, by);
+        scaled(_mm512_fmsub_ps(x, by, _mm512_roundscale_ps::<DOWN>(t)), t)
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn scaled(r: __m512, t: __m512) -> __m512 {
         let mut p = _mm512_set1_ps(POLYNOMIAL[0]);
         for &coefficient in &POLYNOMIAL[1..] {
             p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(coefficient));
         }
         let p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0));
-        // Times 2 to the floor of t; at −∞ this gives 0, though the remainder is not a number.
+        // At −∞ this gives 0, though the remainder is not a number.
         _mm512_scalef_ps(p, t)
     }
 
@@ -109,17 +126,16 @@ mod avx512 {
         scores: &mut [f32],
         stride: usize,
         live: Range<usize>,
-        factor: f32,
+        unit: f32,
         from: &[f32],
         lanes: &mut Lanes,
     ) -> f32 {
-        let mut most = _mm512_setzero_ps();
-        let factor = _mm512_set1_ps(factor);
+        let (mut most, unit) = (_mm512_setzero_ps(), _mm512_set1_ps(unit));
         for ((scores, lanes), &from) in scores.chunks_exact_mut(stride).zip(lanes).zip(from) {
             let (mut sums, from) = (_mm512_setzero_ps(), _mm512_set1_ps(from));
             for scores in scores[live.clone()].as_chunks_mut::<LANES>().0 {
-                let x = _mm512_sub_ps(_mm512_mul_ps(load(scores), factor), from);
-                let weights = exp_below(x);
+                let t = _mm512_mul_ps(_mm512_sub_ps(load(scores), from), unit);
+                let weights = scaled(_mm512_sub_ps(t, _mm512_roundscale_ps::<DOWN>(t)), t);
                 store(scores, weights);
                 sums = _mm512_add_ps(sums, weights);
             }
@@ -180,21 +196,28 @@ mod tests {
     }
 
     #[test]
-    fn it_is_close_to_e_to_the_x() {
+    fn they_are_close_to_powers() {
         for x in arguments().filter(|&x| x > -87.0 && x < 88.0) {
-            let (found, right) = (exp_below(x) as f64, (x as f64).exp());
             let bound = 1.5e-7 + x.abs() as f64 / (1 << 26) as f64;
+            let (found, right) = (exp_below(x) as f64, (x as f64).exp());
             assert!((found / right - 1.0).abs() <= bound, "e^{x} = {right}, got {found}");
+            let (found, right) = (exp2(x) as f64, (x as f64).exp2());
+            assert!((found / right - 1.0).abs() <= 1.6e-7, "2^{x} = {right}, got {found}");
         }
-        assert_eq!(
-            [0.0, -0.0, f32::NEG_INFINITY, f32::MIN, -120.0].map(exp_below),
-            [1.0, 1.0, 0.0, 0.0, 0.0]
-        );
-        assert_eq!(exp_below(100.0), f32::INFINITY);
-        assert!(exp_below(f32::NAN).is_nan());
+        for function in [exp_below, exp2] {
+            let ends = [0.0, -0.0, f32::NEG_INFINITY, f32::MIN, -160.0].map(function);
+            assert_eq!(ends, [1.0, 1.0, 0.0, 0.0, 0.0]);
+            assert_eq!(function(130.0), f32::INFINITY);
+            assert!(function(f32::NAN).is_nan());
+        }
         // The smallest numbers are rounded once.
-        let tiny = exp_below(-100.0);
-        assert!(tiny > 0.0 && (tiny as f64 - (-100.0f64).exp()).abs() <= 0.5001 * 2f64.powi(-149) + 1e-47);
+        for t in (0..1000).map(|i| -126.0 - i as f32 * 0.023) {
+            let (found, right) = (exp2(t) as f64, (t as f64).exp2());
+            assert!(
+                (found - right).abs() <= 0.5001 * 2f64.powi(-149) + 1.6e-7 * right,
+                "2^{t} = {right}, got {found}"
+            );
+        }
     }
 
     #[test]
@@ -203,14 +226,10 @@ mod tests {
         for level in Level::available() {
             for part in all.as_chunks::<LANES>().0 {
                 let (mut scores, mut lanes) = (*part, [[0.0; LANES]; cpu_softmax::QUERIES]);
-                let most = exponentials(*level, &mut scores, LANES, 0..LANES, 1.0, &[0.0], &mut lanes);
+                let most = exponentials(*level, &mut scores, LANES, 0..LANES, 1.25, &[0.5], &mut lanes);
                 for (x, y) in part.iter().zip(scores) {
-                    assert_eq!(
-                        y.to_bits(),
-                        exp_below(*x).to_bits(),
-                        "{x} at {level}: {y}, {}",
-                        exp_below(*x)
-                    );
+                    let right = exp2((x - 0.5) * 1.25);
+                    assert_eq!(y.to_bits(), right.to_bits(), "{x} at {level}: {y}, {right}");
                 }
                 assert_eq!(lanes[0], scores);
                 assert_eq!(most, scores.iter().copied().fold(0.0, f32::max));

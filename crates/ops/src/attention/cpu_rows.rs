@@ -206,12 +206,17 @@ impl<'a> Terms<'a> {
 
     /// Whether anything is added to the scores of a tile with this cover.
     pub fn adds(&self, cover: Cover) -> bool {
-        cover != Cover::All || !matches!(self.bias, Bias::None) || self.random.noise.is_some()
+        cover != Cover::All || self.adds_numbers()
+    }
+
+    /// Whether numbers are added to all scores: a bias or noise.
+    pub fn adds_numbers(&self) -> bool {
+        !matches!(self.bias, Bias::None) || self.random.noise.is_some()
     }
 
     /// Whether all that is added to scores is −∞ outside of a range of positions and where there is no key.
     pub fn adds_ranges(&self) -> bool {
-        matches!(self.bias, Bias::None) && self.random.noise.is_none() && self.allowed.explicit.is_none()
+        !self.adds_numbers() && self.allowed.explicit.is_none()
     }
 
     /// What is added to factor·q·k in one row of a tile: bias and noise over the temperature, −∞ where masked.

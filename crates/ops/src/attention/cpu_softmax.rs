@@ -2,13 +2,14 @@
 //! their sums. What a row adds up to is left in lanes and brought together at the end, so that the loops over keys stay
 //! whole vectors. Each row's arithmetic is its own.
 //!
-//! Weights are exp(score − from) for a number of the row's own. The largest score of all would do, but any that keeps
+//! Weights are 2^((score − from) · unit) for a number of the row's own; a score is q·k, and then the unit has β and the
+//! logarithm of 2 in it, or what is left of β·q·k after something was added. The largest score of all would do, but any that keeps
 //! weights from overflowing gives them as exactly: it is the largest of the row's first tile with a key, until a tile
 //! turns up whose weights are too large ([`TOO_MUCH`]). So the largest score is sought in few tiles, and what was summed
 //! hardly ever shrinks.
 
 pub use super::cpu::QUERIES;
-use super::cpu_exp::exp_below;
+use super::cpu_exp::exp2;
 use regard_device::reduce::{LANES, larger, max_lanes, sum_lanes};
 use regard_device::{math, multiversion};
 use std::ops::Range;
@@ -26,9 +27,9 @@ pub const TOO_MUCH: f32 = (1u64 << 32) as f32;
 pub struct Rows {
     /// The largest score of some tile, −∞ in a row without keys so far.
     pub most: [f32; QUERIES],
-    /// What is taken from scores: that, or 0 in a row without keys, where everything is exp(−∞) = 0.
+    /// What is taken from scores: that, or 0 in a row without keys, where every weight is 2^−∞ = 0.
     pub from: [f32; QUERIES],
-    /// Σ exp(score − from), in lanes.
+    /// What the weights add up to, in lanes.
     pub sums: Lanes,
     /// The first key with the largest score, for hard attention.
     pub choice: [i32; QUERIES],
@@ -62,13 +63,13 @@ impl Rows {
 }
 
 multiversion! {
-    /// The largest factor · dot of each row; rows are `stride` apart.
-    pub fn largest(scores: &[f32], stride: usize, live: Range<usize>, factor: f32, lanes: &mut Lanes) {
+    /// The largest score of each row; rows are `stride` apart.
+    pub fn largest(scores: &[f32], stride: usize, live: Range<usize>, lanes: &mut Lanes) {
         for (scores, lanes) in scores.chunks_exact(stride).zip(lanes) {
             let mut most = [f32::NEG_INFINITY; LANES];
             for scores in scores[live.clone()].as_chunks::<LANES>().0 {
                 for j in 0..LANES {
-                    most[j] = larger(most[j], scores[j] * factor);
+                    most[j] = larger(most[j], scores[j]);
                 }
             }
             *lanes = most;
@@ -88,9 +89,9 @@ multiversion! {
         *lanes = most;
     }
 
-    /// The same where only keys that exist, between two positions, are allowed.
-    pub fn scale_within(
-        scores: &mut [f32], factor: f32, position: &[i32], exists: &[u8], low: i32, high: i32,
+    /// One row's scores, −∞ unless a key exists and lies between two positions; the largest.
+    pub fn within(
+        scores: &mut [f32], position: &[i32], exists: &[u8], low: i32, high: i32,
         lanes: &mut [f32; LANES],
     ) {
         let mut most = [f32::NEG_INFINITY; LANES];
@@ -98,7 +99,7 @@ multiversion! {
         for (scores, (position, exists)) in scores.as_chunks_mut::<LANES>().0.iter_mut().zip(keys) {
             for j in 0..LANES {
                 let allowed = (exists[j] != 0) & (position[j] >= low) & (position[j] <= high);
-                scores[j] = if allowed { scores[j] * factor } else { f32::NEG_INFINITY };
+                scores[j] = if allowed { scores[j] } else { f32::NEG_INFINITY };
                 most[j] = larger(most[j], scores[j]);
             }
         }
@@ -113,13 +114,15 @@ multiversion! {
     }
 
     /// Takes the largest scores of a tile into some rows, and brings what they have summed and mixed to that measure.
-    pub fn raise(tile_most: &[f32; QUERIES], which: &Which, rows: &mut Rows, mixed: &mut [f32], width: usize) {
+    pub fn raise(
+        tile_most: &[f32; QUERIES], which: &Which, unit: f32, rows: &mut Rows, mixed: &mut [f32], width: usize,
+    ) {
         for i in 0..QUERIES {
             let most = larger(rows.most[i], tile_most[i]);
             if !which[i] || most == rows.most[i] {
                 continue;
             }
-            let shrink = exp_below(rows.most[i] - most);
+            let shrink = exp2((rows.most[i] - most) * unit);
             (rows.most[i], rows.from[i]) = (most, most);
             rows.sums[i].iter_mut().for_each(|sum| *sum *= shrink);
             if let Some(mixed) = mixed.get_mut(i * width..(i + 1) * width) {
@@ -135,16 +138,16 @@ multiversion! {
         }
     }
 
-    /// factor · dot to exp(factor · dot − from) in each row, adding up; the largest sum of a lane.
+    /// Scores to weights in each row, adding up; the largest sum of a lane.
     pub fn exponentials(
-        scores: &mut [f32], stride: usize, live: Range<usize>, factor: f32, from: &[f32], lanes: &mut Lanes,
+        scores: &mut [f32], stride: usize, live: Range<usize>, unit: f32, from: &[f32], lanes: &mut Lanes,
     ) -> f32 {
         let mut most = [0.0; LANES];
         for ((scores, lanes), &from) in scores.chunks_exact_mut(stride).zip(lanes).zip(from) {
             let mut sums = [0.0; LANES];
             for scores in scores[live.clone()].as_chunks_mut::<LANES>().0 {
-                let dots = *scores;
-                let weights: [f32; LANES] = std::array::from_fn(|j| exp_below(dots[j] * factor - from));
+                let own = *scores;
+                let weights: [f32; LANES] = std::array::from_fn(|j| exp2((own[j] - from) * unit));
                 *scores = weights;
                 for j in 0..LANES {
                     sums[j] += weights[j];
@@ -176,10 +179,12 @@ multiversion! {
         }
     }
 
-    /// log Σ exp(score) of each row.
-    pub fn log_sum_exp(most: &[f32; QUERIES], sum: &[f32; QUERIES], out: &mut [f32; QUERIES]) {
+    /// log Σ exp(factor · score) of each row.
+    pub fn log_sum_exp(most: &[f32; QUERIES], factor: f32, sum: &[f32; QUERIES], out: &mut [f32; QUERIES]) {
         for i in 0..QUERIES {
-            out[i] = most[i] + math::log(sum[i]);
+            // Without keys, −∞ and not 0 · −∞.
+            let most = if most[i] == f32::NEG_INFINITY { most[i] } else { most[i] * factor };
+            out[i] = most + math::log(sum[i]);
         }
     }
 }

@@ -34,6 +34,11 @@ fn value(s: usize) -> [f64; WIDTH] {
 
 /// y and lse of these queries.
 fn run(level: Level, bf16: bool, queries: &[usize]) -> Vec<Array> {
+    run_scaled(level, bf16, queries, 1.0)
+}
+
+/// The same with queries over this number and scores times it.
+fn run_scaled(level: Level, bf16: bool, queries: &[usize], scale: f32) -> Vec<Array> {
     let t = queries.len();
     let record = |g: &mut Graph| {
         if bf16 {
@@ -42,12 +47,12 @@ fn run(level: Level, bf16: bool, queries: &[usize]) -> Vec<Array> {
         let q = g.input("q", DType::F32, [1, t, 1, WIDTH])?;
         let k = g.input("k", DType::F32, [1, KEYS, 1, WIDTH])?;
         let v = g.input("v", DType::F32, [1, KEYS, 1, WIDTH])?;
-        let spec = Attention { scale: AttentionScale::Constant(1.0), ..Attention::default() };
+        let spec = Attention { scale: AttentionScale::Constant(scale), ..Attention::default() };
         let found = g.attention(q, k, v, &spec)?;
         Ok(vec![found.y, found.lse])
     };
     let all = |n: std::ops::Range<usize>, of: fn(usize) -> [f64; WIDTH]| n.flat_map(of).collect::<Vec<f64>>();
-    let q: Vec<f64> = queries.iter().flat_map(|&t| query(t)).collect();
+    let q: Vec<f64> = queries.iter().flat_map(|&t| query(t).map(|x| x / scale as f64)).collect();
     let case = Case::new(record)
         .given("q", &[1, t, 1, WIDTH], &q)
         .given("k", &[1, KEYS, 1, WIDTH], &all(0..KEYS, key))
@@ -92,5 +97,15 @@ fn no_row_feels_that_another_is_raised() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn a_negative_scale_turns_scores_round() {
+    let every: Vec<usize> = (0..QUERIES).collect();
+    for bf16 in [false, true] {
+        let [plain, turned] = [2.0, -2.0].map(|scale| run_scaled(Level::best(), bf16, &every, scale));
+        assert_eq!(plain[0].data(), turned[0].data());
+        assert_eq!(plain[1].data(), turned[1].data());
     }
 }

@@ -16,9 +16,10 @@ use crate::cpu::convert;
 use crate::cpu::level::Kind;
 use crate::cpu::level::Level;
 use half::bf16;
+use std::ops::Neg;
 
 /// Numbers that small products multiply; sums are f32 either way.
-pub trait Operand: Element {
+pub trait Operand: Element + Default + Neg<Output = Self> {
     /// How far apart rows of `k` numbers lie: bf16 is filled up with zeros to whole tiles.
     fn stride(k: usize) -> usize;
 
