@@ -1,6 +1,8 @@
-//! A pool of threads that claim numbered tasks from a counter. No allocation, a short spin before sleep,
-//! and the caller works too. Which worker does which task is chance; what a task computes must not
-//! depend on it, and then results do not depend on the number of threads.
+//! A pool of threads that share out numbered tasks. No allocation, a short spin before sleep, and the caller works
+//! too. Each worker begins with its own run of neighbouring tasks, the same part of the whole in every job: what it wrote
+//! in one kernel is still in its caches when it reads it in the next. Whoever is done goes on with what others have left;
+//! so who does which task is chance in the end. What a task computes must not depend on it, and then results do not
+//! depend on the number of threads.
 
 use crate::DeviceError;
 use std::any::Any;
@@ -51,9 +53,19 @@ struct Job {
     tasks: usize,
 }
 
+/// The next task of a worker's share, on a cache line of its own.
+#[repr(align(128))]
+struct Cursor(AtomicUsize);
+
+/// The first task of a worker's share of some tasks, which is the end of the share before it.
+fn share(tasks: usize, threads: usize, worker: usize) -> usize {
+    tasks / threads * worker + worker.min(tasks % threads)
+}
+
 struct Shared {
     state: AtomicU64,
-    next: AtomicUsize,
+    /// One for each thread.
+    cursors: Box<[Cursor]>,
     job: UnsafeCell<Job>,
     stop: AtomicBool,
     spins: u32,
@@ -90,7 +102,7 @@ impl Pool {
         }
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
-            next: AtomicUsize::new(0),
+            cursors: (0..threads).map(|_| Cursor(AtomicUsize::new(0))).collect(),
             job: UnsafeCell::new(Job { work: &|_, _| (), tasks: 0 }),
             stop: AtomicBool::new(false),
             // With more threads than cores a spinning thread only keeps a working one from its core.
@@ -147,7 +159,9 @@ impl Pool {
         let job = Job { work, tasks };
         // SAFETY: the run lock is held and no worker is joined.
         unsafe { *shared.job.get() = job };
-        shared.next.store(0, Relaxed);
+        for (worker, cursor) in shared.cursors.iter().enumerate() {
+            cursor.0.store(share(tasks, shared.cursors.len(), worker), Relaxed);
+        }
         let number = (shared.state.load(Relaxed) >> NUMBER_SHIFT) + 1;
         shared.state.store(number << NUMBER_SHIFT | OPEN, SeqCst);
         shared.wake_workers(tasks - 1);
@@ -239,17 +253,22 @@ impl Shared {
         let work = unsafe { &*job.work };
         let result = catch_unwind(AssertUnwindSafe(|| {
             let _inside = Inside::enter((self as *const Shared as usize, worker));
-            loop {
-                let task = self.next.fetch_add(1, Relaxed);
-                if task >= job.tasks {
-                    break;
+            let threads = self.cursors.len();
+            // Its own share, then what is left of the next one's, and so on round.
+            for owner in (worker..threads).chain(0..worker) {
+                let end = share(job.tasks, threads, owner + 1);
+                loop {
+                    let task = self.cursors[owner].0.fetch_add(1, Relaxed);
+                    if task >= end {
+                        break;
+                    }
+                    work(task, worker);
                 }
-                work(task, worker);
             }
         }));
         if let Err(payload) = result {
             // The rest is not worth doing; far from overflow, whoever still counts on.
-            self.next.store(usize::MAX / 2, Relaxed);
+            self.cursors.iter().for_each(|cursor| cursor.0.store(usize::MAX / 2, Relaxed));
             lock(&self.panic).get_or_insert(payload);
         }
     }

@@ -160,10 +160,12 @@ mod avx512 {
         for (weights, scores) in rows {
             let both = weights.as_chunks_mut::<LANES>().0.iter_mut().zip(scores.as_chunks_mut::<LANES>().0);
             for ((weights, scores), (lse, mean)) in both.zip(queries.clone()) {
-                let x = _mm512_sub_ps(_mm512_mul_ps(load(weights), factor), load(lse));
-                let w = exp_below(x);
+                // Both are read before either is written: they lie so far apart that a core takes the one for the other.
+                let (dot, dw) = (load(weights), load(scores));
+                let w = exp_below(_mm512_sub_ps(_mm512_mul_ps(dot, factor), load(lse)));
+                let ds = _mm512_mul_ps(w, _mm512_sub_ps(dw, load(mean)));
                 store(weights, w);
-                store(scores, _mm512_mul_ps(w, _mm512_sub_ps(load(scores), load(mean))));
+                store(scores, ds);
             }
         }
     }

@@ -147,6 +147,8 @@ struct Cut {
     columns: usize,
     down: usize,
     across: usize,
+    /// Runs of rows, one for each thread.
+    parts: usize,
     /// All rows in every task, panels side by side.
     few: bool,
 }
@@ -155,7 +157,7 @@ impl Cut {
     /// All rows by so many panels a task.
     fn few_rows(m: usize, n: usize, panels: usize) -> Cut {
         let columns = panels * PANEL;
-        Cut { rows: m, columns, down: 1, across: n.div_ceil(columns), few: true }
+        Cut { rows: m, columns, down: 1, across: n.div_ceil(columns), parts: 1, few: true }
     }
 
     /// For kernels that take `unit` rows at a time.
@@ -181,16 +183,22 @@ impl Cut {
         // Equal shares: nine strips are 5 + 4, not 8 + 1.
         let (down, across) = (strips.div_ceil(tall), panels.div_ceil(wide));
         let (rows, columns) = (strips.div_ceil(down) * STRIP, panels.div_ceil(across) * PANEL);
-        Cut { rows, columns, down: m.div_ceil(rows), across: n.div_ceil(columns), few: false }
+        let (down, across) = (m.div_ceil(rows), n.div_ceil(columns));
+        Cut { rows, columns, down, across, parts: threads.min(down).max(1), few: false }
     }
 
     fn tasks(&self) -> usize {
         self.down * self.across
     }
 
-    /// First row and number of rows, first column and number of columns. Neighbours share their panels of B.
+    /// First row and number of rows, first column and number of columns. Tasks of one thread have rows of their own, where
+    /// there are enough; its neighbouring tasks share their panels of B.
     fn task(&self, index: usize, m: usize, n: usize) -> ((usize, usize), (usize, usize)) {
-        let (row, column) = (index % self.down * self.rows, index / self.down * self.columns);
+        let first = |part: usize| part * self.down / self.parts;
+        let part = (1..self.parts).take_while(|&part| first(part) * self.across <= index).count();
+        let (start, tall) = (first(part), first(part + 1) - first(part));
+        let within = index - start * self.across;
+        let (row, column) = ((start + within % tall) * self.rows, within / tall * self.columns);
         ((row, self.rows.min(m - row)), (column, self.columns.min(n - column)))
     }
 }
