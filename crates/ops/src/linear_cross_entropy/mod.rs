@@ -7,6 +7,7 @@ mod cpu;
 mod cpu_softmax;
 mod reference;
 
+use crate::cpu_product::storage;
 use crate::cross_entropy::targets::{check_options, check_target_dtype, live_rows, only_live};
 use crate::cross_entropy::{gradient_flops, loss_flops};
 use crate::linear::check_f32;
@@ -183,16 +184,21 @@ impl Op for LinearCrossEntropy {
             written: call.bytes_out(),
         };
         // Rows are padded to whole panels, and for dW the columns are. Every group of rows reads the weight
-        // once for each product and adds to its gradient. The softmax is kept, not taken again.
+        // once for each product and adds to its gradient. The softmax is kept, not taken again; the gradients of the
+        // logits are written beside it, as the products read them.
         let padded = live.next_multiple_of(PANEL);
         let groups = live.div_ceil(cpu::rows_at_once(live, v));
         let (weight, logits) = ((groups * v * c * 4) as u64, (live * v * 4) as u64);
+        let d = (live * v * storage(self.precision).bytes()) as u64;
         let softmax = if gradients { live * v * (2 + dbias) } else { 0 };
         let executed = Work {
             macs: (v * (padded * c * (1 + dx) + live * c.next_multiple_of(PANEL) * dw)) as u64,
             flops: (live * loss_row + softmax + 1) as u64,
-            read: math.read + weight * (1 + dx + dw) as u64 + logits * (1 + dx + dw) as u64,
-            written: math.written + weight * dw as u64 + logits * (2 + u64::from(gradients)),
+            read: math.read
+                + weight * (1 + dx + dw) as u64
+                + logits * (1 + u64::from(gradients))
+                + d * (dx + dw) as u64,
+            written: math.written + weight * dw as u64 + logits * 2 + d * u64::from(gradients),
         };
         Cost { math, executed }
     }

@@ -85,9 +85,11 @@ fn every_reader_agrees() {
 
 #[test]
 fn several_groups_of_rows_and_parts_of_the_vocabulary() {
-    // More than 512 live rows, so that two groups add up; more entries than are packed at a time.
+    // More than 512 live rows, so that two groups add up; more entries than are in one part.
     case(&[700, 3], 5, true, 0.1, Precision::F32).cpu(1e-6).unwrap();
     case(&[3, 9], 4500, true, 0.0, Precision::F32).cpu(1e-6).unwrap();
+    case(&[700, 3], 5, true, 0.1, Precision::Bf16).cpu(2e-3).unwrap();
+    case(&[3, 9], 4500, true, 0.0, Precision::Bf16).cpu(2e-3).unwrap();
 }
 
 #[test]
