@@ -16,7 +16,8 @@
 use super::cpu_exp::exponentials;
 use super::cpu_rows::{KeyTile, Terms, by_distance_floats, carve, carved_bytes, drop_some, turned};
 use super::cpu_softmax::{
-    Rows, TOO_MUCH, add_up, divide, largest, log_sum_exp, most_of, raise, scale_and_add, sums_of, within,
+    Rows, TOO_MUCH, add_up, divide, largest, log_sum_exp, most_of, raise, scale_and_add, scale_within,
+    sums_of,
 };
 use super::form::{Extent, Extra, Form};
 use super::mask::Cover;
@@ -423,7 +424,7 @@ impl Work<'_> {
         if terms.adds_ranges() {
             let (low, high) = terms.allowed.range(terms.allowed.query_at(b, t));
             let (position, exists) = (&keys.position[live.clone()], &keys.exists[live.clone()]);
-            return within(level, scores, position, exists, low, high, lanes);
+            return scale_within(level, scores, factor, position, exists, low, high, lanes);
         }
         let mut added = [0.0; KEYS];
         terms.additive((b, h, t), keys, cover, &mut added);

@@ -89,9 +89,10 @@ multiversion! {
         *lanes = most;
     }
 
-    /// One row's scores, −∞ unless a key exists and lies between two positions; the largest.
-    pub fn within(
-        scores: &mut [f32], position: &[i32], exists: &[u8], low: i32, high: i32,
+    /// The same, −∞ unless a key exists and lies between two positions. (Without a factor the compiler would take the
+    /// choice at its word and store number by number.)
+    pub fn scale_within(
+        scores: &mut [f32], factor: f32, position: &[i32], exists: &[u8], low: i32, high: i32,
         lanes: &mut [f32; LANES],
     ) {
         let mut most = [f32::NEG_INFINITY; LANES];
@@ -99,7 +100,7 @@ multiversion! {
         for (scores, (position, exists)) in scores.as_chunks_mut::<LANES>().0.iter_mut().zip(keys) {
             for j in 0..LANES {
                 let allowed = (exists[j] != 0) & (position[j] >= low) & (position[j] <= high);
-                scores[j] = if allowed { scores[j] } else { f32::NEG_INFINITY };
+                scores[j] = if allowed { scores[j] * factor } else { f32::NEG_INFINITY };
                 most[j] = larger(most[j], scores[j]);
             }
         }
@@ -122,8 +123,12 @@ multiversion! {
             if !which[i] || most == rows.most[i] {
                 continue;
             }
-            let shrink = exp2((rows.most[i] - most) * unit);
-            (rows.most[i], rows.from[i]) = (most, most);
+            let before = std::mem::replace(&mut rows.most[i], most);
+            rows.from[i] = most;
+            if before == f32::NEG_INFINITY {
+                continue; // nothing was summed yet
+            }
+            let shrink = exp2((before - most) * unit);
             rows.sums[i].iter_mut().for_each(|sum| *sum *= shrink);
             if let Some(mixed) = mixed.get_mut(i * width..(i + 1) * width) {
                 mixed.iter_mut().for_each(|x| *x *= shrink);

@@ -29,9 +29,14 @@ use std::ops::Range;
 const LOGIT_BYTES: usize = 128 << 20;
 /// The most rows at a time.
 pub const MOST_ROWS: usize = 512;
-/// How many entries of the vocabulary a thread works on at a time: whole blocks, as many rows as one task of a product
+/// The most entries of the vocabulary that a thread works on at a time: whole blocks, as many rows as one task of a product
 /// has, and with 512 rows of x their logits stay in its second cache.
 const TASK: usize = 3 * BLOCK;
+
+/// How many entries a thread works on at a time: fewer where there would not be enough for all. It shows in no bit.
+fn entries_of_task(entries: usize, threads: usize) -> usize {
+    BLOCK * entries.div_ceil(BLOCK).div_ceil(threads).clamp(1, TASK / BLOCK)
+}
 
 /// How many entries of the vocabulary dx is added up from at a time: their gradients, 3 MB with 512 rows, stay in the
 /// shared cache.
@@ -276,7 +281,8 @@ impl Pass<'_> {
         let (call, c, weight, threads) = (self.call, self.c, self.weight, &self.threads);
         let b = PackedB::new(self.packed_x, c, n, self.storage);
         let softmax = self.softmax.exponentials(n);
-        call.pool.rows(&mut self.logits[..self.v * n], n, TASK, |first, logits, worker| {
+        let entries = entries_of_task(self.v, call.pool.threads());
+        call.pool.rows(&mut self.logits[..self.v * n], n, entries, |first, logits, worker| {
             let weight = Matrix::rows(&weight[first * c..], c);
             let product = Gemm::new(logits.len() / n, weight, b, MatrixMut::rows(&mut *logits, n));
             // SAFETY: a worker's number belongs to one thread, which works on one task at a time.
@@ -333,15 +339,15 @@ impl Pass<'_> {
             // SAFETY: as above; the tile is no longer in use.
             gemm(call.pool, call.level, product, &mut unsafe { threads.single(worker) });
         };
-        let count = part.len() * n;
+        let (count, entries) = (part.len() * n, entries_of_task(part.len(), call.pool.threads()));
         match self.storage {
             Storage::Bf16 => {
                 let d = &mut halves_of(self.d)[..count];
-                call.pool.rows(d, n, TASK, |first, d, worker| task(first, DataMut::Bf16(d), worker));
+                call.pool.rows(d, n, entries, |first, d, worker| task(first, DataMut::Bf16(d), worker));
             }
             _ => {
                 let d = &mut self.d[..count];
-                call.pool.rows(d, n, TASK, |first, d, worker| task(first, DataMut::F32(d), worker));
+                call.pool.rows(d, n, entries, |first, d, worker| task(first, DataMut::F32(d), worker));
             }
         }
     }

@@ -107,7 +107,10 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
             (Storage::Bf16, Some(strip)) => strip,
             _ => STRIP,
         };
-        Cut::new(m, n, unit, if alone { 1 } else { pool.threads() })
+        let cut = Cut::new(m, n, unit, if alone { 1 } else { pool.threads() });
+        // A transposed A is no thread's own, and its parts are read again for each of the columns: then each thread
+        // keeps to some columns instead.
+        if a.column_stride == 1 { cut } else { Cut { parts: 1, ..cut } }
     };
     let scratch = &*scratch;
     let task = |task: usize, worker: usize| {
