@@ -7,7 +7,9 @@
 use super::cpu_differentiate;
 use super::cpu_score_gradient as backward;
 use super::cpu_softmax::{self, Lanes};
-use regard_device::{Kind, Level};
+#[cfg(target_arch = "x86_64")]
+use regard_device::Kind;
+use regard_device::Level;
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
@@ -15,7 +17,7 @@ use std::ops::Range;
 const POLYNOMIAL: [f32; 5] = [1.867_130_2e-3, 9.017_03e-3, 5.579_991_3e-2, 2.401_644_4e-1, 6.931_513e-1];
 
 /// e^x to 1.5 ulp for x near 0 and |x|·2⁻²⁶ of itself elsewhere, where a weight is less beside the largest; 1 at 0
-/// exactly, 0 at −∞. Less work than the exponential of the device crate, which is exact everywhere.
+/// exactly, 0 at −∞. Less work than the exponential of the device crate, which is as close everywhere.
 #[inline(always)]
 pub fn exp_below(x: f32) -> f32 {
     let t = x * LOG2_E;

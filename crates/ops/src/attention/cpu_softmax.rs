@@ -2,11 +2,11 @@
 //! their sums. What a row adds up to is left in lanes and brought together at the end, so that the loops over keys stay
 //! whole vectors. Each row's arithmetic is its own.
 //!
-//! Weights are 2^((score − from) · unit) for a number of the row's own; a score is q·k, and then the unit has β and the
-//! logarithm of 2 in it, or what is left of β·q·k after something was added. The largest score of all would do, but any that keeps
-//! weights from overflowing gives them as exactly: it is the largest of the row's first tile with a key, until a tile
-//! turns up whose weights are too large ([`TOO_MUCH`]). So the largest score is sought in few tiles, and what was summed
-//! hardly ever shrinks.
+//! Weights are 2^((score − from) · unit). A score is q·k, and then the unit holds β and log₂ e, or it is β·q·k with
+//! something added to it. What is taken from the scores is the row's own: the largest of all would do, but any that
+//! keeps weights from overflowing gives them as exactly. It is the largest of the row's first tile with a key, until a
+//! tile turns up whose weights are too large ([`TOO_MUCH`]). So the largest score is sought in few tiles, and what was
+//! summed hardly ever shrinks.
 
 pub use super::cpu::QUERIES;
 use super::cpu_exp::exp2;
