@@ -434,8 +434,9 @@ impl<T: Operand> Tiles<'_, T> {
     }
 
     /// Whether what the mean is off by can be taken out again: all keys of the example are in the first tile, so that the
-    /// score gradients of a query, which add up to dlse, are all at hand. Padding has no say, or it would show in the bits. dw − mean loses digits where one key has nearly all the
-    /// weight, and y was rounded; their sum shows by how much. A bf16 y is taken at its word, as the reference does.
+    /// score gradients of a query, which add up to dlse, are all at hand. Padding has no say, or it would show in the
+    /// bits. dw − mean loses digits where one key has nearly all the weight, and y was rounded; their sum shows by how
+    /// much. A bf16 y is taken at its word, as the reference does.
     fn settles(&self, b: usize) -> bool {
         self.terms.allowed.ends_by(b, KEYS)
             && !self.op.form.kind.is_hard()

@@ -145,6 +145,7 @@ fn check(m: usize, a: &Matrix<'_>, b: &PackedB<'_>, out: &MatrixMut<'_>, epilogu
 }
 
 /// How a product is cut into tasks. The cut never shows in the bits.
+#[derive(Clone, Copy)]
 struct Cut {
     rows: usize,
     columns: usize,
@@ -318,6 +319,33 @@ impl Product<'_> {
                     // rows, and the tile is `rows` by whole panels, this task's own.
                     unsafe { kernel.multiply(count, size, a, pack_a::ROW_BF16, b, to) };
                 }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the threads and however rows are shared out among them, tasks cover C once.
+    #[test]
+    fn tasks_cover_every_element_once() {
+        for (m, n, threads) in [(1, 1, 1), (12, 40, 2), (250, 1030, 2), (409, 96, 3), (700, 600, 16)] {
+            let cut = Cut::new(m, n, STRIP, threads);
+            for cut in [Cut { parts: 1, ..cut }, cut] {
+                let mut seen = vec![0u8; m * n];
+                for index in 0..cut.tasks() {
+                    let ((row, rows), (column, columns)) = cut.task(index, m, n);
+                    for r in row..row + rows {
+                        seen[r * n + column..r * n + column + columns].iter_mut().for_each(|seen| *seen += 1);
+                    }
+                }
+                assert!(
+                    seen.iter().all(|&seen| seen == 1),
+                    "{m} x {n}, {threads} threads, {} parts",
+                    cut.parts
+                );
             }
         }
     }
