@@ -66,7 +66,8 @@ pub fn matmul(sizes: &Matmul) -> Result<()> {
     let b = g.input("b", dtype, b_dims)?;
     let c = if *weight_gradient {
         // As in a training step: both factors of the precision, the result f32 for the optimizer.
-        g.apply_one(WeightGradient { output: DType::F32, precision: how.precision.precision() }, &[a, b])?
+        let op = WeightGradient { output: DType::F32, precision: how.precision.precision(), sums: false };
+        g.apply_one(op, &[a, b])?
     } else {
         g.matmul(a, b, MatmulOptions::default())?
     };

@@ -9,26 +9,36 @@ use regard_device::{DataMut, Epilogue, Gemm, Matrix, MatrixMut, PackedB, gemm, p
 
 pub fn run(op: &WeightGradient, call: &CpuCall<'_>) {
     let (rows, n, k) = (call.dims(0).rows(), call.out_dims(0)[0], call.out_dims(0)[1]);
-    if n == 0 || k == 0 {
+    // Where only the sums are read, the product has no columns.
+    let width = if call.wants(0) { k } else { 0 };
+    if n == 0 || (width == 0 && !op.sums) {
         return;
     }
     let storage = storage(op.precision);
-    // SAFETY: scratch, the threads' scratch and the result are each taken once in this call.
-    let (scratch, mut threads, mut out) =
-        unsafe { (bytes_of(call.scratch_f32()), call.product_scratch(), out_data(call, 0)) };
+    // SAFETY: scratch, the threads' scratch and the results are each taken once in this call.
+    let (scratch, mut threads, mut out, mut sums) = unsafe {
+        (
+            bytes_of(call.scratch_f32()),
+            call.product_scratch(),
+            if call.wants(0) { out_data(call, 0) } else { DataMut::F32(&mut []) },
+            (op.sums && call.wants(1)).then(|| call.out_f32(1)),
+        )
+    };
     let at_once = op.rows_at_once(rows).max(1);
     // Without any row there is still one product, over nothing, that writes zeros.
     for start in (0..rows.max(1)).step_by(at_once) {
         let count = at_once.min(rows - start);
         let right = Matrix::rows(data_from(call, 1, start * k), k);
-        pack_b(call.pool, call.level, right, count, k, storage, scratch);
+        pack_b(call.pool, call.level, right, count, width, storage, scratch);
         let left = Matrix::transposed(data_from(call, 0, start * n), n);
         let into = match &mut out {
-            DataMut::F32(out) => MatrixMut::rows(&mut **out, k),
-            DataMut::Bf16(out) => MatrixMut::rows(&mut **out, k),
+            DataMut::F32(out) => MatrixMut::rows(&mut **out, width),
+            DataMut::Bf16(out) => MatrixMut::rows(&mut **out, width),
         };
         let epilogue = Epilogue { accumulate: start > 0, ..Epilogue::default() };
-        let product = Gemm::new(n, left, PackedB::new(scratch, count, k, storage), into).with(epilogue);
+        let product = Gemm::new(n, left, PackedB::new(scratch, count, width, storage), into)
+            .with(epilogue)
+            .with_row_sums(sums.as_deref_mut());
         gemm(call.pool, call.level, product, &mut threads);
     }
 }

@@ -237,12 +237,19 @@ impl Op for Linear {
         }
         if tape.wanted[1] {
             // z[r n] = Σₖ x[r k] W[n k], so dW[n k] = Σᵣ dz[r n] x[r k].
-            let op = WeightGradient { output: g.dtype(weight), precision: self.precision };
+            let bias = self.bias_input().filter(|&bias| tape.wanted[bias]);
+            let sums = bias.is_some() && self.layout == WeightLayout::OutIn;
+            let op = WeightGradient { output: g.dtype(weight), precision: self.precision, sums };
             let factors = if self.layout == WeightLayout::OutIn { [dz, x] } else { [x, dz] };
-            grads[1] = Some(g.apply_one(op, &factors)?);
+            let found = g.apply(op, &factors)?;
+            grads[1] = Some(found[0]);
+            if let Some(bias) = bias.filter(|_| sums) {
+                grads[bias] = Some(found[1]);
+            }
         }
         if let Some(bias) = self.bias_input()
             && tape.wanted[bias]
+            && grads[bias].is_none()
         {
             grads[bias] = Some(g.sum_to(dz, tape.inputs[bias])?);
         }

@@ -99,6 +99,7 @@ fn long_sums_and_many_rows() {
     full(&[2, 110, 40], 300, Activation::Silu, WeightLayout::InOut).cpu(4.6e-6).unwrap();
     // More rows than are packed at a time for the gradient of the weight.
     full(&[4500, 3], 5, Activation::None, WeightLayout::OutIn).cpu(1e-6).unwrap();
+    full(&[4500, 3], 131, Activation::None, WeightLayout::OutIn).cpu(1e-6).unwrap();
 }
 
 #[test]
@@ -276,16 +277,21 @@ fn the_activations_backward_has_its_readers() {
 #[test]
 fn second_derivatives_of_a_plain_product() {
     // The loss is the gradient of another: products and weight gradients are differentiated in turn.
-    let case = Case::new(|g| {
-        let x = g.input_with_gradient("x", [4, 3])?;
-        let weight = g.parameter("weight", [5, 3], Init::Zeros)?;
-        let op = WeightGradient { output: DType::F32, precision: Precision::F32 };
-        let y = g.linear(x, weight, LinearOptions::default())?;
-        let dw = g.apply_one(op, &[y, x])?;
-        let dx = g.apply_one(Linear::plain(WeightLayout::InOut, DType::F32, Precision::F32), &[y, weight])?;
-        Ok(vec![dw, dx])
-    });
-    case.all(1e-6).unwrap();
+    let case = |parts: &'static [usize]| {
+        Case::new(move |g| {
+            let x = g.input_with_gradient("x", [4, 3])?;
+            let weight = g.parameter("weight", [5, 3], Init::Zeros)?;
+            let op = WeightGradient { output: DType::F32, precision: Precision::F32, sums: true };
+            let y = g.linear(x, weight, LinearOptions::default())?;
+            let mut found = g.apply(op, &[y, x])?;
+            let turned = Linear::plain(WeightLayout::InOut, DType::F32, Precision::F32);
+            found.push(g.apply_one(turned, &[y, weight])?);
+            Ok(parts.iter().map(|&part| found[part]).collect())
+        })
+    };
+    case(&[0, 1, 2]).all(1e-6).unwrap();
+    // The sums alone are differentiated, too.
+    case(&[1]).all(1e-6).unwrap();
 }
 
 #[test]
@@ -323,7 +329,7 @@ fn errors() {
         "linear: the result is i32, expected f32 or bf16; cast it to f32 first"
     );
     let left = g.input("left", DType::F32, [3, 2]).unwrap();
-    let op = WeightGradient { output: DType::F32, precision: Precision::F32 };
+    let op = WeightGradient { output: DType::F32, precision: Precision::F32, sums: false };
     assert_eq!(
         g.apply_one(op, &[x, left]).unwrap_err().to_string(),
         "weight_gradient: right is [3 2], expected [2 K]; ... comes from left"

@@ -1,9 +1,12 @@
 //! The gradient of a weight: `out[a b] = Σ left[... a] · right[... b]` over all rows, in a fixed order.
-//! Undoes `z = x · Wᵀ` with left = dz and right = x, or `z = x · W` with left = x and right = dz.
+//! Undoes `z = x · Wᵀ` with left = dz and right = x, or `z = x · W` with left = x and right = dz. Where left = dz, its sums
+//! are the gradient of a bias, and come along while the product has them in its cache.
 
 use super::{Linear, WeightLayout};
 use crate::cpu_product::storage;
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    BroadcastOps, CastOps, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float,
+};
 use regard_device::{Gemm, PANEL, packed_b_bytes};
 use regard_graph::*;
 
@@ -11,13 +14,15 @@ use regard_graph::*;
 /// they are multiplied. Part of the summation order.
 const ROWS_AT_ONCE: usize = 2048;
 
-/// `out[a b] = Σ left[... a] · right[... b]`.
+/// `out[a b] = Σ left[... a] · right[... b]`, and perhaps `sums[a] = Σ left[... a]`.
 #[derive(Clone, Copy, Debug)]
 pub struct WeightGradient {
     /// The dtype of the result: that of the weight.
     pub output: DType,
     /// Whether both factors are rounded to bf16.
     pub precision: Precision,
+    /// Whether the sums of the left factor, as it is before any rounding, are a second result.
+    pub sums: bool,
 }
 
 impl WeightGradient {
@@ -47,7 +52,9 @@ impl Op for WeightGradient {
         let mut letters = Letters::new("weight_gradient");
         letters.bind("left", &inputs[0].shape, "... N")?;
         letters.bind("right", &inputs[1].shape, "... K")?;
-        Ok(vec![Fact::new(letters.shape("N K"), self.output)])
+        let mut facts = vec![Fact::new(letters.shape("N K"), self.output)];
+        facts.extend(self.sums.then(|| Fact::f32(letters.shape("N"))));
+        Ok(facts)
     }
 
     fn aliases(&self) -> Vec<Alias> {
@@ -59,13 +66,24 @@ impl Op for WeightGradient {
     }
 
     fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
-        let Some(d) = tape.grads[0] else { return Ok(vec![None, None]) };
         let [left, right] = [tape.inputs[0], tape.inputs[1]];
         let mut grads = vec![None, None];
+        // sums[a] = Σᵣ left[r a], so dleft[r a] = dsums[a], as a bias has it.
+        let dsums = tape.grads.get(1).copied().flatten();
+        let Some(d) = tape.grads[0] else {
+            if let Some(dsums) = dsums.filter(|_| tape.wanted[0]) {
+                let dtype = g.dtype(left);
+                let dsums = if dtype == DType::F32 { dsums } else { g.cast(dsums, dtype)? };
+                grads[0] = Some(g.broadcast_to(dsums, left)?);
+            }
+            return Ok(grads);
+        };
         if tape.wanted[0] {
             // out[a b] = Σᵣ left[r a] right[r b], so dleft[r a] = Σ_b right[r b] d[a b] …
             let op = Linear::plain(WeightLayout::OutIn, g.dtype(left), self.precision);
-            grads[0] = Some(g.apply_one(op, &[right, d])?);
+            let op = Linear { bias: dsums.is_some(), ..op };
+            let operands: Vec<Var> = [right, d].into_iter().chain(dsums).collect();
+            grads[0] = Some(g.apply_one(op, &operands)?);
         }
         if tape.wanted[1] {
             // … and dright[r b] = Σ_a left[r a] d[a b].
@@ -78,12 +96,16 @@ impl Op for WeightGradient {
     fn cost(&self, call: &Concrete<'_>) -> Cost {
         let (rows, n, k) = (call.inputs[0].rows(), call.outputs[0][0], call.outputs[0][1]);
         let macs = (rows * n * k) as u64;
-        let math = Work { macs, flops: 0, read: call.bytes_in(), written: call.bytes_out() };
-        let macs = (rows * n * k.next_multiple_of(PANEL)) as u64;
+        let flops = if self.sums { (rows * n) as u64 } else { 0 };
+        let math = Work { macs, flops, read: call.bytes_in(), written: call.bytes_out() };
+        let macs = if call.used[0] { (rows * n * k.next_multiple_of(PANEL)) as u64 } else { 0 };
         Cost { math, executed: Work { macs, ..math } }
     }
 
-    fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
+    fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
+        if output == 1 && input == 1 {
+            return Relation::Nothing;
+        }
         let leading = call.inputs[input].len() - 1;
         Relation::Axes((0..leading).map(|_| Along::All).chain([Along::Same(input)]).collect())
     }
@@ -91,6 +113,13 @@ impl Op for WeightGradient {
 
 impl Kernels for WeightGradient {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
+        if self.sums {
+            let whole = call.inputs[0];
+            for (i, x) in whole.data().iter().enumerate() {
+                call.outputs[1].data_mut()[i % whole.dims().last_size()] += x;
+                call.count_flops(1);
+            }
+        }
         let (left, right) = (call.operand(0, self.precision), call.operand(1, self.precision));
         let (n, k) = (left.dims().last_size(), right.dims().last_size());
         for row in 0..left.dims().rows() {

@@ -166,7 +166,7 @@ impl Op for Matmul {
             let shared = g.shape(b).len() == 2 && g.shape(a).len() > 2;
             let db = if shared && !self.transpose_a {
                 // One matrix for all rows of a: the gradient of a weight, without a product for each matrix.
-                let op = WeightGradient { output: g.dtype(b), precision: self.precision };
+                let op = WeightGradient { output: g.dtype(b), precision: self.precision, sums: false };
                 let db = g.apply_one(op, &if self.transpose_b { [dy, a] } else { [a, dy] })?;
                 if self.scale == 1.0 { db } else { g.scale(db, self.scale)? }
             } else {

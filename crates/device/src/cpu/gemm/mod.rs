@@ -31,6 +31,7 @@ mod pack_b;
 mod pairs;
 mod portable;
 mod product;
+mod row_sums;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

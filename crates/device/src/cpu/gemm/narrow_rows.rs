@@ -2,12 +2,27 @@
 //! in words of two k each.
 
 use super::matrix::{Data, Matrix};
+use super::pack_a::spreads;
 use super::pairs::{as_words, word};
 use super::transpose::{TALL, turn_words};
 use super::{PANEL, TILE_K};
 use crate::cpu::convert::narrow;
 use crate::cpu::level::Level;
 use half::bf16;
+
+/// Rows of A from (`row`, `start`) on that the kernel can read where they lie: whole tiles of bf16.
+pub(super) fn rows_in_place<'a>(
+    a: &Matrix<'a>,
+    row: usize,
+    (start, k): (usize, usize),
+) -> Option<&'a [bf16]> {
+    match a.data {
+        Data::Bf16(data) if a.column_stride == 1 && k.is_multiple_of(TILE_K) && spreads(2 * a.row_stride) => {
+            Some(&data[row * a.row_stride + start..])
+        }
+        _ => None,
+    }
+}
 
 /// Writes rows `row..row + rows` and columns `start..start + k` of A to rows `stride` apart, each filled up with
 /// zeros to a multiple of [`TILE_K`].

@@ -13,6 +13,21 @@ pub(super) const ROW: usize = BLOCK_BF16 + 16;
 /// The same for rows of bf16.
 pub(super) const ROW_BF16: usize = BLOCK_BF16 + 32;
 
+/// Whether rows so many bytes apart spread over the sets of the nearest cache: at most three of a strip in one of them.
+pub(super) fn spreads(bytes: usize) -> bool {
+    !bytes.is_multiple_of(2048)
+}
+
+/// Rows of A from (`row`, `start`) on that the kernel can read where they lie.
+pub(super) fn rows_in_place<'a>(a: &Matrix<'a>, row: usize, start: usize) -> Option<&'a [f32]> {
+    match a.data {
+        Data::F32(data) if a.column_stride == 1 && spreads(4 * a.row_stride) => {
+            Some(&data[row * a.row_stride + start..])
+        }
+        _ => None,
+    }
+}
+
 /// Packs rows `row..row + rows` and columns `start..start + k` of A. Says how strips lie and how many
 /// elements they are apart.
 pub(super) fn pack_a(

@@ -3,15 +3,16 @@
 use super::epilogue::{Epilogue, Finish, Target};
 use super::few_rows;
 use super::int8::apply_scales;
-use super::kernel::{self, Panel, Tile};
+use super::kernel::{self, Panel, Strip, Tile};
 use super::matrix::{Matrix, MatrixMut};
-use super::narrow_rows::narrow_rows;
+use super::narrow_rows::{self, narrow_rows};
 use super::pack_a::{self, pack_a};
 use super::pack_b::{PackedB, Storage};
+use super::row_sums::add_row_sums;
 use super::{PANEL, STRIP, k_blocks};
 use crate::cpu::level::Level;
 use crate::cpu::scratch::Scratch;
-use crate::cpu::threads::Pool;
+use crate::cpu::threads::{Disjoint, Pool};
 #[cfg(target_arch = "x86_64")]
 use half::bf16;
 use std::ops::Range;
@@ -43,17 +44,24 @@ pub struct Gemm<'a> {
     pub out: MatrixMut<'a>,
     /// What happens before the result is stored.
     pub epilogue: Epilogue<'a>,
+    /// Also the sum over k of each row of A, which is transposed then; added to what is there, as C is.
+    pub row_sums: Option<&'a mut [f32]>,
 }
 
 impl<'a> Gemm<'a> {
     /// The plain product. With B stored as bf16 it is the bf16 product, summed in f32.
     pub fn new(m: usize, a: Matrix<'a>, b: PackedB<'a>, out: MatrixMut<'a>) -> Self {
-        Gemm { m, a, b, out, epilogue: Epilogue::default() }
+        Gemm { m, a, b, out, epilogue: Epilogue::default(), row_sums: None }
     }
 
     /// The same product with an epilogue.
     pub fn with(self, epilogue: Epilogue<'a>) -> Self {
         Gemm { epilogue, ..self }
+    }
+
+    /// The same product with the sums of the rows of A.
+    pub fn with_row_sums(self, row_sums: Option<&'a mut [f32]>) -> Self {
+        Gemm { row_sums, ..self }
     }
 
     /// Bytes of scratch that each worker needs, whatever the sizes.
@@ -66,9 +74,12 @@ impl<'a> Gemm<'a> {
 ///
 /// With a scratch of one slot the whole product runs on the calling thread.
 pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>) {
-    let Gemm { m, a, b, out, epilogue } = call;
+    let Gemm { m, a, b, out, epilogue, row_sums } = call;
     let (n, k) = (b.n, b.k);
     check(m, &a, &b, &out, &epilogue);
+    if let Some(sums) = &row_sums {
+        assert_eq!(sums.len(), m, "gemm: row sums, one for each row of A");
+    }
     assert!(
         scratch.slot_bytes() >= Gemm::thread_scratch_bytes(),
         "gemm: a worker needs {} bytes of scratch, got {}",
@@ -82,7 +93,7 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
         scratch.workers(),
         pool.threads()
     );
-    if m == 0 || n == 0 {
+    if m == 0 || (n == 0 && row_sums.is_none()) {
         return;
     }
     let product = Product {
@@ -90,6 +101,7 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
         a,
         b,
         k,
+        row_sums: row_sums.map(Disjoint::new),
         finish: Finish {
             scale: epilogue.scale,
             bias: epilogue.bias,
@@ -100,6 +112,10 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
             out: Target::new(out),
         },
     };
+    if n == 0 {
+        k_blocks(k, b.storage).for_each(|block| product.sum_rows((0, m), 0, block));
+        return;
+    }
     let cut = if few_rows::fits(level, b.storage, m, a.column_stride) {
         Cut::few_rows(m, n, few_rows::panels_of_task(level, b.storage, k))
     } else {
@@ -212,6 +228,7 @@ pub(super) struct Product<'a> {
     pub a: Matrix<'a>,
     pub b: PackedB<'a>,
     pub k: usize,
+    row_sums: Option<Disjoint<'a, f32>>,
     finish: Finish<'a>,
 }
 
@@ -230,6 +247,8 @@ impl Product<'_> {
         let tile = &mut tile[..TILE];
         let panels = column / PANEL..(column + columns).div_ceil(PANEL);
         if few {
+            k_blocks(self.k, self.b.storage)
+                .for_each(|block| self.sum_rows((row, rows), panels.start, block));
             return self.few_rows(rows, panels, packed, tile);
         }
         assert!(rows <= MOST_STRIPS * STRIP && panels.len() <= MOST_PANELS);
@@ -262,6 +281,17 @@ impl Product<'_> {
         unsafe { self.finish.row(self.level, sums, row, column) };
     }
 
+    /// The sums of these rows of A over a block of k, by the task of the first panel.
+    fn sum_rows(&self, (row, rows): (usize, usize), first_panel: usize, (start, size): (usize, usize)) {
+        let Some(sums) = self.row_sums.as_ref().filter(|_| first_panel == 0) else { return };
+        // SAFETY: of all tasks with these rows only one begins with the first panel.
+        let sums = unsafe { sums.range(row..row + rows) };
+        if start == 0 && !self.finish.accumulate {
+            sums.fill(0.0);
+        }
+        add_row_sums(self.level, &self.a, row, (start, size), sums);
+    }
+
     /// The sums of a tile, A as f32.
     fn multiply(
         &self,
@@ -273,7 +303,16 @@ impl Product<'_> {
         let storage = self.b.storage;
         let round = storage == Storage::Bf16;
         for (index, (start, size)) in k_blocks(self.k, storage).enumerate() {
-            let (strip, apart) = pack_a(self.level, &self.a, round, (row, rows), (start, size), packed);
+            let in_place = if round { None } else { pack_a::rows_in_place(&self.a, row, start) };
+            let (a, strip, apart) = match in_place {
+                Some(rows) => (rows, Strip::Rows(self.a.row_stride), STRIP * self.a.row_stride),
+                None => {
+                    let (strip, apart) =
+                        pack_a(self.level, &self.a, round, (row, rows), (start, size), packed);
+                    (&*packed, strip, apart)
+                }
+            };
+            self.sum_rows((row, rows), panels.start, (start, size));
             for (place, panel) in panels.clone().enumerate() {
                 let b = match storage {
                     Storage::F32 => Panel::F32(self.b.part(panel, start, size).cast()),
@@ -281,7 +320,7 @@ impl Product<'_> {
                     Storage::Int8 => Panel::Int8(self.b.part(panel, start, size).cast()),
                 };
                 for (number, first) in (0..rows).step_by(STRIP).enumerate() {
-                    let a = packed[number * apart..].as_ptr();
+                    let a = a[number * apart..].as_ptr();
                     let c = tile[first * TILE_ROW + place * PANEL..].as_mut_ptr();
                     let to = Tile { c, stride: TILE_ROW, add: index > 0 };
                     let count = STRIP.min(rows - first);
@@ -307,17 +346,26 @@ impl Product<'_> {
         let packed = unsafe { packed.align_to_mut::<bf16>() }.1;
         let mut kernel = kernel::Bf16Kernel::new(self.level);
         for (index, (start, size)) in k_blocks(self.k, Storage::Bf16).enumerate() {
-            narrow_rows(self.level, &self.a, (row, rows), (start, size), packed, pack_a::ROW_BF16);
+            let in_place = narrow_rows::rows_in_place(&self.a, row, (start, size));
+            let (a, apart) = match in_place {
+                Some(rows) => (rows, self.a.row_stride),
+                None => {
+                    let to = pack_a::ROW_BF16;
+                    narrow_rows(self.level, &self.a, (row, rows), (start, size), packed, to);
+                    (&*packed, to)
+                }
+            };
+            self.sum_rows((row, rows), panels.start, (start, size));
             for (place, panel) in panels.clone().enumerate() {
                 let b = self.b.part(panel, start, size).cast();
                 for first in (0..rows).step_by(strip) {
-                    let a = packed[first * pack_a::ROW_BF16..].as_ptr();
+                    let a = a[first * apart..].as_ptr();
                     let c = tile[first * TILE_ROW + place * PANEL..].as_mut_ptr();
                     let to = Tile { c, stride: TILE_ROW, add: index > 0 };
                     let count = strip.min(rows - first);
                     // SAFETY: `narrow_rows` wrote `rows` rows of `size` and zeros there, `part` checked that B has `size`
                     // rows, and the tile is `rows` by whole panels, this task's own.
-                    unsafe { kernel.multiply(count, size, a, pack_a::ROW_BF16, b, to) };
+                    unsafe { kernel.multiply(count, size, a, apart, b, to) };
                 }
             }
         }

@@ -6,7 +6,7 @@ use crate::cpu::convert::{self, narrow, widen};
 use crate::{Buffer, Level, Pool, Scratch};
 use half::bf16;
 
-const SIZES: [[usize; 3]; 14] = [
+const SIZES: [[usize; 3]; 16] = [
     [1, 1, 1],
     [1, 7, 33],
     [2, 64, 32],
@@ -19,6 +19,8 @@ const SIZES: [[usize; 3]; 14] = [
     [97, 19, 101],
     [31, 1030, 67],
     [110, 48, 290],
+    [25, 512, 33],
+    [14, 1024, 70],
     [1, 1537, 130],
     [4, 0, 9],
 ];
@@ -306,6 +308,45 @@ fn epilogues_do_what_they_say() {
                     assert_eq!(pre16, to_bf16(&expected_pre), "{what}");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn row_sums_come_beside_the_product_of_a_transposed_matrix() {
+    for (storage, level) in storages_and_levels() {
+        for [m, k, n] in [[1, 1, 1], [5, 70, 0], [70, 0, 3], [130, 700, 600], [201, 1100, 40]] {
+            let (a, b) = (numbers(m * k, 3), numbers(k * n, 4));
+            let mut bits = None;
+            for threads in [1, 3] {
+                let pool = Pool::new(threads).unwrap();
+                let panels = packed(&pool, level, Matrix::rows(&b[..], n), k, n, storage);
+                let (mut out, mut sums) = (vec![0.0; m * n], vec![10.0; m]);
+                for accumulate in [false, true] {
+                    let into = MatrixMut::rows(&mut out[..], n);
+                    let packed = PackedB::new(panels.as_slice(), k, n, storage);
+                    let product = Gemm::new(m, Matrix::transposed(&a[..], m), packed, into);
+                    let epilogue = Epilogue { accumulate, ..Epilogue::default() };
+                    run(&pool, level, product.with(epilogue).with_row_sums(Some(&mut sums)));
+                }
+                for (i, sum) in sums.iter().enumerate() {
+                    let exact: f64 = (0..k).map(|l| 2.0 * a[l * m + i] as f64).sum();
+                    assert!((*sum as f64 - exact).abs() <= 3e-5, "{m} {k} {n}: row {i}: {sum} {exact}");
+                }
+                assert_bits(&sums, bits.get_or_insert_with(|| sums.clone()), "any number of threads");
+            }
+            let portable = Pool::new(1).unwrap();
+            let mut sums = vec![0.0; m];
+            let panels = packed(&portable, Level::PORTABLE, Matrix::rows(&b[..], n), k, n, storage);
+            for accumulate in [false, true] {
+                let mut out = vec![0.0; m * n];
+                let into = MatrixMut::rows(&mut out[..], n);
+                let packed = PackedB::new(panels.as_slice(), k, n, storage);
+                let product = Gemm::new(m, Matrix::transposed(&a[..], m), packed, into);
+                let epilogue = Epilogue { accumulate, ..Epilogue::default() };
+                run(&portable, Level::PORTABLE, product.with(epilogue).with_row_sums(Some(&mut sums)));
+            }
+            assert_bits(&sums, &bits.unwrap(), "any level");
         }
     }
 }
