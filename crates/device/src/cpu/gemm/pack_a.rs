@@ -13,9 +13,9 @@ pub(super) const ROW: usize = BLOCK_BF16 + 16;
 /// The same for rows of bf16.
 pub(super) const ROW_BF16: usize = BLOCK_BF16 + 32;
 
-/// Whether rows so many bytes apart spread over the sets of the nearest cache: at most three of a strip in one of them.
+/// Whether rows so many bytes apart spread over the sets of the nearest cache: at most six of a strip in one of them.
 pub(super) fn spreads(bytes: usize) -> bool {
-    !bytes.is_multiple_of(2048)
+    !bytes.is_multiple_of(4096)
 }
 
 /// Rows of A from (`row`, `start`) on that the kernel can read where they lie.
