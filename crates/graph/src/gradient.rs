@@ -1,5 +1,5 @@
 //! The gradient reader: reverse mode, recorded into the same graph. It asks each op for its own rule and
-//! adds up what meets; the three sums and constants that it needs come from the ops crate as a [`Calculus`].
+//! adds up what meets; the sums and constants that it needs come from the ops crate as a [`Calculus`].
 
 use crate::{Derivative, Error, Flow, Graph, Origin, Pass, Result, Tape, Var, dotted};
 use std::collections::HashMap;
@@ -15,6 +15,9 @@ pub trait Calculus {
     fn zeros_like(&self, g: &mut Graph, like: Var) -> Result<Var>;
     /// The sum of two gradients.
     fn add(&self, g: &mut Graph, a: Var, b: Var) -> Result<Var>;
+    /// The sum of a gradient and a spare one, which was recorded just now and which nobody else reads: its node may be
+    /// amended ([`Graph::amend`]) to give the sum.
+    fn add_spare(&self, g: &mut Graph, before: Var, spare: Var) -> Result<Var>;
 }
 
 /// Records the gradient of the single number `of` with respect to each of `wrt`.
@@ -100,6 +103,7 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
         let (scope, _) = dotted::split(&node.name);
         let found = g.in_pass(Pass::Backward, scope, |g| -> Result<_> {
             let tape = Tape { inputs: &inputs, outputs: &outputs, grads: &grads, wanted: &wanted };
+            let first = g.nodes().len();
             let found = node.op.gradient(g, &tape)?;
             if found.len() != inputs.len() {
                 return Err(Error::invalid(
@@ -108,7 +112,7 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
                     format!("mend the rule of {}", node.op.name()),
                 ));
             }
-            for (input, grad) in found.into_iter().enumerate() {
+            for (input, &grad) in found.iter().enumerate() {
                 let (Some(grad), true) = (grad, wanted[input]) else { continue };
                 let var = node.inputs[input];
                 if g.fact(grad) != g.fact(var) {
@@ -121,6 +125,9 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
                     });
                 }
                 let sum = match sums.get(&var) {
+                    Some(&before) if is_spare(g, first, &found, grad) => {
+                        calculus.add_spare(g, before, grad)?
+                    }
                     Some(&before) => calculus.add(g, before, grad)?,
                     None => grad,
                 };
@@ -135,6 +142,14 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
             .map(|&var| sums.get(&var).map_or_else(|| calculus.zeros_like(g, var), |&sum| Ok(sum)))
             .collect()
     })
+}
+
+/// Whether a gradient that a rule found is nobody else's: made by a node that the rule recorded, which was the
+/// `first` of them or a later one, found for one operand alone, and read by none of the nodes since.
+fn is_spare(g: &Graph, first: usize, found: &[Option<Var>], grad: Var) -> bool {
+    matches!(g.value(grad).origin, Origin::Node { node, .. } if node >= first)
+        && found.iter().filter(|&&other| other == Some(grad)).count() == 1
+        && !g.is_read(grad)
 }
 
 /// Which values depend on any of the given ones.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+mod amend;
 mod checks;
 use checks::{check_init, check_numbers};
 #[cfg(test)]
@@ -395,21 +396,8 @@ impl Graph {
         inputs: &[Var],
         name: String,
     ) -> Result<Vec<Var>> {
-        let operands = op.operands();
-        if operands.len() != inputs.len() {
-            return Err(Error::invalid(
-                op.name(),
-                format!("{} operands were given, it takes {}", inputs.len(), operands.len()),
-                format!("give {}", operands.join(", ")),
-            ));
-        }
-        for (operand, &var) in inputs.iter().enumerate() {
-            self.check_var(op.name(), operand, var)?;
-        }
-        let input_facts: Vec<Fact> = inputs.iter().map(|&var| self.fact(var).clone()).collect();
-        let facts = op.infer(&input_facts)?;
-        self.check_outputs(&*op, &input_facts, &facts)?;
-        let flow = self.flow_through(&*op, &operands, inputs)?;
+        let facts = self.results_of(&*op, inputs)?;
+        let flow = self.flow_through(self.pass, &*op, &op.operands(), inputs)?;
         let updates = self.updates_of(&*op, inputs, &facts)?;
 
         let node = self.nodes.len();

@@ -234,6 +234,9 @@ impl Calculus for Mocks {
     fn add(&self, g: &mut Graph, a: Var, b: Var) -> Result<Var> {
         Ok(record(g, Mock { name: "add", ..map(2) }, &[a, b])?[0])
     }
+    fn add_spare(&self, g: &mut Graph, before: Var, spare: Var) -> Result<Var> {
+        Ok(record(g, Mock { name: "add_spare", ..map(2) }, &[before, spare])?[0])
+    }
 }
 
 /// A small counter-based generator, so that random graphs are the same in every run.

@@ -1,8 +1,10 @@
 //! `g.gradient(loss, &parameters)`: the gradient reader of the graph crate, with the sums and constants of
-//! this crate.
+//! this crate. A gradient that comes out of a product or of a norm takes up the one that it meets on its way to memory.
 
-use crate::{BinaryOps, FillOps};
-use regard_graph::{Calculus, Graph, Result, Var};
+use crate::{BinaryOps, FillOps, Linear, NormBackward, Record};
+use regard_device::Activation;
+use regard_graph::{Calculus, Graph, Origin, Result, Var};
+use std::any::Any;
 
 /// Records gradients.
 pub trait Differentiate {
@@ -31,5 +33,32 @@ impl Calculus for Sums {
 
     fn add(&self, g: &mut Graph, a: Var, b: Var) -> Result<Var> {
         g.add(a, b)
+    }
+    fn add_spare(&self, g: &mut Graph, before: Var, spare: Var) -> Result<Var> {
+        let Origin::Node { node, .. } = g.value(spare).origin else { return g.add(before, spare) };
+        let node = &g.nodes()[node];
+        // A node reads what was recorded before it.
+        let fits = node.outputs[0] == spare
+            && before.index() < spare.index()
+            && !node.outputs.iter().any(|&output| g.is_read(output));
+        let op: &dyn Any = &*node.op;
+        let inputs = [&node.inputs[..], &[before]].concat();
+        if let Some(&product) = op.downcast_ref::<Linear>()
+            && fits
+            && !product.residual
+            && product.activation == Activation::None
+        {
+            g.apply_instead(spare, Linear { residual: true, ..product }, &inputs)?;
+            return Ok(spare);
+        }
+        if let Some(&norm) = op.downcast_ref::<NormBackward>()
+            && fits
+            && !norm.stream
+            && norm.rounded.is_none()
+        {
+            g.apply_instead(spare, NormBackward { stream: true, ..norm }, &inputs)?;
+            return Ok(spare);
+        }
+        g.add(before, spare)
     }
 }

@@ -41,6 +41,8 @@ mod compare;
 mod concat;
 #[path = "../src/cross_entropy/tests.rs"]
 mod cross_entropy;
+#[path = "../src/differentiate/tests.rs"]
+mod differentiate;
 #[path = "../src/dropout/tests.rs"]
 mod dropout;
 #[path = "../src/embedding/tests.rs"]

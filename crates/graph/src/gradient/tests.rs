@@ -24,11 +24,37 @@ fn rules_are_recorded_under_the_scope_of_their_node() {
     // z = map(y, w) gives a gradient each; y's goes on to w, where the two are added; `unused` gets zeros.
     assert_eq!(
         nodes(&g, Pass::Backward),
-        ["ones", "spread", "map#2", "map#3", "block.0.map#2", "block.0.add", "zeros"]
+        ["ones", "spread", "map#2", "map#3", "block.0.map#2", "block.0.add_spare", "zeros"]
     );
     assert_eq!(g.shape(grads[0]), g.shape(w));
     let maker = |var: Var| g.nodes().iter().find(|n| n.outputs.contains(&var)).unwrap().name.clone();
-    assert_eq!(grads.iter().map(|&v| maker(v)).collect::<Vec<_>>(), ["block.0.add", "zeros", "map#2"]);
+    assert_eq!(grads.iter().map(|&v| maker(v)).collect::<Vec<_>>(), ["block.0.add_spare", "zeros", "map#2"]);
+}
+
+#[test]
+fn only_a_gradient_that_is_nobody_elses_is_spare() {
+    /// What the sum at w is called if the rule of `last = rule(w)` is this, and w has a gradient already.
+    fn sum_of(rule: impl Fn(&mut Graph, Var) -> Vec<Option<Var>> + Send + Sync + 'static) -> Vec<String> {
+        let mut g = Graph::new();
+        let (w, other) = (weight(&mut g, "w"), weight(&mut g, "other"));
+        let gradient_of =
+            Mock { gradient: Box::new(move |g, tape| Ok(rule(g, tape.grads[0].unwrap()))), ..map(2) };
+        let y = one(&mut g, gradient_of, &[w, other]);
+        let z = one(&mut g, map(2), &[y, w]);
+        let loss = one(&mut g, sum(), &[z]);
+        gradient(&mut g, loss, &[w, other], &Mocks).unwrap();
+        nodes(&g, Pass::Backward).into_iter().filter(|name| name.starts_with("add")).collect()
+    }
+    let make = |g: &mut Graph, from: Var| Some(one(g, map(1), &[from]));
+    assert_eq!(sum_of(move |g, dy| vec![make(g, dy), make(g, dy)]), ["add_spare"]);
+    assert_eq!(sum_of(|_, dy| vec![Some(dy), None]), ["add"], "it was given to the rule");
+    let twice = move |g: &mut Graph, dy| vec![make(g, dy); 2];
+    assert_eq!(sum_of(twice), ["add"], "the other operand has it, too");
+    let read = move |g: &mut Graph, dy| {
+        let made = make(g, dy);
+        vec![made, make(g, made.unwrap())]
+    };
+    assert_eq!(sum_of(read), ["add"], "another node reads it");
 }
 
 #[test]

@@ -32,8 +32,29 @@ impl Graph {
         Ok(())
     }
 
+    /// The results of an op on these operands, if it can be recorded on them.
+    pub(super) fn results_of(&self, op: &dyn Op, inputs: &[Var]) -> Result<Vec<Fact>> {
+        let operands = op.operands();
+        if operands.len() != inputs.len() {
+            return Err(Error::invalid(
+                op.name(),
+                format!("{} operands were given, it takes {}", inputs.len(), operands.len()),
+                format!("give {}", operands.join(", ")),
+            ));
+        }
+        for (operand, &var) in inputs.iter().enumerate() {
+            self.check_var(op.name(), operand, var)?;
+        }
+        let input_facts: Vec<Fact> = inputs.iter().map(|&var| self.fact(var).clone()).collect();
+        let facts = op.infer(&input_facts)?;
+        self.check_outputs(op, &input_facts, &facts)?;
+        Ok(facts)
+    }
+
+    /// Whether a gradient passes through an op in this pass.
     pub(super) fn flow_through(
         &self,
+        pass: Pass,
         op: &dyn Op,
         operands: &[&'static str],
         inputs: &[Var],
@@ -52,7 +73,7 @@ impl Graph {
                 // An update takes gradients as data: what it returns is state, through which none flows.
                 (Flow::Open, Derivative::Missing(reason)) => {
                     let only_state = op.aliases().iter().any(|a| matches!(a, Alias::Update { .. }));
-                    if self.pass == Pass::Forward && !only_state {
+                    if pass == Pass::Forward && !only_state {
                         return Err(Error::NoGradient {
                             op: op.name().into(),
                             operand: operands[input].into(),

@@ -1,7 +1,10 @@
 //! What recording accepts, and the text of everything that it refuses.
 
 use crate::mock::{Mock, gather, map, mix, one, pair, record, spread, text, update, view};
-use crate::{Alias, DType, Derivative, Dim, Fact, Flow, Graph, Init, Letter, Origin, Pass, Role, Var, shape};
+use crate::{
+    Alias, Attachment, DType, Derivative, Dim, Fact, Flow, Graph, Init, Letter, Origin, Pass, Role, Var,
+    shape,
+};
 use std::sync::Arc;
 
 fn data(g: &mut Graph, name: &str) -> Var {
@@ -314,4 +317,76 @@ fn operands_and_sizes_are_checked_before_they_are_looked_at() {
         "cost: input `vast`, f32 [2097152 2097152], is [2097152 2097152] large, more than any machine holds; lower \
          the bounds of the open letters, or the fixed sizes"
     );
+}
+
+#[test]
+fn a_node_that_nobody_reads_is_amended() {
+    let mut g = Graph::new();
+    let (x, w) = (data(&mut g, "x"), g.parameter("w", shape![2, 3], Init::Ones).unwrap());
+    let a = g.scope("block.0", |g| one(g, map(1), &[x]));
+    let b = g.scope("block.0", |g| one(g, map(1), &[x]));
+    assert_eq!(g.value(b).flow, Flow::None);
+    let attachment: Attachment = Arc::new("kernels");
+    g.amend(b, Arc::new(map(3)), attachment.clone(), &[x, w, a]).unwrap();
+    let node = &g.nodes()[1];
+    assert_eq!(
+        (node.op.operands().len(), &node.inputs[..], &node.outputs[..]),
+        (3, &[x, w, a][..], &[b][..])
+    );
+    assert!(Arc::ptr_eq(&node.attachment, &attachment));
+    assert_eq!(node.name, "block.0.map#2", "it keeps its name");
+    assert_eq!(g.value(b).flow, Flow::Open, "a parameter leads to it now");
+    assert!(g.is_read(a) && g.is_read(x) && !g.is_read(b));
+    assert!(!g.is_read(data(&mut Graph::new(), "x")), "a handle of another graph");
+    g.output("b", b).unwrap();
+    assert!(g.is_read(b));
+}
+
+#[test]
+fn what_cannot_be_amended_is_said() {
+    let mut g = Graph::new();
+    let x = data(&mut g, "x");
+    let state = g.state("cache", DType::F32, shape![2, 3], Init::Zeros).unwrap();
+    let w = g.parameter("w", shape![2, 3], Init::Ones).unwrap();
+    let foreign = data(&mut Graph::new(), "x");
+    let made = one(&mut g, map(1), &[x]);
+    let late = one(&mut g, map(1), &[x]);
+    let mut said =
+        |result: Var, op: Mock, inputs: &[Var]| text(g.amend(result, Arc::new(op), Arc::new(()), inputs));
+    assert_eq!(
+        said(foreign, map(1), &[x]),
+        "amend: operand 0 belongs to another graph; record it in this one"
+    );
+    assert_eq!(said(x, map(1), &[x]), "amend: input `x` was not made by a node; amend what was computed");
+    assert_eq!(
+        said(made, map(2), &[x, late]),
+        "amend: b of map, output 0 of `map#2`, was recorded after `map`; give operands that come before it"
+    );
+    assert_eq!(
+        said(made, map(2), &[x, made]),
+        "amend: b of map, output 0 of `map`, was recorded after `map`; give operands that come before it"
+    );
+    assert_eq!(
+        said(made, pair(), &[x]),
+        "amend: `map` gives f32 [2 3], as pair it would give f32 [2 3], f32 []; keep shapes and dtypes"
+    );
+    assert_eq!(
+        said(made, update(2), &[state, x]),
+        "amend: `map` would replace state as update; record the update as a node of its own"
+    );
+    assert_eq!(said(made, map(2), &[x]), "map: 1 operands were given, it takes 2; give a, b");
+    assert_eq!(
+        said(made, map(2), &[x, foreign]),
+        "map: operand 1 belongs to another graph; record it in this one"
+    );
+    assert_eq!(
+        said(made, Mock { name: "end", ..spread(Fact::f32([2, 3])) }, &[w]),
+        "end: no derivative exists with respect to a: a spread is the end; use stop_gradient if none is wanted"
+    );
+    one(&mut g, map(1), &[made]);
+    assert_eq!(
+        text(g.amend(made, Arc::new(map(1)), Arc::new(()), &[x])),
+        "amend: output 0 of `map` is read already; record what follows as a node of its own"
+    );
+    assert_eq!(g.nodes()[0].inputs, [x], "a refusal changes nothing");
 }
