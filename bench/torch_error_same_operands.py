@@ -283,6 +283,8 @@ def activation_backward(settings, o):
 def linear(settings, o):
     weight = o["weight"] if settings["layout"] == "OutIn" else o["weight"].T
     z = F.linear(o["x"], weight, o.get("bias"))
+    if "derivative" in settings:
+        return activation_backward({"activation": settings["derivative"]}, {"z": o["z"], "dy": z})
     y = ACTIVATIONS[settings["activation"].lower()](z)
     return [y + o["residual"] if "residual" in o else y, z]
 

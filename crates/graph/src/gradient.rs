@@ -66,12 +66,12 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
         }
     };
 
-    let mut sums: HashMap<Var, Var> = HashMap::new();
+    let mut sums = Sums::default();
     let mut again = Replay::default();
     sums.insert(of, g.in_pass(Pass::Backward, "", |g| calculus.ones_like(g, of))?);
     for index in (0..=last).rev() {
         let node = g.nodes()[index].clone();
-        let grads: Vec<Option<Var>> = node.outputs.iter().map(|out| sums.get(out).copied()).collect();
+        let grads: Vec<Option<Var>> = node.outputs.iter().map(|out| sums.get(*out)).collect();
         if grads.iter().all(Option::is_none) {
             continue;
         }
@@ -98,11 +98,23 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
         if let Some(region) = node.region {
             again.run(g, region, last)?;
         }
+        // The caller has what was asked for; what was there before the backward pass belongs to who recorded it.
+        let spare: Vec<bool> = (node.outputs.iter().zip(&grads))
+            .map(|(out, grad)| {
+                grad.is_some_and(|grad| {
+                    sums.holders(grad) == 1
+                        && !wrt.contains(out)
+                        && matches!(g.value(grad).origin, Origin::Node { node, .. } if node > last)
+                        && !g.is_read(grad)
+                })
+            })
+            .collect();
         let inputs = again.now(&node.inputs);
         let outputs = again.now(&node.outputs);
         let (scope, _) = dotted::split(&node.name);
         let found = g.in_pass(Pass::Backward, scope, |g| -> Result<_> {
-            let tape = Tape { inputs: &inputs, outputs: &outputs, grads: &grads, wanted: &wanted };
+            let tape =
+                Tape { inputs: &inputs, outputs: &outputs, grads: &grads, wanted: &wanted, spare: &spare };
             let first = g.nodes().len();
             let found = node.op.gradient(g, &tape)?;
             if found.len() != inputs.len() {
@@ -124,11 +136,11 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
                         origin: format!("; mend the rule of {}", node.op.name()),
                     });
                 }
-                let sum = match sums.get(&var) {
-                    Some(&before) if is_spare(g, first, &found, grad) => {
+                let sum = match sums.get(var) {
+                    Some(before) if is_spare(g, first, &found, grad) => {
                         calculus.add_spare(g, before, grad)?
                     }
-                    Some(&before) => calculus.add(g, before, grad)?,
+                    Some(before) => calculus.add(g, before, grad)?,
                     None => grad,
                 };
                 sums.insert(var, sum);
@@ -138,10 +150,32 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
         found?;
     }
     g.in_pass(Pass::Backward, "", |g| {
-        wrt.iter()
-            .map(|&var| sums.get(&var).map_or_else(|| calculus.zeros_like(g, var), |&sum| Ok(sum)))
-            .collect()
+        wrt.iter().map(|&var| sums.get(var).map_or_else(|| calculus.zeros_like(g, var), Ok)).collect()
     })
+}
+
+/// The gradients found so far, and how many values have each of them: a rule may pass on the one that it was given.
+#[derive(Default)]
+struct Sums {
+    of: HashMap<Var, Var>,
+    holders: HashMap<Var, usize>,
+}
+
+impl Sums {
+    fn get(&self, var: Var) -> Option<Var> {
+        self.of.get(&var).copied()
+    }
+
+    fn insert(&mut self, var: Var, grad: Var) {
+        *self.holders.entry(grad).or_default() += 1;
+        if let Some(before) = self.of.insert(var, grad) {
+            self.holders.entry(before).and_modify(|count| *count -= 1);
+        }
+    }
+
+    fn holders(&self, grad: Var) -> usize {
+        self.holders.get(&grad).copied().unwrap_or(0)
+    }
 }
 
 /// Whether a gradient that a rule found is nobody else's: made by a node that the rule recorded, which was the

@@ -85,6 +85,9 @@ pub struct Tape<'a> {
     pub grads: &'a [Option<Var>],
     /// Which inputs want a gradient; the others may be left `None`.
     pub wanted: &'a [bool],
+    /// Which of `grads` nobody else has or reads: the rule may amend their nodes ([`Graph::amend`]), so that they give what
+    /// it needs instead.
+    pub spare: &'a [bool],
 }
 
 /// A node with actual sizes and the integers that are known: what cost and reach are asked about.

@@ -2,7 +2,6 @@
 //! this crate. A gradient that comes out of a product or of a norm takes up the one that it meets on its way to memory.
 
 use crate::{BinaryOps, FillOps, Linear, NormBackward, Record};
-use regard_device::Activation;
 use regard_graph::{Calculus, Graph, Origin, Result, Var};
 use std::any::Any;
 
@@ -45,8 +44,7 @@ impl Calculus for Sums {
         let inputs = [&node.inputs[..], &[before]].concat();
         if let Some(&product) = op.downcast_ref::<Linear>()
             && fits
-            && !product.residual
-            && product.activation == Activation::None
+            && product.ends_with_sum()
         {
             g.apply_instead(spare, Linear { residual: true, ..product }, &inputs)?;
             return Ok(spare);

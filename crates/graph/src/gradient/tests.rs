@@ -58,6 +58,61 @@ fn only_a_gradient_that_is_nobody_elses_is_spare() {
 }
 
 #[test]
+fn a_rule_is_told_which_gradients_it_may_amend() {
+    /// What the rule of y is told, where y is read in this way; `asked` says whether the caller asks for dy, too.
+    fn told(asked: bool, read: impl Fn(&mut Graph, Var) -> Var) -> Vec<bool> {
+        let mut g = Graph::new();
+        let w = weight(&mut g, "w");
+        let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let hears = heard.clone();
+        let rule = Mock {
+            gradient: Box::new(move |_, tape| {
+                hears.lock().unwrap().extend_from_slice(tape.spare);
+                Ok(vec![tape.grads[0]])
+            }),
+            ..map(1)
+        };
+        let y = one(&mut g, rule, &[w]);
+        let z = read(&mut g, y);
+        let loss = one(&mut g, sum(), &[z]);
+        let wrt = if asked { vec![w, y] } else { vec![w] };
+        gradient(&mut g, loss, &wrt, &Mocks).unwrap();
+        drop(g);
+        Arc::into_inner(heard).unwrap().into_inner().unwrap()
+    }
+    let plainly = |g: &mut Graph, y| one(g, map(1), &[y]);
+    assert_eq!(told(false, plainly), [true]);
+    assert_eq!(told(true, plainly), [false], "the caller asked for it");
+    let passed_on = |g: &mut Graph, y| {
+        let pass = Mock { gradient: Box::new(|_, tape| Ok(vec![tape.grads[0]])), ..map(1) };
+        let z = one(g, pass, &[y]);
+        one(g, map(1), &[z])
+    };
+    assert_eq!(told(false, passed_on), [false], "another value has the same gradient");
+    let read = |g: &mut Graph, y| {
+        let reads = Mock {
+            gradient: Box::new(|g, tape| {
+                let made = one(g, map(1), &[tape.grads[0].unwrap()]);
+                one(g, map(1), &[made]);
+                Ok(vec![Some(made)])
+            }),
+            ..map(1)
+        };
+        one(g, reads, &[y])
+    };
+    assert_eq!(told(false, read), [false], "a node reads it");
+    let forward = |g: &mut Graph, y| {
+        let both = Mock {
+            infer: Box::new(|inputs| Ok(vec![inputs[0].clone(); 2])),
+            gradient: Box::new(|_, tape| Ok(vec![Some(tape.outputs[1])])),
+            ..map(1)
+        };
+        one(g, both, &[y])
+    };
+    assert_eq!(told(false, forward), [false], "the forward pass made it");
+}
+
+#[test]
 fn a_leaf_has_a_gradient_with_respect_to_itself_alone() {
     let mut g = Graph::new();
     let s = g.parameter("s", shape![], Init::Ones).unwrap();

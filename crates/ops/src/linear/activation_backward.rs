@@ -6,7 +6,11 @@ use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_float}
 use regard_device::{Activation, multiversion};
 use regard_graph::*;
 
-/// `dz = dy · activation′(z)`, in the dtype of z.
+/// Why neither this op nor a product with the derivative in it is differentiated.
+pub(super) const NO_DERIVATIVE: Derivative =
+    Derivative::Missing("second derivatives of the activations of a product are not written");
+
+/// `dz = dy · activation′(z)`, in the dtype of z; where the product that made dy cannot do it.
 #[derive(Clone, Copy, Debug)]
 pub struct LinearActivationBackward {
     /// The activation of the forward product.
@@ -40,7 +44,7 @@ impl Op for LinearActivationBackward {
     }
 
     fn derivative(&self, _input: usize) -> Derivative {
-        Derivative::Missing("second derivatives of the activations of a product are not written")
+        NO_DERIVATIVE
     }
 
     fn gradient(&self, _g: &mut Graph, _tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {

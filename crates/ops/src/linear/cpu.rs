@@ -33,12 +33,14 @@ pub(crate) fn run_with(op: &Linear, storage: Storage, call: &CpuCall<'_>) {
     };
     let bias = op.bias_input().map(|input| call.f32(input));
     let residual = op.residual_input().map(|input| Matrix::rows(data(call, input), n));
+    let derivative = op.derivative_input().map(|input| (op.derivative, Matrix::rows(data(call, input), n)));
     // SAFETY: each result is taken once in this call, and overlaps no operand.
     let result = |output: usize| MatrixMut::rows(unsafe { out_data(call, output) }, n);
     let keeps_z = op.activation != Activation::None && call.wants(1);
     let (out, epilogue) = if call.wants(0) {
         let pre = keeps_z.then(|| result(1));
-        (result(0), Epilogue { bias, pre, activation: op.activation, residual, ..Epilogue::default() })
+        let activation = op.activation;
+        (result(0), Epilogue { bias, pre, activation, derivative, residual, ..Epilogue::default() })
     } else {
         // Only the gradient reads this product: what came before the activation is all it needs.
         (result(1), Epilogue { bias, ..Epilogue::default() })

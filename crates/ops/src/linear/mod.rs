@@ -1,6 +1,7 @@
 //! The product with a weight, and what usually follows it: `y = activation(x · Wᵀ + bias) + residual`.
 //! x is [... K], y is [... N], the weight [N K] as PyTorch keeps it (a tied embedding [V C] fits as it is), or
-//! [K N]. With the layout turned round, the same op is its own gradient with respect to x.
+//! [K N]. With the layout turned round, the same op is its own gradient with respect to x; if x came out of an activation,
+//! that gradient goes on through it before it is stored: `dz = (dy · W) · activation′(z)`.
 
 pub(crate) mod activation;
 mod activation_backward;
@@ -19,6 +20,7 @@ use crate::{
 };
 use regard_device::{Activation, Gemm, PANEL, packed_b_bytes};
 use regard_graph::*;
+use std::any::Any;
 
 /// How a weight lies in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -48,7 +50,8 @@ impl WeightLayout {
 }
 
 /// `y = activation(x · Wᵀ + bias) + residual`; where there is an activation, a second output is the value
-/// before it, in the precision's own dtype, which only the gradient reads.
+/// before it, in the precision's own dtype, which only the gradient reads. Or `y = (x · Wᵀ) · derivative′(z)`, of the
+/// backward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Linear {
     /// Whether there is a bias `[N]`, the operand after the weight.
@@ -57,6 +60,9 @@ pub struct Linear {
     pub activation: Activation,
     /// Whether there is a residual [... N], the last operand.
     pub residual: bool,
+    /// The activation whose derivative at z [... N], then the last operand, multiplies the product; `None` for no such
+    /// factor. There is no bias, activation or residual beside it.
+    pub derivative: Activation,
     /// How the weight lies in memory.
     pub layout: WeightLayout,
     /// The dtype of y.
@@ -111,7 +117,8 @@ impl LinearOps for Graph {
 impl Linear {
     /// A product alone, with this weight layout.
     pub fn plain(layout: WeightLayout, output: DType, precision: Precision) -> Self {
-        Linear { bias: false, activation: Activation::None, residual: false, layout, output, precision }
+        let (activation, derivative) = (Activation::None, Activation::None);
+        Linear { bias: false, activation, residual: false, derivative, layout, output, precision }
     }
 
     /// The op and its operands in a graph of some precision.
@@ -123,6 +130,7 @@ impl Linear {
             bias: bias.is_some(),
             activation,
             residual: residual.is_some(),
+            derivative: Activation::None,
             layout,
             output: output.unwrap_or(usual),
             precision,
@@ -136,6 +144,38 @@ impl Linear {
 
     pub(crate) fn residual_input(&self) -> Option<usize> {
         self.residual.then_some(2 + usize::from(self.bias))
+    }
+
+    pub(crate) fn derivative_input(&self) -> Option<usize> {
+        (self.derivative != Activation::None).then_some(2)
+    }
+
+    /// Whether nothing but perhaps a bias goes with the product.
+    pub(crate) fn ends_with_sum(&self) -> bool {
+        self.activation == Activation::None && !self.residual && self.derivative == Activation::None
+    }
+
+    /// dz = dy · activation′(z). Whatever product made dy gives dz instead, if nobody else has dy and it ends there;
+    /// otherwise a pass over dy and z does it.
+    fn before_activation(&self, g: &mut Graph, tape: &Tape<'_>, dy: Var) -> Result<Var> {
+        let (activation, z) = (self.activation, tape.outputs[1]);
+        if let Origin::Node { node, .. } = g.value(dy).origin
+            && let op = &*g.nodes()[node].op as &dyn Any
+            && let Some(&product) = op.downcast_ref::<Linear>()
+            && product.ends_with_sum()
+            && !product.bias
+            && tape.spare[0]
+            // The residual of this product has dy, too.
+            && !self.residual
+            // z comes after dy where it is computed again.
+            && z.index() < dy.index()
+            && g.dtype(z) == g.dtype(dy)
+        {
+            let inputs = [&g.nodes()[node].inputs[..], &[z]].concat();
+            g.apply_instead(dy, Linear { derivative: activation, ..product }, &inputs)?;
+            return Ok(dy);
+        }
+        g.apply_one(LinearActivationBackward { activation }, &[z, dy])
     }
 
     /// The shape reader, for the op of this name.
@@ -154,6 +194,17 @@ impl Linear {
         if let Some(residual) = self.residual_input() {
             letters.bind("residual", &inputs[residual].shape, "... N")?;
             check_float(op, "residual", inputs[residual].dtype)?;
+        }
+        if let Some(z) = self.derivative_input() {
+            if self.bias || self.residual || self.activation != Activation::None {
+                return Err(Error::invalid(
+                    op,
+                    "it has a derivative beside a bias, an activation or a residual",
+                    "multiply a plain product by it",
+                ));
+            }
+            letters.bind("z", &inputs[z].shape, "... N")?;
+            check_float(op, "z", inputs[z].dtype)?;
         }
         let shape = letters.shape("... N");
         let mut facts = vec![Fact::new(shape.clone(), self.output)];
@@ -184,17 +235,20 @@ impl Op for Linear {
     }
 
     fn attributes(&self) -> Vec<(&'static str, String)> {
-        vec![
+        let mut attributes = vec![
             ("activation", format!("{:?}", self.activation)),
             ("layout", format!("{:?}", self.layout)),
             ("precision", format!("{:?}", self.precision)),
-        ]
+        ];
+        attributes.extend(self.derivative_input().map(|_| ("derivative", format!("{:?}", self.derivative))));
+        attributes
     }
 
     fn operands(&self) -> Vec<&'static str> {
         let mut names = vec!["x", "weight"];
         names.extend(self.bias.then_some("bias"));
         names.extend(self.residual.then_some("residual"));
+        names.extend(self.derivative_input().map(|_| "z"));
         names
     }
 
@@ -207,7 +261,10 @@ impl Op for Linear {
     }
 
     fn derivative(&self, _input: usize) -> Derivative {
-        Derivative::Exists
+        match self.derivative {
+            Activation::None => Derivative::Exists,
+            _ => activation_backward::NO_DERIVATIVE,
+        }
     }
 
     fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
@@ -216,9 +273,7 @@ impl Op for Linear {
         // y = activation(z) + residual, so dz = dy · activation′(z) and the residual gets dy.
         let mut dz = match (tape.grads[0], self.activation) {
             (Some(dy), Activation::None) => Some(dy),
-            (Some(dy), activation) => {
-                Some(g.apply_one(LinearActivationBackward { activation }, &[tape.outputs[1], dy])?)
-            }
+            (Some(dy), _) => Some(self.before_activation(g, tape, dy)?),
             (None, _) => None,
         };
         if let Some(&Some(more)) = tape.grads.get(1) {
@@ -259,8 +314,10 @@ impl Op for Linear {
     fn cost(&self, call: &Concrete<'_>) -> Cost {
         let (n, k) = self.layout.sizes(call.inputs[1]);
         let rows = call.inputs[0].rows();
-        let each =
-            usize::from(self.bias) + activation::value_flops(self.activation) + usize::from(self.residual);
+        let each = usize::from(self.bias)
+            + activation::value_flops(self.activation)
+            + activation::backward_flops(self.derivative)
+            + usize::from(self.residual);
         let math = Work {
             macs: (rows * n * k) as u64,
             flops: (rows * n * each) as u64,
@@ -277,6 +334,9 @@ impl Op for Linear {
         let own_row = |width: Along| (0..last).map(Along::Same).chain([width]).collect();
         if self.residual_input() == Some(input) {
             return if output == 0 { Relation::Same } else { Relation::Nothing };
+        }
+        if self.derivative_input() == Some(input) {
+            return Relation::Same;
         }
         Relation::Axes(match input {
             0 => own_row(Along::All),

@@ -23,7 +23,7 @@ pub fn run(op: &Linear, call: &mut ReferenceCall<'_>) {
     }
 }
 
-/// What follows the sum of an output: bias, activation, residual.
+/// What follows the sum of an output: bias, activation, derivative, residual.
 pub fn finish(op: &Linear, call: &mut ReferenceCall<'_>, (row, j): (usize, usize), mut z: f64) {
     if let Some(bias) = op.bias_input() {
         z += call.inputs[bias].data()[j];
@@ -32,6 +32,10 @@ pub fn finish(op: &Linear, call: &mut ReferenceCall<'_>, (row, j): (usize, usize
     let at = row * call.outputs[0].dims().last_size() + j;
     let mut y = activation::value(op.activation, z);
     call.count_flops(activation::value_flops(op.activation));
+    if let Some(input) = op.derivative_input() {
+        y = activation::backward(op.derivative, call.inputs[input].data()[at], y);
+        call.count_flops(activation::backward_flops(op.derivative));
+    }
     if let Some(residual) = op.residual_input() {
         y += call.inputs[residual].data()[at];
         call.count_flops(1);

@@ -274,6 +274,131 @@ fn the_activations_backward_has_its_readers() {
     }
 }
 
+/// Two layers, as in an MLP, with the activation between them.
+fn two_layers(
+    precision: Precision,
+    activation: Activation,
+    [rows, k, hidden, n]: [usize; 4],
+) -> Case<'static> {
+    Case::new(move |g| {
+        g.set_precision(precision);
+        let x = g.input_with_gradient("x", [rows, k])?;
+        let up = g.parameter("up", [hidden, k], Init::Zeros)?;
+        let bias = Some(g.parameter("bias", [hidden], Init::Zeros)?);
+        let down = g.parameter("down", [n, hidden], Init::Zeros)?;
+        let h = g.linear(x, up, LinearOptions { bias, activation, ..Default::default() })?;
+        Ok(vec![g.linear(h, down, LinearOptions { output: Some(DType::F32), ..Default::default() })?])
+    })
+}
+
+/// How many products of the backward pass multiply by a derivative, and how many passes of their own do.
+fn derivatives(g: &Graph) -> (usize, usize) {
+    let count =
+        |which: &dyn Fn(&regard_graph::Node) -> bool| g.nodes().iter().filter(|node| which(node)).count();
+    let product = count(&|node| node.op.name() == "linear" && node.op.operands().contains(&"z"));
+    (product, count(&|node| node.op.name() == "linear_activation_backward"))
+}
+
+#[test]
+fn the_product_before_it_takes_the_derivative_of_an_activation() {
+    for (activation, bound) in &ACTIVATIONS[1..] {
+        for sizes in [[1, 3, 5, 2], [5, 8, 33, 7], [40, 6, 100, 13]] {
+            let case = two_layers(Precision::F32, *activation, sizes);
+            assert_eq!(derivatives(&case.backward().unwrap().graph), (1, 0));
+            case.gradients().unwrap();
+            case.cpu(*bound).unwrap();
+            case.cost().unwrap();
+            if sizes[0] < 40 {
+                case.reach(Exactness::Safe).unwrap();
+            }
+            let case = two_layers(Precision::Bf16, *activation, sizes);
+            assert_eq!(derivatives(&case.backward().unwrap().graph), (1, 0));
+            case.cpu(1e-2).unwrap();
+            case.cost().unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_f32_derivative_has_the_bits_that_it_has_as_a_pass_of_its_own() {
+    // Asking for the gradient of h keeps the pass apart, and changes no bit of the others.
+    let run = |asked: bool| {
+        let mut g = Graph::new();
+        let x = g.input_with_gradient("x", [30, 40]).unwrap();
+        let up = g.parameter("up", [100, 40], Init::Normal(0.2)).unwrap();
+        let down = g.parameter("down", [40, 100], Init::Normal(0.2)).unwrap();
+        let activation = Activation::Gelu;
+        let h = g.linear(x, up, LinearOptions { activation, ..Default::default() }).unwrap();
+        let y = g.linear(h, down, LinearOptions { residual: Some(x), ..Default::default() }).unwrap();
+        let square = g.mul(y, y).unwrap();
+        let loss = g.sum_all(square).unwrap();
+        let wrt = if asked { vec![x, up, down, h] } else { vec![x, up, down] };
+        let grads = g.gradient(loss, &wrt).unwrap();
+        assert_eq!(derivatives(&g), if asked { (0, 1) } else { (1, 0) });
+        for (index, grad) in grads.iter().enumerate() {
+            g.output(&format!("grad.{index}"), *grad).unwrap();
+        }
+        let mut store = Store::new(3);
+        let mut program = Program::new(g, &[], &mut store, &Cpu::new().unwrap()).unwrap();
+        let x: Vec<f32> = (0..1200).map(|i| (i * 7919 % 2003) as f32 / 1001.0 - 1.0).collect();
+        program.set_f32("x", &[30, 40], &x).unwrap();
+        program.run(&mut store).unwrap();
+        (0..3).map(|index| program.array(&format!("grad.{index}")).unwrap()).collect::<Vec<_>>()
+    };
+    for (together, apart) in run(false).iter().zip(&run(true)) {
+        let bits = |array: &Array| array.data().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(together), bits(apart));
+    }
+}
+
+#[test]
+fn a_gradient_that_others_have_is_not_multiplied_on_the_way() {
+    // Two readers of h, a residual beside the activation, a value that is computed again.
+    let layers = |record: fn(&mut Graph, Var, [Var; 2], LinearOptions) -> regard_graph::Result<Vec<Var>>| {
+        Case::new(move |g| {
+            let x = g.input_with_gradient("x", [4, 6])?;
+            let weights =
+                [g.parameter("up", [6, 6], Init::Zeros)?, g.parameter("down", [6, 6], Init::Zeros)?];
+            record(g, x, weights, LinearOptions { activation: Activation::Silu, ..Default::default() })
+        })
+    };
+    let two_readers = layers(|g, x, [up, down], options| {
+        let h = g.linear(x, up, options)?;
+        Ok(vec![g.linear(h, down, LinearOptions::default())?, g.linear(h, up, LinearOptions::default())?])
+    });
+    let residual = layers(|g, x, [up, down], options| {
+        let h = g.linear(x, up, LinearOptions { residual: Some(x), ..options })?;
+        Ok(vec![g.linear(h, down, LinearOptions::default())?])
+    });
+    let again = layers(|g, x, [up, down], options| {
+        let h = g.recompute(|g| g.linear(x, up, options))?;
+        Ok(vec![g.linear(h, down, LinearOptions::default())?])
+    });
+    for case in [two_readers, residual, again] {
+        assert_eq!(derivatives(&case.backward().unwrap().graph), (0, 1));
+        case.all(4.6e-6).unwrap();
+    }
+}
+
+#[test]
+fn second_derivatives_of_a_product_with_a_derivative_are_refused() {
+    let mut g = Graph::new();
+    let x = g.input_with_gradient("x", [4, 6]).unwrap();
+    let weight = g.parameter("weight", [6, 6], Init::Zeros).unwrap();
+    let h =
+        g.linear(x, weight, LinearOptions { activation: Activation::Silu, ..Default::default() }).unwrap();
+    let y = g.linear(h, weight, LinearOptions::default()).unwrap();
+    let loss = g.sum_all(y).unwrap();
+    let dx = g.gradient(loss, &[x]).unwrap()[0];
+    assert_eq!(derivatives(&g), (1, 0));
+    let twice = g.sum_all(dx).unwrap();
+    assert_eq!(
+        g.gradient(twice, &[weight]).unwrap_err().to_string(),
+        "linear#3: no derivative exists with respect to weight: second derivatives of the activations of a product \
+         are not written; use stop_gradient if none is wanted"
+    );
+}
+
 #[test]
 fn second_derivatives_of_a_plain_product() {
     // The loss is the gradient of another: products and weight gradients are differentiated in turn.
@@ -327,6 +452,21 @@ fn errors() {
     assert_eq!(
         text(x, good, LinearOptions { output: Some(DType::I32), ..none }),
         "linear: the result is i32, expected f32 or bf16; cast it to f32 first"
+    );
+    let plain = Linear::plain(WeightLayout::OutIn, DType::F32, Precision::F32);
+    let times = Linear { derivative: Activation::Relu, ..plain };
+    assert_eq!(
+        g.apply_one(times, &[x, good, x]).unwrap_err().to_string(),
+        "linear: z is [2 3], expected [2 N=4]; ... comes from x; N comes from weight"
+    );
+    assert_eq!(
+        g.apply_one(Linear { residual: true, ..times }, &[x, good, x, x]).unwrap_err().to_string(),
+        "linear: residual is [2 3], expected [2 N=4]; ... comes from x; N comes from weight"
+    );
+    let four = g.input("four", DType::F32, [2, 4]).unwrap();
+    assert_eq!(
+        g.apply_one(Linear { residual: true, ..times }, &[x, good, four, four]).unwrap_err().to_string(),
+        "linear: it has a derivative beside a bias, an activation or a residual; multiply a plain product by it"
     );
     let left = g.input("left", DType::F32, [3, 2]).unwrap();
     let op = WeightGradient { output: DType::F32, precision: Precision::F32, sums: false };

@@ -1,4 +1,4 @@
-//! What happens to a product before it is stored: scale, bias, activation, residual, rounding. Done once per
+//! What happens to a product before it is stored: scale, bias, activation, derivative, residual, rounding. Done once per
 //! tile, on f32 values that are still in the nearest cache.
 
 use super::matrix::{Data, DataMut, Matrix, MatrixMut};
@@ -49,7 +49,7 @@ impl Activation {
 }
 
 /// What to do with `s = A · B` before it is stored, in this order: `v = scale · s + bias`; `pre = v`;
-/// `y = activation(v) + residual`; `C = y`, or `C += y`.
+/// `y = activation(v) · derivative′(z) + residual`; `C = y`, or `C += y`.
 #[derive(Debug)]
 pub struct Epilogue<'a> {
     /// Factor of the product; applied only if it is not 1.
@@ -60,7 +60,10 @@ pub struct Epilogue<'a> {
     pub pre: Option<MatrixMut<'a>>,
     /// Applied after the bias.
     pub activation: Activation,
-    /// Added after the activation; columns must be contiguous.
+    /// Multiplied by the derivative of this activation at z, whose columns must be contiguous: what a gradient goes
+    /// through on its way to before an activation.
+    pub derivative: Option<(Activation, Matrix<'a>)>,
+    /// Added at the end; columns must be contiguous.
     pub residual: Option<Matrix<'a>>,
     /// Add to the output instead of replacing it; f32 output only.
     pub accumulate: bool,
@@ -73,6 +76,7 @@ impl Default for Epilogue<'_> {
             bias: None,
             pre: None,
             activation: Activation::None,
+            derivative: None,
             residual: None,
             accumulate: false,
         }
@@ -120,9 +124,19 @@ pub(super) struct Finish<'a> {
     pub bias: Option<&'a [f32]>,
     pub pre: Option<Target<'a>>,
     pub activation: Activation,
+    pub derivative: Option<(Activation, Matrix<'a>)>,
     pub residual: Option<Matrix<'a>>,
     pub accumulate: bool,
     pub out: Target<'a>,
+}
+
+/// A part of one row of an operand.
+fn part(matrix: Matrix<'_>, row: usize, column: usize, width: usize) -> Data<'_> {
+    let start = row * matrix.row_stride + column;
+    match matrix.data {
+        Data::F32(data) => Data::F32(&data[start..start + width]),
+        Data::Bf16(data) => Data::Bf16(&data[start..start + width]),
+    }
 }
 
 enum RowMut<'a> {
@@ -152,18 +166,14 @@ impl Finish<'_> {
     pub(super) unsafe fn row(&self, level: crate::Level, values: &mut [f32], row: usize, column: usize) {
         let width = values.len();
         let bias = self.bias.map(|bias| &bias[column..column + width]);
-        let residual = self.residual.map(|matrix| {
-            let start = row * matrix.row_stride + column;
-            match matrix.data {
-                Data::F32(data) => Data::F32(&data[start..start + width]),
-                Data::Bf16(data) => Data::Bf16(&data[start..start + width]),
-            }
-        });
+        let derivative = self.derivative.map(|(activation, z)| (activation, part(z, row, column, width)));
+        let residual = self.residual.map(|matrix| part(matrix, row, column, width));
         // SAFETY: passed on to the caller; `pre` and `out` are different borrows.
         let (pre, out) = unsafe {
             (self.pre.as_ref().map(|pre| pre.part(row, column, width)), self.out.part(row, column, width))
         };
-        finish_row(level, values, self.scale, bias, pre, self.activation, residual, self.accumulate, out);
+        let Finish { scale, activation, accumulate, .. } = *self;
+        finish_row(level, values, scale, bias, pre, activation, derivative, residual, accumulate, out);
     }
 }
 
@@ -174,6 +184,7 @@ crate::multiversion! {
         bias: Option<&[f32]>,
         pre: Option<RowMut<'_>>,
         activation: Activation,
+        derivative: Option<(Activation, Data<'_>)>,
         residual: Option<Data<'_>>,
         accumulate: bool,
         out: RowMut<'_>,
@@ -193,6 +204,33 @@ crate::multiversion! {
             Activation::Gelu => values.iter_mut().for_each(|x| *x = math::gelu(*x)),
             Activation::GeluTanh => values.iter_mut().for_each(|x| *x = math::gelu_tanh(*x)),
             Activation::Silu => values.iter_mut().for_each(|x| *x = math::silu(*x)),
+        }
+        if let Some((activation, z)) = derivative {
+            // One loop for each activation and dtype, so that each vectorises; plain loops, because the body of a
+            // `for_each` may stay out of line, and then it is compiled without the level's instructions.
+            macro_rules! times {
+                ($kind:expr) => {
+                    match z {
+                        Data::F32(z) => {
+                            for (x, z) in values.iter_mut().zip(z) {
+                                *x *= $kind.derivative(*z);
+                            }
+                        }
+                        Data::Bf16(z) => {
+                            for (x, z) in values.iter_mut().zip(z) {
+                                *x *= $kind.derivative(convert::widen(*z));
+                            }
+                        }
+                    }
+                };
+            }
+            match activation {
+                Activation::None => (),
+                Activation::Relu => times!(Activation::Relu),
+                Activation::Gelu => times!(Activation::Gelu),
+                Activation::GeluTanh => times!(Activation::GeluTanh),
+                Activation::Silu => times!(Activation::Silu),
+            }
         }
         match residual {
             None => (),

@@ -107,6 +107,7 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
             bias: epilogue.bias,
             pre: epilogue.pre.map(Target::new),
             activation: epilogue.activation,
+            derivative: epilogue.derivative,
             residual: epilogue.residual,
             accumulate: epilogue.accumulate,
             out: Target::new(out),
@@ -151,6 +152,10 @@ fn check(m: usize, a: &Matrix<'_>, b: &PackedB<'_>, out: &MatrixMut<'_>, epilogu
     }
     if let Some(bias) = epilogue.bias {
         assert_eq!(bias.len(), n, "gemm: bias, one number for each column");
+    }
+    if let Some((_, z)) = &epilogue.derivative {
+        z.check(m, n, "gemm: z");
+        assert!(z.column_stride == 1 || n == 1, "gemm: the columns of z must be contiguous");
     }
     if let Some(residual) = &epilogue.residual {
         residual.check(m, n, "gemm: residual");

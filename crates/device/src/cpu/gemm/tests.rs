@@ -284,6 +284,7 @@ fn epilogues_do_what_they_say() {
                     bias: with_bias.then_some(&bias[..]),
                     pre: Some(pre),
                     activation,
+                    derivative: None,
                     residual: match residual_kind {
                         1 => Some(Matrix::rows(&residual[..], n)),
                         2 => Some(Matrix::rows(&residual16[..], n)),
@@ -306,6 +307,75 @@ fn epilogues_do_what_they_say() {
                 if !accumulate {
                     assert_eq!(out16, to_bf16(&expected), "{what}");
                     assert_eq!(pre16, to_bf16(&expected_pre), "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// The derivatives of the activations in f64, from their formulas. Beside erf, which has none: its series.
+fn derivative(activation: Activation, z: f64) -> f64 {
+    let sigmoid = |z: f64| 1.0 / (1.0 + (-z).exp());
+    match activation {
+        Activation::None => 1.0,
+        Activation::Relu => f64::from(u8::from(z > 0.0)),
+        Activation::Gelu => {
+            // Phi(z) = 1/2 + phi(z) (z + z^3/3 + z^5/15 + ...)
+            let density = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
+            let (mut term, mut sum) = (z, z);
+            for odd in (3..200).step_by(2) {
+                term *= z * z / f64::from(odd);
+                sum += term;
+            }
+            0.5 + density * sum + z * density
+        }
+        Activation::GeluTanh => {
+            let root = (2.0 / std::f64::consts::PI).sqrt();
+            let t = (root * (z + 0.044715 * z.powi(3))).tanh();
+            0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * root * (1.0 + 3.0 * 0.044715 * z * z)
+        }
+        Activation::Silu => sigmoid(z) * (1.0 + z * (1.0 - sigmoid(z))),
+    }
+}
+
+#[test]
+fn a_product_is_multiplied_by_a_derivative() {
+    let activations =
+        [Activation::None, Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu];
+    let pools = [Pool::new(1).unwrap(), Pool::new(3).unwrap()];
+    // One row, few, and many; half a panel at the end.
+    for size @ [m, k, n] in [[1, 60, 40], [5, 17, 75], [100, 8, 257]] {
+        let (a, b) = (numbers(m * k, 18), numbers(k * n, 19));
+        let z: Vec<f32> = numbers(m * n, 20).iter().map(|z| 4.0 * z).collect();
+        let z16 = to_bf16(&z);
+        let rounded: Vec<f32> = z16.iter().map(|&z| widen(z)).collect();
+        for &level in Level::available() {
+            for storage in [Storage::F32, Storage::Bf16] {
+                let plain = product(&pools[0], level, size, &a, &b, storage);
+                let panels = packed(&pools[0], level, Matrix::rows(&b[..], n), k, n, storage);
+                let b = PackedB::new(panels.as_slice(), k, n, storage);
+                for (activation, pool) in activations.iter().flat_map(|&a| pools.iter().map(move |p| (a, p)))
+                {
+                    for (at, values) in [(Matrix::rows(&z[..], n), &z), (Matrix::rows(&z16[..], n), &rounded)]
+                    {
+                        let what = format!("{level} {storage:?} {m}x{k}x{n} {activation:?}");
+                        let expected: Vec<f32> =
+                            plain.iter().zip(values).map(|(x, z)| x * activation.derivative(*z)).collect();
+                        for ((got, x), z) in expected.iter().zip(&plain).zip(values) {
+                            let exact = f64::from(*x) * derivative(activation, f64::from(*z));
+                            let error = (f64::from(*got) - exact).abs();
+                            assert!(error <= 1e-6 * f64::from(x.abs()), "{what}: {got} at {z}, {exact}");
+                        }
+                        let (mut out, mut out16) = (vec![f32::NAN; m * n], vec![bf16::NAN; m * n]);
+                        for to in [MatrixMut::rows(&mut out[..], n), MatrixMut::rows(&mut out16[..], n)] {
+                            let epilogue =
+                                Epilogue { derivative: Some((activation, at)), ..Epilogue::default() };
+                            let call = Gemm::new(m, Matrix::rows(&a[..], k), b, to).with(epilogue);
+                            run(pool, level, call);
+                        }
+                        assert_bits(&out, &expected, &what);
+                        assert_eq!(out16, to_bf16(&expected), "{what}");
+                    }
                 }
             }
         }
@@ -415,4 +485,16 @@ fn wrong_sizes_are_refused() {
     assert!(refused(3, 12, 24, 7));
     assert!(refused(usize::MAX, 12, 24, 8));
     assert!(!refused(0, 0, 0, 8));
+    let refused = |z: Matrix<'_>| {
+        let (a, mut out) = ([0.0f32; 12], [0.0f32; 24]);
+        let b = PackedB::new(panels.as_slice(), 4, 8, Storage::F32);
+        let epilogue = Epilogue { derivative: Some((Activation::Relu, z)), ..Epilogue::default() };
+        let call = Gemm::new(3, Matrix::rows(&a[..], 4), b, MatrixMut::rows(&mut out[..], 8));
+        let work = std::panic::AssertUnwindSafe(|| run(&pool, Level::best(), call.with(epilogue)));
+        std::panic::catch_unwind(work).is_err()
+    };
+    let z = [0.0f32; 24];
+    assert!(!refused(Matrix::rows(&z[..], 8)));
+    assert!(refused(Matrix::rows(&z[..23], 8)));
+    assert!(refused(Matrix::transposed(&z[..], 3)));
 }
