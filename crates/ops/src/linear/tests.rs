@@ -354,7 +354,8 @@ fn an_f32_derivative_has_the_bits_that_it_has_as_a_pass_of_its_own() {
 #[test]
 fn a_gradient_that_others_have_is_not_multiplied_on_the_way() {
     // Two readers of h, a residual beside the activation, a value that is computed again.
-    let layers = |record: fn(&mut Graph, Var, [Var; 2], LinearOptions) -> regard_graph::Result<Vec<Var>>| {
+    type Layers = fn(&mut Graph, Var, [Var; 2], LinearOptions) -> regard_graph::Result<Vec<Var>>;
+    let layers = |record: Layers| {
         Case::new(move |g| {
             let x = g.input_with_gradient("x", [4, 6])?;
             let weights =
