@@ -1,17 +1,15 @@
 //! Elementary functions on f32, made of fused multiply-adds, bit operations and selects only, so that they
 //! vectorise inside `multiversion!` bodies and give the same bits at every level. No call of a C library.
 
-use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
+mod gelu;
+
+pub use gelu::{gelu, gelu_derivative, gelu_tanh, gelu_tanh_derivative};
+use std::f32::consts::LOG2_E;
 
 /// Adding and subtracting this rounds to an integer (to nearest, ties to even) for |x| < 2^22.
 const ROUND: f32 = 12_582_912.0;
 const LN_2_HIGH: f32 = 0.693_359_4;
 const LN_2_LOW: f32 = -2.121_944_4e-4;
-/// 1 / sqrt(2 pi), the height of the normal density.
-const NORMAL_HEIGHT: f32 = 0.398_942_3;
-/// sqrt(2 / pi), in the tanh form of GELU.
-const GELU_SLOPE: f32 = 0.797_884_6;
-const GELU_CUBE: f32 = 0.044_715;
 
 /// e^x within 1.1 ulp: 0 below the smallest denormal, infinity above the largest number, NaN stays.
 #[inline(always)]
@@ -152,40 +150,6 @@ pub fn relu(x: f32) -> f32 {
 #[inline(always)]
 pub fn relu_derivative(x: f32) -> f32 {
     if x > 0.0 { 1.0 } else { 0.0 }
-}
-
-/// GELU by the error function: x Phi(x).
-#[inline(always)]
-pub fn gelu(x: f32) -> f32 {
-    let half = 0.5 * x;
-    half.mul_add(erf(x * FRAC_1_SQRT_2), half)
-}
-
-/// Derivative of [`gelu`]: Phi(x) + x phi(x).
-#[inline(always)]
-pub fn gelu_derivative(x: f32) -> f32 {
-    let x = limit(x, 20.0);
-    let below = 0.5f32.mul_add(erf(x * FRAC_1_SQRT_2), 0.5);
-    let density = NORMAL_HEIGHT * exp(-0.5 * x * x);
-    x.mul_add(density, below)
-}
-
-/// GELU in its tanh form, as in GPT-2: x (1 + tanh u) / 2, which is x sigmoid(2 u).
-#[inline(always)]
-pub fn gelu_tanh(x: f32) -> f32 {
-    let u = GELU_SLOPE * x * (GELU_CUBE * x).mul_add(x, 1.0);
-    x * sigmoid(2.0 * u)
-}
-
-/// Derivative of [`gelu_tanh`]: s + 2 x u' s (1 - s) with s = sigmoid(2 u).
-#[inline(always)]
-pub fn gelu_tanh_derivative(x: f32) -> f32 {
-    // Beyond this it is 0 or 1, while the factor u' grows without bound.
-    let x = limit(x, 20.0);
-    let u = GELU_SLOPE * x * (GELU_CUBE * x).mul_add(x, 1.0);
-    let slope = GELU_SLOPE * (3.0 * GELU_CUBE * x).mul_add(x, 1.0);
-    let (s, rest) = sigmoid_pair(2.0 * u);
-    s * (2.0 * x * slope).mul_add(rest, 1.0)
 }
 
 /// x inside [-bound, bound]; NaN stays.

@@ -124,8 +124,8 @@ fn tangent_sigmoid_and_error_function() {
 
 #[test]
 fn activations() {
-    worst_difference("gelu", gelu, |x| 0.5 * x * (1.0 + erf_f64(x / 2f64.sqrt())), 2.5e-7);
-    worst_difference("gelu_tanh", gelu_tanh, gelu_tanh_f64, 2.5e-7);
+    worst_difference("gelu", gelu, |x| 0.5 * x * (1.0 + erf_f64(x / 2f64.sqrt())), 1e-7);
+    worst_difference("gelu_tanh", gelu_tanh, gelu_tanh_f64, 1e-7);
     worst_difference("silu", silu, |x| x * sigmoid_f64(x), 2.5e-7);
     worst_difference("relu", relu, |x| x.max(0.0), 0.0);
     assert!(relu(f32::NAN).is_nan());
@@ -137,7 +137,13 @@ fn derivatives() {
         let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
         0.5 * (1.0 + erf_f64(x / 2f64.sqrt())) + x * density
     };
-    worst_difference("gelu'", gelu_derivative, gelu_slope, 5e-7);
+    worst_difference("gelu'", gelu_derivative, gelu_slope, 1e-7);
+    let gelu_tanh_slope = |x: f64| {
+        let (s, root) = (sigmoid_f64, (2.0 / std::f64::consts::PI).sqrt());
+        let u = 2.0 * root * (x + 0.044715 * x * x * x);
+        s(u) + 2.0 * x * root * (1.0 + 3.0 * 0.044715 * x * x) * s(u) * s(-u)
+    };
+    worst_difference("gelu_tanh'", gelu_tanh_derivative, gelu_tanh_slope, 1.5e-7);
     let silu_slope = |x: f64| sigmoid_f64(x) * (1.0 + x * sigmoid_f64(-x));
     worst_difference("silu'", silu_derivative, silu_slope, 5e-7);
     let relu_slope = |x: f64| if x > 0.0 { 1.0 } else { 0.0 };
@@ -146,12 +152,62 @@ fn derivatives() {
     for x in (-800..800).map(|i| i as f64 / 100.0) {
         assert!((gelu_slope(x) - slope(|x| 0.5 * x * (1.0 + erf_f64(x / 2f64.sqrt())), x)).abs() < 1e-7);
         assert!((silu_slope(x) - slope(|x| x * sigmoid_f64(x), x)).abs() < 1e-9);
-        assert!((gelu_tanh_derivative(x as f32) as f64 - slope(gelu_tanh_f64, x as f32 as f64)).abs() < 5e-7);
+        assert!((gelu_tanh_slope(x) - slope(gelu_tanh_f64, x)).abs() < 1e-9);
     }
     for function in [relu_derivative, gelu_derivative, gelu_tanh_derivative, silu_derivative] {
         for large in [300.0, 1e30, f32::INFINITY] {
             assert_eq!((function(large), function(-large)), (1.0, 0.0));
         }
+    }
+}
+
+#[test]
+fn gelu_in_its_tails() {
+    // Phi(-t) by its continued fraction, in units of phi(t).
+    let tail = |t: f64| 1.0 / (1..=120).rev().fold(t, |rest, n| t + n as f64 / rest);
+    let density = |t: f64| (-0.5 * t * t).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    for t in (2_500..12_500).map(|i| i as f32 / 1000.0) {
+        let (exact, got) = (t as f64, (gelu(-t) as f64, gelu_derivative(-t) as f64));
+        let value = -exact * density(exact) * tail(exact);
+        let slope = density(exact) * (tail(exact) - exact);
+        assert!((got.0 / value - 1.0).abs() < 0.1 && (got.1 / slope - 1.0).abs() < 0.1, "{t}: {got:?}");
+        let (t, exact) = (t.min(9.5), exact.min(9.5));
+        // x s(2 u) without cancellation.
+        let value = -exact
+            * sigmoid_f64(-2.0 * (2.0 / std::f64::consts::PI).sqrt() * (exact + 0.044715 * exact.powi(3)));
+        assert!((gelu_tanh(-t) as f64 / value - 1.0).abs() < 2e-5, "{t}: {}", gelu_tanh(-t));
+    }
+    // Every number where the exponents run out: small, of the right sign, then 0.
+    type Pair = (fn(f32) -> f32, fn(f32) -> f32);
+    let forms: [(Pair, f32); 2] =
+        [((gelu, gelu_derivative), 13.2), ((gelu_tanh, gelu_tanh_derivative), 10.04)];
+    for ((function, derivative), end) in forms {
+        for bits in (end - 0.7).to_bits()..(end + 0.3).to_bits() {
+            let t = f32::from_bits(bits);
+            let (value, slope) = (function(-t), derivative(-t));
+            let zero = t >= end && (value, slope) == (0.0, 0.0);
+            let small = (-1e-28..=0.0).contains(&value) && (-1e-28..=0.0).contains(&slope);
+            assert!(zero || (t < end && small), "{t}: {value:e}, {slope:e}");
+            assert_eq!((function(t), derivative(t)), (t, 1.0));
+        }
+    }
+}
+
+#[test]
+fn gelu_near_zero_and_at_the_ends() {
+    let exact = |x: f64| 0.5 * x * (1.0 + erf_f64(x / 2f64.sqrt()));
+    for x in sweep().filter(|x| x.abs() < 0.5) {
+        assert!(ulps(gelu(x), exact(x as f64)) < 2.5, "{x:e}: {:e}", gelu(x));
+        assert!(ulps(gelu_tanh(x), gelu_tanh_f64(x as f64)) < 2.5, "{x:e}: {:e}", gelu_tanh(x));
+    }
+    for (function, derivative) in
+        [(gelu as fn(f32) -> f32, gelu_derivative as fn(f32) -> f32), (gelu_tanh, gelu_tanh_derivative)]
+    {
+        assert_eq!((function(0.0).to_bits(), function(-0.0).to_bits()), (0, (-0.0f32).to_bits()));
+        assert_eq!((derivative(0.0), derivative(-0.0)), (0.5, 0.5));
+        assert_eq!((function(f32::INFINITY), function(f32::NEG_INFINITY)), (f32::INFINITY, 0.0));
+        assert_eq!((function(1e30), function(-1e30)), (1e30, 0.0));
+        assert!(function(f32::NAN).is_nan() && derivative(f32::NAN).is_nan());
     }
 }
 
