@@ -1,5 +1,5 @@
 //! The CPU: SIMD levels and the macro that compiles one body for each of them, elementary functions,
-//! conversions, reductions, a pool of threads and packed matrix products.
+//! conversions, reductions, zeros past the caches, a pool of threads and packed matrix products.
 
 pub mod ceiling;
 pub mod convert;
@@ -10,3 +10,4 @@ mod multiversion;
 pub mod reduce;
 pub mod scratch;
 pub mod threads;
+pub mod zero;

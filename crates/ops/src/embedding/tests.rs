@@ -81,6 +81,35 @@ fn the_gradient_has_a_gradient() {
 }
 
 #[test]
+fn a_large_gradient_is_zero_where_no_id_is() {
+    // Rows of an odd length, more than the caches hold, whose memory has the sums of other ids from the run before.
+    let (rows, width) = (4200, 515);
+    let mut g = Graph::new();
+    let dy = g.input("dy", DType::F32, [300, width]).unwrap();
+    let ids = g.input("ids", DType::I32, [300]).unwrap();
+    let sums = g.apply_one(regard_ops::EmbeddingBackward { rows: rows.into() }, &[dy, ids]).unwrap();
+    g.output("sums", sums).unwrap();
+    for threads in [1, 2] {
+        let mut store = Store::new(0);
+        let cpu = Cpu::with(threads, regard_device::Level::best()).unwrap();
+        let mut program = Program::new(g.clone(), &[], &mut store, &cpu).unwrap();
+        program.set_array("dy", &Array::new(&[300, width], vec![1.0; 300 * width]).unwrap()).unwrap();
+        for (first, step) in [(0, 1), (3899, 1), (1, 14), (4, 7)] {
+            let ids: Vec<usize> = (0..300).map(|i| (first + i * step / 2).min(rows - 1)).collect();
+            let mut expected = vec![0.0; rows];
+            ids.iter().for_each(|&id| expected[id] += 1.0);
+            let fed = ids.iter().map(|&id| id as f64).collect();
+            program.set_array("ids", &Array::new(&[300], fed).unwrap()).unwrap();
+            program.run(&mut store).unwrap();
+            let sums = program.array("sums").unwrap();
+            for (row, expected) in expected.iter().enumerate() {
+                assert!(sums.row(row).iter().all(|sum| sum == expected), "{threads} threads, row {row}");
+            }
+        }
+    }
+}
+
+#[test]
 fn ids_outside_are_named() {
     for (bad, at) in [(7.0, "[1 0] is 7"), (-1.0, "[1 0] is -1"), (3.0, "[1 0] is 3")] {
         let expected = format!("embedding: embedding: ids{at}, outside of V=3; feed ids from 0 to V−1");

@@ -6,10 +6,15 @@
 
 use crate::call::CHUNK;
 use crate::{CpuCall, Needs};
-use regard_device::multiversion;
+use regard_device::{Disjoint, multiversion, zero};
 
 /// How many rows are added up before their sum joins the total.
 const BLOCK: usize = 64;
+
+/// Results of so many bytes leave the caches before anybody reads them: the rows that no index names are then
+/// cleared past the caches, in tasks of [`CLEARED`] bytes.
+const STREAMED: usize = 8 << 20;
+const CLEARED: usize = 256 << 10;
 
 /// `out[o, index(o, m), i] += x[o, m, i]` for all o < outer, m < count, i < inner.
 #[derive(Clone, Copy, Debug)]
@@ -112,19 +117,24 @@ impl Scatter {
             sort(starts, places, |place| index(group, place));
         }
         let lists = &*lists;
+        let streamed = self.outer * self.size * self.inner * call.out_dtype(output).bytes() >= STREAMED;
+        if streamed {
+            self.clear(call, output, lists);
+        }
         let pieces = self.inner.div_ceil(CHUNK);
         call.rows(self.outer * self.size * pieces, self.inner.min(CHUNK), |task, worker| {
+            let (row, from) = (task / pieces, task % pieces * CHUNK);
+            let places = self.places(lists, row);
+            if streamed && places.is_empty() {
+                return;
+            }
             // SAFETY: each task takes its own thread's scratch, once.
             let scratch = unsafe { call.thread_scratch_f32(worker) };
-            let (row, from) = (task / pieces, task % pieces * CHUNK);
-            let (outer, index) = (row / self.size, row % self.size);
+            let outer = row / self.size;
             let length = CHUNK.min(self.inner - from);
             let (total, rest) = scratch.split_at_mut(length);
             let (block, rest) = rest.split_at_mut(length);
             let part = &mut rest[..length];
-            let group = if self.batched { outer } else { 0 };
-            let (starts, places) = lists[group * self.group()..][..self.group()].split_at(self.size + 2);
-            let places = &places[starts[index] as usize..starts[index + 1] as usize];
             total.fill(0.0);
             for some in places.chunks(BLOCK) {
                 block.fill(0.0);
@@ -136,6 +146,32 @@ impl Scatter {
                 add(call.level, total, block);
             }
             call.store(output, row * self.inner + from..row * self.inner + from + length, total);
+        });
+    }
+
+    /// The places of a row of the result, in increasing order.
+    fn places<'a>(&self, lists: &'a [u32], row: usize) -> &'a [u32] {
+        let (outer, index) = (row / self.size, row % self.size);
+        let group = if self.batched { outer } else { 0 };
+        let (starts, places) = lists[group * self.group()..][..self.group()].split_at(self.size + 2);
+        &places[starts[index] as usize..starts[index + 1] as usize]
+    }
+
+    /// Writes zeros over the rows without places, run by run.
+    fn clear(&self, call: &CpuCall<'_>, output: usize, lists: &[u32]) {
+        let (rows, bytes) = (self.outer * self.size, self.inner * call.out_dtype(output).bytes());
+        let together = (CLEARED / bytes).max(1);
+        // SAFETY: nothing else uses the result until the run below is over.
+        let out = Disjoint::new(unsafe { call.out_bytes(output) });
+        call.pool.run(rows.div_ceil(together), &|task, _| {
+            let (mut row, end) = (task * together, ((task + 1) * together).min(rows));
+            let runs = std::iter::from_fn(|| {
+                let start = (row..end).find(|&row| self.places(lists, row).is_empty())?;
+                row = (start..end).find(|&row| !self.places(lists, row).is_empty()).unwrap_or(end);
+                // SAFETY: tasks have rows of their own, and the runs of a task do not meet.
+                Some(unsafe { out.range(start * bytes..row * bytes) })
+            });
+            zero::streaming(call.level, runs);
         });
     }
 }
