@@ -9,6 +9,7 @@
 //! In the tanh form, F is the logistic function of a cubic.
 
 use super::{ROUND, relu};
+use std::f32::consts::LN_2;
 
 /// (log2 Φ(−t) + 1) / t.
 const TAIL: [f32; 10] = [
@@ -52,8 +53,7 @@ const TANH_SLOPE: [f32; 2] = [1.595_769_2, 0.214_064_45];
 const TANH_END: f32 = 10.031;
 
 /// 2^f − 1 over f, for |f| <= 1/2.
-const POWER: [f32; 6] =
-    [0.693_147_2, 0.240_226_48, 5.550_36e-2, 9.618_506e-3, 1.339_080_6e-3, 1.532_646_3e-4];
+const POWER: [f32; 6] = [LN_2, 0.240_226_48, 5.550_36e-2, 9.618_506e-3, 1.339_080_6e-3, 1.532_646_3e-4];
 
 /// GELU by the error function: x Phi(x), within 1e-7 (of the value, where that is larger than 1); 0 at minus infinity.
 #[inline(always)]
