@@ -173,7 +173,8 @@ fn condition(graph: &Graph, node: &Node, inputs: &[Array], scale: f64, moved: f6
             | "linear_activation_backward"
             | "cross_entropy"
             | "linear_cross_entropy"
-    ) || (node.op.name() == "linear" && (node.outputs.len() == 2 || node.op.operands().contains(&"z")));
+    ) || (node.op.name() == "linear"
+        && (node.outputs.len() == 2 || node.op.operands().contains(&"z")));
     let floats = node.inputs.iter().zip(inputs).filter(|(var, _)| graph.dtype(**var).is_float());
     let product: f64 = floats.map(|(_, array)| largest(array.data())).product();
     let small = if vanishes { product / scale.max(1e-30) } else { 0.0 };
