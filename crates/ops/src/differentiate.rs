@@ -33,6 +33,7 @@ impl Calculus for Sums {
     fn add(&self, g: &mut Graph, a: Var, b: Var) -> Result<Var> {
         g.add(a, b)
     }
+
     fn add_spare(&self, g: &mut Graph, before: Var, spare: Var) -> Result<Var> {
         let Origin::Node { node, .. } = g.value(spare).origin else { return g.add(before, spare) };
         let node = &g.nodes()[node];

@@ -475,4 +475,8 @@ fn errors() {
         g.apply_one(op, &[x, left]).unwrap_err().to_string(),
         "weight_gradient: right is [3 2], expected [2 K]; ... comes from left"
     );
+    assert_eq!(
+        g.apply_instead(x, op, &[x, left]).unwrap_err().to_string(),
+        "amend: input `x` was not made by a node; amend what was computed"
+    );
 }
