@@ -291,7 +291,7 @@ def linear(settings, o):
 
 def weight_gradient(settings, o):
     left, right = o["left"].reshape(-1, o["left"].shape[-1]), o["right"].reshape(-1, o["right"].shape[-1])
-    return [left.T @ right]
+    return [left.T @ right, left.sum(0)]
 
 
 def matmul(settings, o):

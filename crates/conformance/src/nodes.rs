@@ -159,7 +159,7 @@ fn scale(want: &Array, moved: f64) -> f64 {
 }
 
 /// How hard operands are: how many times further than they a result moves. Functions that vanish far out are also
-/// hard where the result is small beside the operands, since they are made of terms that are not: 1 + erf x, the
+/// hard where the result is small beside the operands, since they may be made of terms that are not: 1 + erf x, the
 /// difference of a log-sum-exp and a logit, a probability less one.
 fn condition(graph: &Graph, node: &Node, inputs: &[Array], scale: f64, moved: f64) -> f64 {
     let vanishes = matches!(

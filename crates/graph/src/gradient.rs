@@ -104,7 +104,7 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
                 grad.is_some_and(|grad| {
                     sums.holders(grad) == 1
                         && !wrt.contains(out)
-                        && matches!(g.value(grad).origin, Origin::Node { node, .. } if node > last)
+                        && made_backward(g, last, grad)
                         && !g.is_read(grad)
                 })
             })
@@ -176,6 +176,12 @@ impl Sums {
     fn holders(&self, grad: Var) -> usize {
         self.holders.get(&grad).copied().unwrap_or(0)
     }
+}
+
+/// Whether a node of this backward pass made a value; what is computed again lies behind the forward pass, too.
+fn made_backward(g: &Graph, last: usize, grad: Var) -> bool {
+    matches!(g.value(grad).origin, Origin::Node { node, .. }
+        if node > last && g.nodes()[node].pass == Pass::Backward)
 }
 
 /// Whether a gradient that a rule found is nobody else's: made by a node that the rule recorded, which was the

@@ -110,6 +110,8 @@ fn a_rule_is_told_which_gradients_it_may_amend() {
         one(g, both, &[y])
     };
     assert_eq!(told(false, forward), [false], "the forward pass made it");
+    let again = |g: &mut Graph, y| g.recompute(|g| forward(g, y));
+    assert_eq!(told(false, again), [false], "the forward pass made it, and makes it again");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Gradients that meet: what takes up a sum, what keeps it as a node, and that no bit of an f32 sum depends on it.
 
 use regard_engine::check::Case;
-use regard_engine::{Cpu, Program, Store};
+use regard_engine::{Cpu, Feed, Program, Store, reference};
 use regard_graph::{Graph, Pass, Result};
 use regard_ops::prelude::*;
-use regard_ops::{Array, LinearOptions};
+use regard_ops::{Array, LinearOptions, NormSpec};
 
 /// Who reads x: a norm, or a product of this width.
 #[derive(Clone, Copy, PartialEq)]
@@ -153,4 +153,36 @@ fn a_gradient_of_two_values_stays_as_it_is() {
     });
     assert_eq!(backward(&case).iter().filter(|op| **op == "add").count(), 1);
     case.all(2e-6).unwrap();
+}
+
+#[test]
+fn a_second_gradient_passes_through_what_a_norm_took_up() {
+    let mut g = Graph::new();
+    let x = g.input_with_gradient("x", [4, 8]).unwrap();
+    let w = g.input_with_gradient("w", [5, 8]).unwrap();
+    // The norm comes first, so that its gradient comes second and takes up that of the product.
+    let normed = g.rms_norm(x, None, NormSpec::default()).unwrap();
+    let y = g.linear(x, w, LinearOptions::default()).unwrap();
+    let square = g.mul(y, y).unwrap();
+    let (a, b) = (g.sum_all(normed).unwrap(), g.sum_all(square).unwrap());
+    let loss = g.add(a, b).unwrap();
+    let dx = g.gradient(loss, &[x]).unwrap()[0];
+    let made = g.nodes().iter().find(|node| node.outputs.contains(&dx)).unwrap();
+    assert_eq!(made.op.operands().last(), Some(&"stream"));
+    let total = g.sum_all(dx).unwrap();
+    let dw = g.gradient(total, &[w]).unwrap()[0];
+    let numbers = |n: usize| (0..n).map(|i| ((i * 7) % 11) as f64 / 4.0 - 1.0).collect::<Vec<f64>>();
+    let (xs, ws) = (numbers(32), numbers(40));
+    let feed = Feed::new()
+        .with("x", Array::new(&[4, 8], xs.clone()).unwrap())
+        .with("w", Array::new(&[5, 8], ws.clone()).unwrap());
+    let run = reference::run(&g, &feed, reference::Mode::Exact).unwrap();
+    // Σ dx = … + 2 Σ y W, of which the gradient by W[n k] is 2 Σᵣ (y[r n] + x[r k] Σ W[n]).
+    for (n, k) in (0..5).flat_map(|n| (0..8).map(move |k| (n, k))) {
+        let row: f64 = ws[n * 8..][..8].iter().sum();
+        let y = |r: usize| (0..8).map(|k| xs[r * 8 + k] * ws[n * 8 + k]).sum::<f64>();
+        let expected: f64 = (0..4).map(|r| 2.0 * (y(r) + xs[r * 8 + k] * row)).sum();
+        let got = run.value(dw).data()[n * 8 + k];
+        assert!((got - expected).abs() < 1e-12, "{n} {k}: {got} {expected}");
+    }
 }

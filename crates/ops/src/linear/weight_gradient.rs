@@ -38,7 +38,7 @@ impl Op for WeightGradient {
     }
 
     fn attributes(&self) -> Vec<(&'static str, String)> {
-        vec![("precision", format!("{:?}", self.precision))]
+        vec![("precision", format!("{:?}", self.precision)), ("sums", self.sums.to_string())]
     }
 
     fn operands(&self) -> Vec<&'static str> {
@@ -98,8 +98,16 @@ impl Op for WeightGradient {
         let macs = (rows * n * k) as u64;
         let flops = if self.sums { (rows * n) as u64 } else { 0 };
         let math = Work { macs, flops, read: call.bytes_in(), written: call.bytes_out() };
-        let macs = if call.used[0] { (rows * n * k.next_multiple_of(PANEL)) as u64 } else { 0 };
-        Cost { math, executed: Work { macs, ..math } }
+        let mut executed = Work { macs: (rows * n * k.next_multiple_of(PANEL)) as u64, ..math };
+        // The specification computes both; what nobody reads is not executed.
+        if !call.used[0] {
+            let right = call.inputs[1].count() * call.input_dtypes[1].bytes();
+            (executed.macs, executed.read) = (0, math.read - right as u64);
+        }
+        if self.sums && !call.used[1] {
+            executed.flops = 0;
+        }
+        Cost { math, executed }
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {

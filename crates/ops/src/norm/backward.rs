@@ -2,7 +2,7 @@
 //! residual stream added), of scale and of shift, in one pass over the rows.
 
 use super::{NormKind, cpu_backward, reference};
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use crate::{BinaryOps, CastOps, CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
 use regard_graph::*;
 
 /// Operands: dy, h, the mean of layer norm, 1/√(σ² + ε), then scale and the gradient of the stream as far as
@@ -92,12 +92,25 @@ impl Op for NormBackward {
         vec![Alias::Reuse { output: 0, input: 0 }, Alias::Reuse { output: 0, input: 1 }]
     }
 
-    fn derivative(&self, _input: usize) -> Derivative {
+    fn derivative(&self, input: usize) -> Derivative {
+        if self.stream_at() == Some(input) {
+            return Derivative::Exists;
+        }
         Derivative::Missing("second derivatives of the norms are not written")
     }
 
-    fn gradient(&self, _g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
-        Ok(vec![None; tape.inputs.len()])
+    fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
+        let mut grads = vec![None; tape.inputs.len()];
+        // The gradient of the stream is added to dh, and so to its rounded copy.
+        if let Some(stream) = self.stream_at() {
+            let dtype = g.dtype(tape.inputs[stream]);
+            let copies = 1 + usize::from(self.rounded.is_some());
+            for copy in tape.grads[..copies].iter().copied().flatten() {
+                let copy = if g.dtype(copy) == dtype { copy } else { g.cast(copy, dtype)? };
+                grads[stream] = Some(grads[stream].map_or(Ok(copy), |sum| g.add(sum, copy))?);
+            }
+        }
+        Ok(grads)
     }
 
     fn cost(&self, call: &Concrete<'_>) -> Cost {

@@ -1,5 +1,5 @@
 //! The kernel for AMX: up to 32 rows by 32 columns, as two by two tiles of sixteen by sixteen sums, over 32 k at a time.
-//! Rows of A and pairs of B are read as they are packed; tiles are configured for the rows there are, so that nothing
+//! Rows of A are read as they lie or are packed, pairs of B as they are packed; tiles are configured for the rows there are, so that nothing
 //! beyond them is touched. In assembly, because the intrinsics are not stable.
 
 use super::kernel::Tile;

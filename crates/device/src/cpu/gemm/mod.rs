@@ -7,7 +7,8 @@
 //! thirty-two k at a time in its own order. (`vdpbf16ps` and AMX take numbers below 2⁻¹²⁶ for 0; other levels do not.)
 //! A B of 8-bit integers is multiplied as the f32 numbers that they are; its scales come in at the end.
 //!
-//! Work is cut into tasks of some rows by some panels. A task packs its part of A into the worker's scratch,
+//! Work is cut into tasks of some rows by some panels. A task reads its part of A where it lies or packs it into the
+//! worker's scratch,
 //! keeps its tile of C there across the blocks, and runs the epilogue on it while it is hot.
 
 #[cfg(target_arch = "x86_64")]

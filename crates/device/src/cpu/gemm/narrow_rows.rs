@@ -10,14 +10,21 @@ use crate::cpu::convert::narrow;
 use crate::cpu::level::Level;
 use half::bf16;
 
-/// Rows of A from (`row`, `start`) on that the kernel can read where they lie: whole tiles of bf16.
+/// Rows of A from (`row`, `start`) on that a kernel for strips of so many can read where they lie: `k` columns that are
+/// whole tiles of bf16.
 pub(super) fn rows_in_place<'a>(
     a: &Matrix<'a>,
     row: usize,
     (start, k): (usize, usize),
+    strip: usize,
 ) -> Option<&'a [bf16]> {
     match a.data {
-        Data::Bf16(data) if a.column_stride == 1 && k.is_multiple_of(TILE_K) && spreads(2 * a.row_stride) => {
+        Data::Bf16(data)
+            if k > 0
+                && a.column_stride == 1
+                && k.is_multiple_of(TILE_K)
+                && spreads(strip, 2 * a.row_stride) =>
+        {
             Some(&data[row * a.row_stride + start..])
         }
         _ => None,

@@ -13,15 +13,22 @@ pub(super) const ROW: usize = BLOCK_BF16 + 16;
 /// The same for rows of bf16.
 pub(super) const ROW_BF16: usize = BLOCK_BF16 + 32;
 
-/// Whether rows so many bytes apart spread over the sets of the nearest cache: at most six of a strip in one of them.
-pub(super) fn spreads(bytes: usize) -> bool {
-    !bytes.is_multiple_of(4096)
+/// Bytes after which the sets of the nearest cache come round again.
+const ROUND: usize = 4096;
+/// Lines that one of its sets holds.
+const WAYS: usize = 8;
+
+/// Whether a strip of rows so many bytes apart spreads over the sets of the nearest cache, so that each has room for its
+/// share of them.
+pub(super) fn spreads(rows: usize, bytes: usize) -> bool {
+    let apart = 1 << bytes.trailing_zeros().min(ROUND.trailing_zeros());
+    rows * apart.max(64) <= WAYS * ROUND
 }
 
-/// Rows of A from (`row`, `start`) on that the kernel can read where they lie.
-pub(super) fn rows_in_place<'a>(a: &Matrix<'a>, row: usize, start: usize) -> Option<&'a [f32]> {
+/// Rows of A from (`row`, `start`) on that the kernel can read where they lie, for `k` columns.
+pub(super) fn rows_in_place<'a>(a: &Matrix<'a>, row: usize, (start, k): (usize, usize)) -> Option<&'a [f32]> {
     match a.data {
-        Data::F32(data) if a.column_stride == 1 && spreads(4 * a.row_stride) => {
+        Data::F32(data) if k > 0 && a.column_stride == 1 && spreads(STRIP, 4 * a.row_stride) => {
             Some(&data[row * a.row_stride + start..])
         }
         _ => None,

@@ -79,6 +79,7 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
     check(m, &a, &b, &out, &epilogue);
     if let Some(sums) = &row_sums {
         assert_eq!(sums.len(), m, "gemm: row sums, one for each row of A");
+        assert!(a.row_stride == 1 || m == 1, "gemm: row sums are those of a transposed A");
     }
     assert!(
         scratch.slot_bytes() >= Gemm::thread_scratch_bytes(),
@@ -308,7 +309,7 @@ impl Product<'_> {
         let storage = self.b.storage;
         let round = storage == Storage::Bf16;
         for (index, (start, size)) in k_blocks(self.k, storage).enumerate() {
-            let in_place = if round { None } else { pack_a::rows_in_place(&self.a, row, start) };
+            let in_place = if round { None } else { pack_a::rows_in_place(&self.a, row, (start, size)) };
             let (a, strip, apart) = match in_place {
                 Some(rows) => (rows, Strip::Rows(self.a.row_stride), STRIP * self.a.row_stride),
                 None => {
@@ -329,8 +330,8 @@ impl Product<'_> {
                     let c = tile[first * TILE_ROW + place * PANEL..].as_mut_ptr();
                     let to = Tile { c, stride: TILE_ROW, add: index > 0 };
                     let count = STRIP.min(rows - first);
-                    // SAFETY: `pack_a` wrote `rows` rows of `size` there, `part` checked that B has `size` rows, and the
-                    // tile is `rows` by whole panels, this task's own.
+                    // SAFETY: A has `rows` rows of `size` there, which `check` saw or `pack_a` wrote; `part` checked that B
+                    // has `size` rows, and the tile is `rows` by whole panels, this task's own.
                     unsafe { kernel::multiply(self.level, count, size, a, strip, b, to) };
                 }
             }
@@ -351,7 +352,7 @@ impl Product<'_> {
         let packed = unsafe { packed.align_to_mut::<bf16>() }.1;
         let mut kernel = kernel::Bf16Kernel::new(self.level);
         for (index, (start, size)) in k_blocks(self.k, Storage::Bf16).enumerate() {
-            let in_place = narrow_rows::rows_in_place(&self.a, row, (start, size));
+            let in_place = narrow_rows::rows_in_place(&self.a, row, (start, size), strip);
             let (a, apart) = match in_place {
                 Some(rows) => (rows, self.a.row_stride),
                 None => {
@@ -368,8 +369,8 @@ impl Product<'_> {
                     let c = tile[first * TILE_ROW + place * PANEL..].as_mut_ptr();
                     let to = Tile { c, stride: TILE_ROW, add: index > 0 };
                     let count = strip.min(rows - first);
-                    // SAFETY: `narrow_rows` wrote `rows` rows of `size` and zeros there, `part` checked that B has `size`
-                    // rows, and the tile is `rows` by whole panels, this task's own.
+                    // SAFETY: A has `rows` rows of `size` there, which `check` saw and which are whole tiles, or which
+                    // `narrow_rows` wrote with zeros behind; `part` checked that B has `size` rows, and the tile is `rows` by whole panels, this task's own.
                     unsafe { kernel.multiply(count, size, a, apart, b, to) };
                 }
             }

@@ -421,6 +421,43 @@ fn row_sums_come_beside_the_product_of_a_transposed_matrix() {
     }
 }
 
+/// Rows with gaps of NaN between them, and nothing behind the last one: read where they lie or copied.
+#[test]
+fn nothing_is_read_between_the_rows() {
+    let pool = Pool::new(2).unwrap();
+    for (storage, level) in storages_and_levels() {
+        for m in [13, 33, 47] {
+            for k in [0, 32, 64, 512, 544] {
+                for gap in [3, 16, 512 - k % 512] {
+                    let (n, stride) = (40, k + gap);
+                    let b = numbers(k * n, 6);
+                    let panels = packed(&pool, level, Matrix::rows(&b[..], n), k, n, storage);
+                    let row = |i: usize| [&numbers(k, i as u32)[..], &vec![f32::NAN; gap]].concat();
+                    let mut wide: Vec<f32> = (0..m).flat_map(row).collect();
+                    wide.truncate(wide.len() - gap);
+                    let narrow = to_bf16(&wide);
+                    let rounded: Vec<f32> = narrow.iter().map(|&x| widen(x)).collect();
+                    for (data, values) in [(Data::F32(&wide), &wide), (Data::Bf16(&narrow), &rounded)] {
+                        let dense: Vec<f32> = (0..m)
+                            .flat_map(|i| values[(i * stride).min(values.len())..][..k].to_vec())
+                            .collect();
+                        let expected = product(&pool, level, [m, k, n], &dense, &b, storage);
+                        let mut out = vec![f32::NAN; m * n];
+                        let a = Matrix { data, row_stride: stride, column_stride: 1 };
+                        let panels = PackedB::new(panels.as_slice(), k, n, storage);
+                        run(&pool, level, Gemm::new(m, a, panels, MatrixMut::rows(&mut out[..], n)));
+                        assert_bits(
+                            &out,
+                            &expected,
+                            &format!("{m} x {k}, {gap} between, {storage:?} {level}"),
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_is_written_between_the_rows() {
     let pool = Pool::new(2).unwrap();
