@@ -2,7 +2,7 @@
 
 use regard_engine::check::{Case, Exactness};
 use regard_engine::{Cpu, Feed, Program, Store, reference};
-use regard_graph::{Graph, shape};
+use regard_graph::{Concrete, Dims, Graph, Op, Work, shape};
 use regard_ops::prelude::*;
 use regard_ops::{
     Activation, Array, Linear, LinearActivationBackward, LinearOptions, WeightGradient, WeightLayout,
@@ -418,6 +418,27 @@ fn second_derivatives_of_a_plain_product() {
     case(&[0, 1, 2]).all(1e-6).unwrap();
     // The sums alone are differentiated, too.
     case(&[1]).all(1e-6).unwrap();
+}
+
+#[test]
+fn only_what_is_read_of_a_weight_gradient_is_executed() {
+    let op = WeightGradient { output: DType::F32, precision: Precision::F32, sums: true };
+    let dims = |sizes: &[usize]| Dims::new(sizes).unwrap();
+    let executed = |used: [bool; 2]| {
+        let call = Concrete {
+            inputs: &[dims(&[10, 3]), dims(&[10, 32])],
+            outputs: &[dims(&[3, 32]), dims(&[3])],
+            input_dtypes: &[DType::F32; 2],
+            output_dtypes: &[DType::F32; 2],
+            integers: &[None; 2],
+            used: &used,
+        };
+        let Work { macs, flops, read, .. } = op.cost(&call).executed;
+        (macs, flops, read)
+    };
+    assert_eq!(executed([true, true]), (960, 30, 1400));
+    assert_eq!(executed([true, false]), (960, 0, 1400));
+    assert_eq!(executed([false, true]), (0, 30, 120));
 }
 
 #[test]

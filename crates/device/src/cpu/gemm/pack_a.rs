@@ -143,3 +143,18 @@ crate::multiversion! {
         copy_columns(source, across, rows, k, out, convert::widen);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twelve rows fit half a page apart, the 32 of a strip of AMX a quarter; whole pages, or no distance, never do.
+    #[test]
+    fn a_strip_spreads_unless_its_rows_fall_into_a_few_sets() {
+        for (rows, fits) in [(STRIP, [true, true, true]), (32, [true, true, false])] {
+            assert_eq!([512, 1024, 2048].map(|bytes| spreads(rows, bytes)), fits, "{rows} rows");
+            assert_eq!([768, 1536, 3072].map(|bytes| spreads(rows, bytes)), [true; 3], "{rows} rows");
+            assert_eq!([0, 4096, 12_288].map(|bytes| spreads(rows, bytes)), [false; 3], "{rows} rows");
+        }
+    }
+}

@@ -370,7 +370,8 @@ impl Product<'_> {
                     let to = Tile { c, stride: TILE_ROW, add: index > 0 };
                     let count = strip.min(rows - first);
                     // SAFETY: A has `rows` rows of `size` there, which `check` saw and which are whole tiles, or which
-                    // `narrow_rows` wrote with zeros behind; `part` checked that B has `size` rows, and the tile is `rows` by whole panels, this task's own.
+                    // `narrow_rows` wrote with zeros behind; `part` checked that B has `size` rows, and the tile is `rows`
+                    // by whole panels, this task's own.
                     unsafe { kernel.multiply(count, size, a, apart, b, to) };
                 }
             }
