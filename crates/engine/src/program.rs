@@ -9,7 +9,9 @@ use half::bf16;
 use regard_device::{Buffer, Element};
 use regard_graph::plan::{Place, Plan, Request, Slot as PlannedSlot, plan};
 use regard_graph::{Alias, Concrete, DType, Dims, Graph, Origin, Sizes, Var, check_size, needed};
-use regard_ops::{Array, Kernels, Needs, Request as KernelRequest, Slot, kernels_of, with_weights};
+use regard_ops::{
+    Array, Kernels, Needs, Request as KernelRequest, Slot, join_norms, kernels_of, with_weights,
+};
 use std::sync::Arc;
 
 /// One planned call.
@@ -75,9 +77,10 @@ pub struct Program {
 impl Program {
     /// Plans a graph. Its outputs are kept, and so are the taps asked for: looking at a value changes no bit
     /// of any other. Parameters and states that the store does not have yet are made as declared. Weights are held as
-    /// the store says ([`Store::hold_weights`]).
+    /// the store says ([`Store::hold_weights`]), and products gather what norms behind them need ([`join_norms`]).
     pub fn new(graph: Graph, keep: &[&str], store: &mut Store, cpu: &Cpu) -> Result<Self> {
-        let graph = with_weights(graph, store.weights())?;
+        let mut graph = with_weights(graph, store.weights())?;
+        join_norms(&mut graph)?;
         let mut kept: Vec<Var> = graph.outputs().map(|(_, var)| var).collect();
         for name in keep {
             kept.push(graph.find(name)?);

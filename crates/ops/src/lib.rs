@@ -96,7 +96,7 @@ pub use kernels::{
 pub use linear::{Linear, LinearActivationBackward, LinearOps, LinearOptions, WeightGradient, WeightLayout};
 pub use linear_cross_entropy::{LinearCrossEntropy, LinearCrossEntropyOps, TokenLoss};
 pub use matmul::{Matmul, MatmulOps, MatmulOptions};
-pub use norm::{Norm, NormBackward, NormKind, NormOps, NormSpec, Normed};
+pub use norm::{Norm, NormBackward, NormKind, NormOps, NormSpec, Normed, join_norms};
 pub use patches::{JoinPatches, Patches, PatchesOps};
 pub use quantised_linear::{QuantisedLinear, QuantisedLinearOps, Weights, with_weights};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};

@@ -1,6 +1,8 @@
 //! Sums, dot products and maxima over slices, always through sixteen lanes and one tree, so that the result
 //! depends on the data and its length alone. Element i belongs to lane i mod 16, the tail included.
 
+use std::hint::black_box;
+
 /// Number of lanes of every reduction.
 pub const LANES: usize = 16;
 
@@ -102,6 +104,33 @@ pub fn max_inline(x: &[f32]) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];
     over_lanes!(x, lanes, |lane, v in x| larger(lane, v));
     max_lanes(lanes)
+}
+
+/// Takes `first` from every element; gives the sum of what is left, and of its squares. For use inside a `multiversion!` body.
+#[inline(always)]
+pub fn centre_inline(h: &mut [f32], first: f32) -> (f32, f32) {
+    let (mut sums, mut squares) = ([0.0; LANES], [0.0; LANES]);
+    let whole = h.len() / LANES * LANES;
+    let mut from = 0;
+    while from < whole {
+        let part: &mut [f32; LANES] = (&mut h[from..from + LANES]).try_into().expect("sixteen");
+        let mut left = *part;
+        for j in 0..LANES {
+            left[j] -= first;
+            sums[j] += left[j];
+            squares[j] = left[j].mul_add(left[j], squares[j]);
+        }
+        *part = left;
+        from += LANES;
+    }
+    // Keeps the lanes together: the tree of `sum_lanes` would tempt the compiler to split the loop's registers.
+    (sums, squares) = black_box((sums, squares));
+    for (j, h) in h[whole..].iter_mut().enumerate() {
+        *h -= first;
+        sums[j] += *h;
+        squares[j] = h.mul_add(*h, squares[j]);
+    }
+    (sum_lanes(sums), sum_lanes(squares))
 }
 
 crate::multiversion! {

@@ -1,8 +1,9 @@
 //! A second thought about a node: what would be recorded behind it alone may join it, as long as nobody has read its
 //! results. So a sum of gradients becomes the residual of the product that made one of them, and costs no pass of its own.
+//! And whatever is read already may be computed in another way, if it stays the same.
 
-use super::{Attachment, Flow, Graph, Origin, Var};
-use crate::{Alias, Error, Op, Result};
+use super::{Attachment, Flow, Graph, Node, Origin, Value, Var};
+use crate::{Alias, Error, Fact, Op, Result};
 use std::sync::Arc;
 
 impl Graph {
@@ -45,42 +46,14 @@ impl Graph {
                 "record what follows as a node of its own",
             ));
         }
-        let updates = |op: &dyn Op| op.aliases().iter().any(|alias| matches!(alias, Alias::Update { .. }));
-        if updates(&*node.op) || updates(&*op) {
-            return Err(Error::invalid(
-                "amend",
-                format!("`{}` would replace state as {}", node.name, op.name()),
-                "record the update as a node of its own",
-            ));
-        }
+        check_no_updates("amend", node, &*op)?;
         let facts = self.results_of(&*op, inputs)?;
         let operands = op.operands();
         if let Some(late) = inputs.iter().position(|var| var.index() >= node.outputs[0].index()) {
-            return Err(Error::invalid(
-                "amend",
-                format!(
-                    "{} of {}, {}, was recorded after `{}`",
-                    operands[late],
-                    op.name(),
-                    self.title(inputs[late]),
-                    node.name
-                ),
-                "give operands that come before it",
-            ));
+            return Err(self.late("amend", node, &*op, inputs, late));
         }
         if !facts.iter().eq(node.outputs.iter().map(|&output| self.fact(output))) {
-            let told = |facts: &mut dyn Iterator<Item = String>| facts.collect::<Vec<_>>().join(", ");
-            return Err(Error::invalid(
-                "amend",
-                format!(
-                    "`{}` gives {}, as {} it would give {}",
-                    node.name,
-                    told(&mut node.outputs.iter().map(|&output| self.fact(output).to_string())),
-                    op.name(),
-                    told(&mut facts.iter().map(|fact| fact.to_string()))
-                ),
-                "keep shapes and dtypes",
-            ));
+            return Err(self.other_results("amend", node, &*op, &facts));
         }
         let flow = self.flow_through(node.pass, &*op, &operands, inputs)?;
         for output in node.outputs.clone() {
@@ -91,4 +64,80 @@ impl Graph {
         (node.op, node.attachment, node.inputs) = (op, attachment, inputs.to_vec());
         Ok(())
     }
+
+    /// Gives a node an op that computes the same in another way, perhaps from more operands and with more results. The
+    /// results that it has stay as they are, whoever reads them: that the numbers are the same, too, is up to the caller. New
+    /// ones come last, and no gradient flows through them. Operands must come from before the node. Returns all results.
+    pub fn refine(
+        &mut self,
+        node: usize,
+        op: Arc<dyn Op>,
+        attachment: Attachment,
+        inputs: &[Var],
+    ) -> Result<Vec<Var>> {
+        let Some(old) = self.nodes.get(node) else {
+            return Err(Error::invalid(
+                "refine",
+                format!("there is no node {node}"),
+                format!("this graph has {}", self.nodes.len()),
+            ));
+        };
+        check_no_updates("refine", old, &*op)?;
+        let mut facts = self.results_beside(&*op, inputs, &old.inputs)?;
+        let comes_late =
+            |var: &Var| matches!(self.value(*var).origin, Origin::Node { node: from, .. } if from >= node);
+        if let Some(late) = inputs.iter().position(comes_late) {
+            return Err(self.late("refine", old, &*op, inputs, late));
+        }
+        let known = old.outputs.len();
+        if !old.outputs.iter().map(|&output| Some(self.fact(output))).eq((0..known).map(|at| facts.get(at))) {
+            return Err(self.other_results("refine", old, &*op, &facts));
+        }
+        let mut outputs = old.outputs.clone();
+        for (output, fact) in facts.drain(known..).enumerate() {
+            let origin = Origin::Node { node, output: known + output };
+            outputs.push(self.push(Value { fact, origin, flow: Flow::None, version_of: None }));
+        }
+        let node = &mut self.nodes[node];
+        (node.op, node.attachment, node.inputs) = (op, attachment, inputs.to_vec());
+        node.outputs.clone_from(&outputs);
+        Ok(outputs)
+    }
+
+    fn late(&self, doing: &str, node: &Node, op: &dyn Op, inputs: &[Var], late: usize) -> Error {
+        let (operand, title) = (op.operands()[late], self.title(inputs[late]));
+        Error::invalid(
+            doing,
+            format!("{operand} of {}, {title}, was recorded after `{}`", op.name(), node.name),
+            "give operands that come before it",
+        )
+    }
+
+    fn other_results(&self, doing: &str, node: &Node, op: &dyn Op, facts: &[Fact]) -> Error {
+        let told = |facts: &mut dyn Iterator<Item = String>| facts.collect::<Vec<_>>().join(", ");
+        Error::invalid(
+            doing,
+            format!(
+                "`{}` gives {}, as {} it would give {}",
+                node.name,
+                told(&mut node.outputs.iter().map(|&output| self.fact(output).to_string())),
+                op.name(),
+                told(&mut facts.iter().map(|fact| fact.to_string()))
+            ),
+            "keep shapes and dtypes",
+        )
+    }
+}
+
+/// Refuses nodes that replace state, before or after.
+fn check_no_updates(doing: &str, node: &Node, op: &dyn Op) -> Result<()> {
+    let updates = |op: &dyn Op| op.aliases().iter().any(|alias| matches!(alias, Alias::Update { .. }));
+    if !updates(&*node.op) && !updates(op) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        doing,
+        format!("`{}` would replace state as {}", node.name, op.name()),
+        "record the update as a node of its own",
+    ))
 }

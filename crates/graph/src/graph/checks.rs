@@ -34,6 +34,11 @@ impl Graph {
 
     /// The results of an op on these operands, if it can be recorded on them.
     pub(super) fn results_of(&self, op: &dyn Op, inputs: &[Var]) -> Result<Vec<Fact>> {
+        self.results_beside(op, inputs, &[])
+    }
+
+    /// The same in the place of a node that reads some of them already: state that was replaced since is not stale to it.
+    pub(super) fn results_beside(&self, op: &dyn Op, inputs: &[Var], read: &[Var]) -> Result<Vec<Fact>> {
         let operands = op.operands();
         if operands.len() != inputs.len() {
             return Err(Error::invalid(
@@ -42,7 +47,7 @@ impl Graph {
                 format!("give {}", operands.join(", ")),
             ));
         }
-        for (operand, &var) in inputs.iter().enumerate() {
+        for (operand, &var) in inputs.iter().enumerate().filter(|(_, var)| !read.contains(var)) {
             self.check_var(op.name(), operand, var)?;
         }
         let input_facts: Vec<Fact> = inputs.iter().map(|&var| self.fact(var).clone()).collect();

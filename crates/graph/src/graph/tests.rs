@@ -390,3 +390,56 @@ fn what_cannot_be_amended_is_said() {
     );
     assert_eq!(g.nodes()[0].inputs, [x], "a refusal changes nothing");
 }
+
+#[test]
+fn a_node_that_is_read_is_refined() {
+    let mut g = Graph::new();
+    let (x, w) = (data(&mut g, "x"), g.parameter("w", shape![2, 3], Init::Ones).unwrap());
+    let state = g.state("cache", DType::F32, shape![2, 3], Init::Zeros).unwrap();
+    let a = one(&mut g, map(2), &[w, state]);
+    let b = one(&mut g, map(1), &[a]);
+    g.output("b", b).unwrap();
+    let replaced = one(&mut g, update(2), &[state, x]);
+    // What the node reads already may have been replaced since.
+    let twice = Mock { infer: Box::new(|inputs| Ok(vec![inputs[0].clone(); 2])), ..map(2) };
+    let results = g.refine(0, Arc::new(twice), Arc::new("kernels"), &[w, state]).unwrap();
+    assert_eq!(g.nodes()[0].outputs, results);
+    assert_eq!(results[0], a, "what is read stays");
+    assert!(matches!(g.value(results[1]).origin, Origin::Node { node: 0, output: 1 }));
+    assert_eq!(g.value(results[1]).flow, Flow::None);
+    assert!(
+        text(g.refine(1, Arc::new(map(2)), Arc::new(()), &[a, state])).contains("as it was before update")
+    );
+    assert!(text(g.refine(1, Arc::new(map(2)), Arc::new(()), &[a, replaced])).contains("was recorded after"));
+    let name = g.nodes()[1].name.clone();
+    // The new result was recorded after this node, but is made before it.
+    let inputs = [a, x, results[1]];
+    assert_eq!(g.refine(1, Arc::new(map(3)), Arc::new(()), &inputs).unwrap(), [b]);
+    assert_eq!((&g.nodes()[1].name, &g.nodes()[1].inputs[..]), (&name, &inputs[..]));
+    assert_eq!(g.value(b).flow, Flow::Open);
+}
+
+#[test]
+fn what_cannot_be_refined_is_said() {
+    let mut g = Graph::new();
+    let x = data(&mut g, "x");
+    let state = g.state("cache", DType::F32, shape![2, 3], Init::Zeros).unwrap();
+    let made = one(&mut g, map(1), &[x]);
+    one(&mut g, map(1), &[made]);
+    let mut said =
+        |node: usize, op: Mock, inputs: &[Var]| text(g.refine(node, Arc::new(op), Arc::new(()), inputs));
+    assert_eq!(said(7, map(1), &[x]), "refine: there is no node 7; this graph has 2");
+    assert_eq!(
+        said(0, map(2), &[x, made]),
+        "refine: b of map, output 0 of `map`, was recorded after `map`; give operands that come before it"
+    );
+    assert_eq!(
+        said(0, update(2), &[state, x]),
+        "refine: `map` would replace state as update; record the update as a node of its own"
+    );
+    assert_eq!(
+        said(0, spread(Fact::f32([2])), &[x]),
+        "refine: `map` gives f32 [2 3], as spread it would give f32 [2]; keep shapes and dtypes"
+    );
+    assert_eq!(g.nodes()[0].op.name(), "map", "a refusal changes nothing");
+}

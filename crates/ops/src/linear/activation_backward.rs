@@ -3,7 +3,7 @@
 use super::activation;
 use crate::call::CHUNK;
 use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_float};
-use regard_device::{Activation, multiversion};
+use regard_device::{Activation, Data, times_derivative};
 use regard_graph::*;
 
 /// Why neither this op nor a product with the derivative in it is differentiated.
@@ -81,30 +81,9 @@ impl Kernels for LinearActivationBackward {
             let (z, dy) = (&mut z[..range.len()], &mut dy[..range.len()]);
             call.load(0, range.clone(), z);
             call.load(1, range.clone(), dy);
-            multiply(call.level, self.activation, z, dy);
+            times_derivative(call.level, dy, self.activation, Data::F32(z));
             call.store(0, range, dy);
         });
         Ok(())
-    }
-}
-
-multiversion! {
-    fn multiply(activation: Activation, z: &[f32], dy: &mut [f32]) {
-        // One loop for each activation, so that each vectorises; plain loops, because the body of a `for_each`
-        // may stay out of line, and then it is compiled without the level's instructions.
-        macro_rules! with {
-            ($kind:expr) => {
-                for (dy, z) in dy.iter_mut().zip(z) {
-                    *dy *= $kind.derivative(*z);
-                }
-            };
-        }
-        match activation {
-            Activation::None => (),
-            Activation::Relu => with!(Activation::Relu),
-            Activation::Gelu => with!(Activation::Gelu),
-            Activation::GeluTanh => with!(Activation::GeluTanh),
-            Activation::Silu => with!(Activation::Silu),
-        }
     }
 }

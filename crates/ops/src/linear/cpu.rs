@@ -3,9 +3,9 @@
 #![allow(unsafe_code)]
 
 use super::{Linear, WeightLayout};
-use crate::CpuCall;
 use crate::cpu_product::{bytes_of, data, out_data, storage};
-use regard_device::{Activation, Epilogue, Gemm, Matrix, MatrixMut, PackedB, Storage, gemm, pack_b};
+use crate::{CpuCall, NormKind};
+use regard_device::{Epilogue, Gemm, Matrix, MatrixMut, PackedB, RowStatistics, Storage, gemm, pack_b};
 
 pub fn run(op: &Linear, call: &CpuCall<'_>) {
     run_with(op, storage(op.precision), call);
@@ -18,6 +18,11 @@ pub(crate) fn run_with(op: &Linear, storage: Storage, call: &CpuCall<'_>) {
     if rows == 0 || n == 0 {
         return;
     }
+    // SAFETY: taken once in this call.
+    let scratch = unsafe { call.scratch_f32() };
+    let statistics = op.statistics_at().filter(|&at| call.wants(at));
+    let unread_y = if statistics.is_some() && !call.wants(0) { rows * n } else { 0 };
+    let (packing, unread_y) = scratch.split_at_mut(scratch.len() - unread_y);
     let packed = match call.packed(1) {
         Some(packed) => packed.bytes,
         None => {
@@ -25,10 +30,9 @@ pub(crate) fn run_with(op: &Linear, storage: Storage, call: &CpuCall<'_>) {
                 WeightLayout::OutIn => Matrix::transposed(data(call, 1), k),
                 WeightLayout::InOut => Matrix::rows(data(call, 1), n),
             };
-            // SAFETY: taken once in this call.
-            let scratch = bytes_of(unsafe { call.scratch_f32() });
-            pack_b(call.pool, call.level, weight, k, n, storage, scratch);
-            scratch
+            let packing = bytes_of(packing);
+            pack_b(call.pool, call.level, weight, k, n, storage, packing);
+            packing
         }
     };
     let bias = op.bias_input().map(|input| call.f32(input));
@@ -36,11 +40,16 @@ pub(crate) fn run_with(op: &Linear, storage: Storage, call: &CpuCall<'_>) {
     let derivative = op.derivative_input().map(|input| (op.derivative, Matrix::rows(data(call, input), n)));
     // SAFETY: each result is taken once in this call, and overlaps no operand.
     let result = |output: usize| MatrixMut::rows(unsafe { out_data(call, output) }, n);
-    let keeps_z = op.activation != Activation::None && call.wants(1);
-    let (out, epilogue) = if call.wants(0) {
-        let pre = keeps_z.then(|| result(1));
-        let activation = op.activation;
-        (result(0), Epilogue { bias, pre, activation, derivative, residual, ..Epilogue::default() })
+    let (out, epilogue) = if call.wants(0) || statistics.is_some() {
+        let out = if call.wants(0) { result(0) } else { MatrixMut::rows(unread_y, n) };
+        let pre = op.z_at().filter(|&z| call.wants(z)).map(&result);
+        let statistics = statistics.map(|at| {
+            // SAFETY: taken once in this call.
+            let parts = unsafe { call.out_f32(at) };
+            RowStatistics { centred: op.statistics == Some(NormKind::Layer), parts }
+        });
+        let (activation, accumulate, scale) = (op.activation, false, 1.0);
+        (out, Epilogue { scale, bias, pre, activation, derivative, residual, accumulate, statistics })
     } else {
         // Only the gradient reads this product: what came before the activation is all it needs.
         (result(1), Epilogue { bias, ..Epilogue::default() })

@@ -14,9 +14,10 @@ pub use activation_backward::LinearActivationBackward;
 pub use weight_gradient::WeightGradient;
 
 use crate::cpu_product::storage;
+use crate::norm::statistics::{statistics_cost, statistics_pattern};
 use crate::{
-    BinaryOps, CpuCall, Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, SumToOps,
-    check_float,
+    BinaryOps, CpuCall, Fault, Kernels, Needs, NormKind, Pack, PackLayout, Record, ReferenceCall, Request,
+    SumToOps, check_float,
 };
 use regard_device::{Activation, Gemm, PANEL, packed_b_bytes};
 use regard_graph::*;
@@ -69,6 +70,8 @@ pub struct Linear {
     pub output: DType,
     /// Whether the operands of the product are rounded to bf16; sums are f32 either way.
     pub precision: Precision,
+    /// What the norm that reads y wants to know of its rows, the last result: [... parts 3]. See [`crate::join_norms`].
+    pub statistics: Option<NormKind>,
 }
 
 /// What may accompany a product with a weight; the default is the product alone.
@@ -118,7 +121,8 @@ impl Linear {
     /// A product alone, with this weight layout.
     pub fn plain(layout: WeightLayout, output: DType, precision: Precision) -> Self {
         let (activation, derivative) = (Activation::None, Activation::None);
-        Linear { bias: false, activation, residual: false, derivative, layout, output, precision }
+        let (bias, residual, statistics) = (false, false, None);
+        Linear { bias, activation, residual, derivative, layout, output, precision, statistics }
     }
 
     /// The op and its operands in a graph of some precision.
@@ -134,6 +138,7 @@ impl Linear {
             layout,
             output: output.unwrap_or(usual),
             precision,
+            statistics: None,
         };
         (op, [Some(x), Some(weight), bias, residual].into_iter().flatten().collect())
     }
@@ -148,6 +153,22 @@ impl Linear {
 
     pub(crate) fn derivative_input(&self) -> Option<usize> {
         (self.derivative != Activation::None).then_some(2)
+    }
+
+    /// The result that holds what came before the activation.
+    pub(crate) fn z_at(&self) -> Option<usize> {
+        (self.activation != Activation::None).then_some(1)
+    }
+
+    /// The result that holds the statistics of the rows of y.
+    pub(crate) fn statistics_at(&self) -> Option<usize> {
+        self.statistics.map(|_| 1 + usize::from(self.z_at().is_some()))
+    }
+
+    /// Scratch for a y of which only the statistics are read.
+    pub(crate) fn unread_y_bytes(&self, call: &Concrete<'_>) -> usize {
+        let unread = self.statistics_at().is_some_and(|at| call.used[at]) && !call.used[0];
+        if unread { call.outputs[0].count() * 4 } else { 0 }
     }
 
     /// Whether nothing but perhaps a bias goes with the product.
@@ -208,8 +229,11 @@ impl Linear {
         }
         let shape = letters.shape("... N");
         let mut facts = vec![Fact::new(shape.clone(), self.output)];
-        if self.activation != Activation::None {
-            facts.push(Fact::new(shape, self.precision.activation()));
+        facts.extend(self.z_at().map(|_| Fact::new(shape, self.precision.activation())));
+        if self.statistics.is_some() {
+            check_f32(op, "the result", self.output)?;
+            let n = letters.get("N").and_then(Dim::fixed).unwrap_or(0);
+            facts.push(Fact::f32(letters.shape(&statistics_pattern(n))));
         }
         Ok(facts)
     }
@@ -241,6 +265,7 @@ impl Op for Linear {
             ("precision", format!("{:?}", self.precision)),
         ];
         attributes.extend(self.derivative_input().map(|_| ("derivative", format!("{:?}", self.derivative))));
+        attributes.extend(self.statistics.map(|kind| ("statistics", format!("{kind:?}"))));
         attributes
     }
 
@@ -270,13 +295,20 @@ impl Op for Linear {
     fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
         let [x, weight] = [tape.inputs[0], tape.inputs[1]];
         let mut grads = vec![None; tape.inputs.len()];
+        if self.statistics_at().is_some_and(|at| tape.grads[at].is_some()) {
+            return Err(Error::NoGradient {
+                op: "linear".into(),
+                operand: "x through the statistics of y".into(),
+                reason: "they serve the norm that reads y".into(),
+            });
+        }
         // y = activation(z) + residual, so dz = dy · activation′(z) and the residual gets dy.
         let mut dz = match (tape.grads[0], self.activation) {
             (Some(dy), Activation::None) => Some(dy),
             (Some(dy), _) => Some(self.before_activation(g, tape, dy)?),
             (None, _) => None,
         };
-        if let Some(&Some(more)) = tape.grads.get(1) {
+        if let Some(more) = self.z_at().and_then(|z| tape.grads[z]) {
             dz = Some(dz.map_or(Ok(more), |dz| g.add(dz, more))?);
         }
         if let (Some(dy), Some(residual)) = (tape.grads[0], self.residual_input())
@@ -326,12 +358,22 @@ impl Op for Linear {
         };
         // Panels are 32 wide, the last one filled up.
         let macs = (rows * n.next_multiple_of(PANEL) * k) as u64;
-        Cost { math, executed: Work { macs, ..math } }
+        let cost = Cost { math, executed: Work { macs, ..math } };
+        if let Some(kind) = self.statistics {
+            return cost + statistics_cost(kind, rows, n);
+        }
+        cost
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
         let last = call.outputs[0].len() - 1;
         let own_row = |width: Along| (0..last).map(Along::Same).chain([width]).collect();
+        if self.statistics_at() == Some(output) {
+            // All of the row of y, which reads all of the weight and of the bias.
+            let is_row =
+                input == 0 || self.residual_input() == Some(input) || self.derivative_input() == Some(input);
+            return if is_row { Relation::Axes(own_row(Along::All)) } else { Relation::Everything };
+        }
         if self.residual_input() == Some(input) {
             return if output == 0 { Relation::Same } else { Relation::Nothing };
         }
@@ -355,14 +397,16 @@ impl Kernels for Linear {
 
     fn needs(&self, request: &Request<'_>) -> Needs {
         let thread_scratch = Gemm::thread_scratch_bytes();
+        let (n, k) = self.layout.sizes(request.call.inputs[1]);
+        let unread_y = self.unread_y_bytes(request.call);
         // The engine keeps packed copies of f32 weights in the store; any other is packed for the call.
         if request.stored[1] && request.call.input_dtypes[1] == DType::F32 {
             let transposed = self.layout == WeightLayout::OutIn;
             let layout = PackLayout { transposed, storage: storage(self.precision) };
-            return Needs { scratch: 0, thread_scratch, packs: vec![Pack { input: 1, layout }] };
+            return Needs { scratch: unread_y, thread_scratch, packs: vec![Pack { input: 1, layout }] };
         }
-        let (n, k) = self.layout.sizes(request.call.inputs[1]);
-        Needs { scratch: packed_b_bytes(k, n, storage(self.precision)), thread_scratch, packs: Vec::new() }
+        let packed = packed_b_bytes(k, n, storage(self.precision));
+        Needs { scratch: unread_y + packed, thread_scratch, packs: Vec::new() }
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {

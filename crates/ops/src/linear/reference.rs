@@ -2,7 +2,7 @@
 
 use super::{Linear, WeightLayout, activation};
 use crate::ReferenceCall;
-use regard_device::Activation;
+use crate::norm::statistics;
 
 pub fn run(op: &Linear, call: &mut ReferenceCall<'_>) {
     let (x, weight) = (call.operand(0, op.precision), call.operand(1, op.precision));
@@ -20,6 +20,17 @@ pub fn run(op: &Linear, call: &mut ReferenceCall<'_>) {
             call.count_macs(k);
             finish(op, call, (row, j), z);
         }
+    }
+    gather(op, call);
+}
+
+/// What is noted of the rows of y once they are whole.
+pub fn gather(op: &Linear, call: &mut ReferenceCall<'_>) {
+    let (Some(kind), Some(at)) = (op.statistics, op.statistics_at()) else { return };
+    for row in 0..call.outputs[0].dims().rows() {
+        let y = call.outputs[0].row(row).to_vec();
+        let found = statistics::gathered(kind, &y, call);
+        call.outputs[at].data_mut()[row * found.len()..][..found.len()].copy_from_slice(&found);
     }
 }
 
@@ -41,7 +52,7 @@ pub fn finish(op: &Linear, call: &mut ReferenceCall<'_>, (row, j): (usize, usize
         call.count_flops(1);
     }
     call.outputs[0].data_mut()[at] = y;
-    if op.activation != Activation::None {
-        call.outputs[1].data_mut()[at] = z;
+    if let Some(output) = op.z_at() {
+        call.outputs[output].data_mut()[at] = z;
     }
 }

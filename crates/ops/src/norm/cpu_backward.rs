@@ -4,9 +4,8 @@
 #![allow(unsafe_code)]
 
 use super::NormBackward;
-use super::cpu::centre;
 use crate::CpuCall;
-use regard_device::reduce::{LANES, sum_lanes};
+use regard_device::reduce::{LANES, centre_inline, sum_lanes};
 use regard_device::{Disjoint, multiversion};
 use std::hint::black_box;
 
@@ -95,7 +94,7 @@ fn pass<const SCALE: bool, const PARAMETERS: bool>(mut row: Row<'_>, left: f32, 
         lanes::<SCALE, PARAMETERS>(&mut row, from, LANES, left, rstd, &mut sums, &mut across);
         from += LANES;
     }
-    // Keeps the lanes together, as in `centre`.
+    // Keeps the lanes together, as in `centre_inline`.
     (sums, across) = black_box((sums, across));
     if whole < width {
         lanes::<SCALE, PARAMETERS>(&mut row, whole, width - whole, left, rstd, &mut sums, &mut across);
@@ -168,7 +167,7 @@ multiversion! {
         let width = dy.len() as f32;
         // Not `map_or`: a closure of this size would be compiled without the level's instructions.
         let left = match mean {
-            Some(mean) => centre(h, mean).0 / width,
+            Some(mean) => centre_inline(h, mean).0 / width,
             None => 0.0,
         };
         let row = Row { dy, h, scale: scale.unwrap_or(&[]), dscale, dshift };

@@ -6,12 +6,15 @@ mod backward;
 mod cpu;
 mod cpu_backward;
 mod reference;
+pub(crate) mod statistics;
 
 pub use backward::NormBackward;
+pub use statistics::join_norms;
 
 use crate::{
     CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumToOps, check_dtype, check_float,
 };
+use regard_device::statistics::parts_of_row;
 use regard_graph::*;
 
 /// Which norm.
@@ -47,8 +50,8 @@ pub struct Normed {
     pub stream: Var,
 }
 
-/// A norm over the last axis. Operands: x, then residual, scale and shift as far as present. Results: y, then
-/// h if there is a residual, the mean of layer norm, and 1/√(σ² + ε); the statistics serve the backward pass.
+/// A norm over the last axis. Operands: x, then residual, scale, shift and what is known of the rows of x as far as
+/// present. Results: y, then h if there is a residual, the mean of layer norm, and 1/√(σ² + ε); the statistics serve the backward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Norm {
     /// Which norm.
@@ -61,6 +64,8 @@ pub struct Norm {
     pub scale: bool,
     /// Whether there is a shift; layer norm only.
     pub shift: bool,
+    /// Whether the product that made x says what its rows are like, the last operand: [... parts 3]. See [`join_norms`].
+    pub statistics: bool,
 }
 
 /// Records norms over the last axis.
@@ -121,8 +126,9 @@ fn record(
     scale: Option<Var>,
     shift: Option<Var>,
 ) -> Result<Vec<Var>> {
+    let [with_residual, with_scale, with_shift] = [residual, scale, shift].map(|operand| operand.is_some());
     let op =
-        Norm { kind, spec, residual: residual.is_some(), scale: scale.is_some(), shift: shift.is_some() };
+        Norm { kind, spec, residual: with_residual, scale: with_scale, shift: with_shift, statistics: false };
     let inputs: Vec<Var> = [Some(x), residual, scale, shift].into_iter().flatten().collect();
     g.apply(op, &inputs)
 }
@@ -134,6 +140,11 @@ impl Norm {
 
     fn shift_at(&self) -> Option<usize> {
         self.shift.then_some(1 + usize::from(self.residual) + usize::from(self.scale))
+    }
+
+    fn statistics_at(&self) -> Option<usize> {
+        self.statistics
+            .then_some(1 + [self.residual, self.scale, self.shift].map(usize::from).iter().sum::<usize>())
     }
 
     /// The result that holds h = x + residual.
@@ -165,7 +176,13 @@ impl Op for Norm {
     }
 
     fn operands(&self) -> Vec<&'static str> {
-        let all = [("x", true), ("residual", self.residual), ("scale", self.scale), ("shift", self.shift)];
+        let all = [
+            ("x", true),
+            ("residual", self.residual),
+            ("scale", self.scale),
+            ("shift", self.shift),
+            ("statistics", self.statistics),
+        ];
         all.into_iter().filter(|(_, present)| *present).map(|(name, _)| name).collect()
     }
 
@@ -176,6 +193,10 @@ impl Op for Norm {
             if matches!(operand, "x" | "residual") {
                 check_float(name, operand, fact.dtype)?;
                 letters.bind(operand, &fact.shape, "... C")?;
+            } else if operand == "statistics" {
+                let width = letters.get("C").and_then(Dim::fixed).unwrap_or(0);
+                check_dtype(name, operand, fact.dtype, DType::F32)?;
+                letters.bind(operand, &fact.shape, &statistics::statistics_pattern(width))?;
             } else {
                 check_dtype(name, operand, fact.dtype, DType::F32)?;
                 letters.bind(operand, &fact.shape, "C")?;
@@ -210,8 +231,9 @@ impl Op for Norm {
         aliases
     }
 
-    fn derivative(&self, _input: usize) -> Derivative {
-        Derivative::Exists
+    fn derivative(&self, input: usize) -> Derivative {
+        // What the statistics say of x belongs to the gradient of x.
+        if Some(input) == self.statistics_at() { Derivative::Zero } else { Derivative::Exists }
     }
 
     fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
@@ -272,14 +294,28 @@ impl Op for Norm {
         let mut math = Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() };
         math.macs = rows * width * (1 + scale * shift);
         math.flops = rows * (width * (1 + residual + 2 * centred + (scale ^ shift)) + 4 + centred);
-        // The mean is corrected once: Σ(h − μ), and what that leaves is subtracted.
         let mut executed = math;
-        executed.flops += rows * centred * (2 * width + 3);
+        if self.statistics {
+            // Mean and squares are known for each part of a row, and put together.
+            let parts = parts_of_row(width as usize) as u64;
+            math.macs = math.macs - rows * width + rows * centred * 2 * parts;
+            math.flops = math.flops - rows * centred * width + rows * (1 + centred * 3) * parts;
+            executed = Work { flops: math.flops + rows * centred * width, ..math };
+        } else {
+            // The mean is corrected once: Σ(h − μ), and what that leaves is subtracted.
+            executed.flops += rows * centred * (2 * width + 3);
+        }
         Cost { math, executed }
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
         let rank = call.inputs[0].len();
+        if Some(input) == self.statistics_at() {
+            if self.is_constant(call) && Some(output) != self.mean_at() {
+                return Relation::Nothing;
+            }
+            return Relation::Axes((0..rank - 1).map(Along::Same).chain([Along::All, Along::All]).collect());
+        }
         if input > usize::from(self.residual) {
             // scale and shift meet y alone; a row of one element is 0 before its scale.
             let silent = output != 0 || (Some(input) == self.scale_at() && self.is_constant(call));

@@ -4,7 +4,10 @@ use regard_engine::check::{Case, Exactness};
 use regard_engine::{Cpu, Feed, reference};
 use regard_graph::{Graph, shape};
 use regard_ops::prelude::*;
-use regard_ops::{Array, Norm, NormBackward, NormKind, NormSpec};
+use regard_ops::{
+    Activation, Array, Linear, LinearOptions, Norm, NormBackward, NormKind, NormSpec, QuantisedLinear,
+    WeightLayout, join_norms,
+};
 
 /// Twice PyTorch's own worst errors: 4.5e-7 in the gradient of layer norm, 3.0e-7 in that of RMS norm.
 const LAYER: f64 = 9e-7;
@@ -237,6 +240,7 @@ fn statistics_have_no_gradient_and_rms_has_no_shift() {
         residual: false,
         scale: false,
         shift: false,
+        statistics: false,
     };
     let statistics = g.apply(op, &[x]).unwrap();
     let loss = g.sum_all(statistics[2]).unwrap();
@@ -278,4 +282,154 @@ fn the_backward_pass_by_every_reader() {
             case.reach(Exactness::Equal).unwrap();
         }
     }
+}
+
+/// x · Wᵀ + residual, normalised; joined while it is recorded, so that every reader meets what otherwise the engine alone
+/// does.
+fn behind_a_product(
+    g: &mut Graph,
+    kind: NormKind,
+    rows: usize,
+    [k, n]: [usize; 2],
+) -> regard_graph::Result<Vec<Var>> {
+    let x = g.input_with_gradient("x", [rows, k])?;
+    let residual = g.input_with_gradient("residual", [rows, n])?;
+    let weight = g.parameter("weight", [n, k], Init::Ones)?;
+    let scale = g.parameter("scale", [n], Init::Ones)?;
+    let options = LinearOptions { residual: Some(residual), ..LinearOptions::default() };
+    let y = g.linear(x, weight, options)?;
+    let spec = NormSpec { epsilon: 0.1, output: None };
+    let normed = match kind {
+        NormKind::Layer => g.layer_norm(y, Some(scale), None, spec)?,
+        NormKind::Rms => g.rms_norm(y, Some(scale), spec)?,
+    };
+    Ok(vec![y, normed])
+}
+
+#[test]
+fn a_product_gathers_what_the_norm_behind_it_needs() {
+    for kind in [NormKind::Layer, NormKind::Rms] {
+        // One row, a few, many; one part and several.
+        for (rows, sizes) in [(1, [3, 5]), (3, [4, 40]), (2, [2, 520]), (29, [3, 33]), (14, [2, 600])] {
+            let case = Case::new(move |g| {
+                let results = behind_a_product(g, kind, rows, sizes)?;
+                join_norms(g)?;
+                assert_eq!(g.nodes()[0].outputs.len(), 2);
+                assert_eq!(g.nodes()[1].inputs.len(), 3);
+                Ok(results)
+            });
+            case.cpu(LAYER).unwrap();
+            case.cost().unwrap();
+            if rows * sizes[1] < 200 {
+                case.all(LAYER).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn joined_or_not_a_norm_has_the_same_bits() {
+    for kind in [NormKind::Layer, NormKind::Rms] {
+        for (rows, sizes) in [(1, [7, 256]), (3, [20, 33]), (150, [40, 512])] {
+            let numbers: Vec<f64> =
+                (0..rows * sizes[1]).map(|i| 30.0 + ((i * 37) % 101) as f64 / 8.0).collect();
+            let both = |joined: bool| {
+                let case = Case::new(move |g| {
+                    let mut results = behind_a_product(g, kind, rows, sizes)?;
+                    if !joined {
+                        // A norm that adds something meets what nobody knows yet.
+                        let zeros = g.fill(DType::F32, [rows, sizes[1]], 0.0)?;
+                        let scale = g.parameter("scale", [sizes[1]], Init::Ones)?;
+                        let spec = NormSpec { epsilon: 0.1, output: None };
+                        let apart = match kind {
+                            NormKind::Layer => {
+                                g.add_layer_norm(results[0], zeros, Some(scale), None, spec)?
+                            }
+                            NormKind::Rms => g.add_rms_norm(results[0], zeros, Some(scale), spec)?,
+                        };
+                        results[1] = apart.normed;
+                    }
+                    Ok(results)
+                });
+                let case = case.given("residual", &[rows, sizes[1]], &numbers);
+                case.run_on(&Cpu::new().unwrap()).unwrap()
+            };
+            assert_eq!(both(true)[1].data(), both(false)[1].data(), "{kind:?} {rows} {sizes:?}");
+        }
+    }
+}
+
+#[test]
+fn large_means_lose_nothing_behind_a_product() {
+    for n in [200, 1100] {
+        let numbers: Vec<f64> = (0..6 * n).map(|i| 10_000.0 + ((i * 7919) % 1009) as f64 / 256.0).collect();
+        let case = Case::new(|g| behind_a_product(g, NormKind::Layer, 6, [2, n]));
+        case.given("residual", &[6, n], &numbers).given("x", &[6, 2], &[0.0; 12]).cpu(LAYER).unwrap();
+    }
+}
+
+#[test]
+fn what_fits_not_is_left_apart() {
+    let mut g = Graph::new();
+    let x = g.input("x", DType::F32, [2, 3]).unwrap();
+    let weight = g.parameter("weight", [4, 3], Init::Ones).unwrap();
+    let spec = NormSpec::default();
+    let y = g.linear(x, weight, LinearOptions::default()).unwrap();
+    g.layer_norm(y, None, None, spec).unwrap();
+    g.layer_norm(y, None, None, spec).unwrap();
+    g.rms_norm(y, None, spec).unwrap(); // y serves the others
+    let narrow = LinearOptions { output: Some(DType::BF16), ..LinearOptions::default() };
+    let rounded = g.linear(x, weight, narrow).unwrap();
+    g.layer_norm(rounded, None, None, spec).unwrap(); // statistics are those before rounding
+    g.add_layer_norm(y, y, None, None, spec).unwrap();
+    g.layer_norm(x, None, None, spec).unwrap();
+    join_norms(&mut g).unwrap();
+    join_norms(&mut g).unwrap();
+    let operands: Vec<usize> = g.nodes().iter().map(|node| node.inputs.len()).collect();
+    assert_eq!(operands, [2, 2, 2, 1, 2, 1, 2, 1]);
+    assert_eq!(g.nodes()[1].inputs[1], g.nodes()[2].inputs[1], "gathered once");
+}
+
+#[test]
+fn statistics_may_be_all_that_is_read() {
+    for activation in [Activation::None, Activation::Silu] {
+        let plain = Linear::plain(WeightLayout::OutIn, DType::F32, Precision::F32);
+        let op = Linear { activation, statistics: Some(NormKind::Layer), ..plain };
+        let case = Case::new(move |g| {
+            let [x, weight] = [g.input("x", DType::F32, [5, 3])?, g.input("weight", DType::F32, [40, 3])?];
+            let results =
+                [g.apply(op, &[x, weight])?, g.apply(QuantisedLinear { linear: op }, &[x, weight])?];
+            Ok(results.map(|results| results[results.len() - 1]).to_vec())
+        });
+        case.cpu(LAYER).unwrap();
+        // The rest of a mean that f32 rounds away is none in the specification.
+        case.reach(Exactness::Safe).unwrap();
+    }
+}
+
+#[test]
+fn statistics_that_do_not_fit_are_refused() {
+    let mut g = Graph::new();
+    let x = g.input_with_gradient("x", [2, 3]).unwrap();
+    let weight = g.parameter("weight", [4, 3], Init::Ones).unwrap();
+    let plain = Linear::plain(WeightLayout::OutIn, DType::F32, Precision::F32);
+    let product = Linear { statistics: Some(NormKind::Layer), ..plain };
+    let made = g.apply(product, &[x, weight]).unwrap();
+    let loss = g.sum_all(made[1]).unwrap();
+    assert_eq!(
+        g.gradient(loss, &[x]).unwrap_err().to_string(),
+        "linear: no derivative exists with respect to x through the statistics of y: they serve the norm that reads \
+         y; use stop_gradient if none is wanted"
+    );
+    assert_eq!(
+        g.apply(Linear { output: DType::BF16, ..product }, &[x, weight]).unwrap_err().to_string(),
+        "linear: the result is bf16, expected f32; cast it to f32 first"
+    );
+    let spec = NormSpec::default();
+    let norm =
+        Norm { kind: NormKind::Layer, spec, residual: false, scale: false, shift: false, statistics: true };
+    assert_eq!(
+        g.apply(norm, &[x, x]).unwrap_err().to_string(),
+        "layer_norm: statistics is [2 3], expected [2 1 3]; ... comes from x"
+    );
 }

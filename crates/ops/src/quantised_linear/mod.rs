@@ -101,15 +101,16 @@ impl Kernels for QuantisedLinear {
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {
-        let thread_scratch = Gemm::thread_scratch_bytes();
+        let (thread_scratch, unread_y) =
+            (Gemm::thread_scratch_bytes(), self.linear.unread_y_bytes(request.call));
         if request.stored[1] && request.call.input_dtypes[1] == DType::F32 {
             let transposed = self.linear.layout == WeightLayout::OutIn;
             let layout = PackLayout { transposed, storage: Storage::Int8 };
-            return Needs { scratch: 0, thread_scratch, packs: vec![Pack { input: 1, layout }] };
+            return Needs { scratch: unread_y, thread_scratch, packs: vec![Pack { input: 1, layout }] };
         }
         let (n, k) = self.linear.layout.sizes(request.call.inputs[1]);
         let scratch = packed_b_bytes(k, n, Storage::Int8).next_multiple_of(4);
-        Needs { scratch, thread_scratch, packs: Vec::new() }
+        Needs { scratch: scratch + unread_y, thread_scratch, packs: Vec::new() }
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {

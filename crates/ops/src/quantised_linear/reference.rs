@@ -1,7 +1,7 @@
 //! The specification of the product with a weight of integers. Scale and quotient are f32 divisions, which every machine
 //! rounds alike: an integer is part of the meaning, and must not depend on the width of an intermediate number.
 
-use crate::linear::reference::finish;
+use crate::linear::reference::{finish, gather};
 use crate::{Linear, ReferenceCall, WeightLayout};
 
 pub fn run(op: &Linear, call: &mut ReferenceCall<'_>) {
@@ -26,4 +26,5 @@ pub fn run(op: &Linear, call: &mut ReferenceCall<'_>) {
             finish(op, call, (row, j), z);
         }
     }
+    gather(op, call);
 }

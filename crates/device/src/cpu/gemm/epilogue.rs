@@ -1,7 +1,9 @@
-//! What happens to a product before it is stored: scale, bias, activation, derivative, residual, rounding. Done once per
-//! tile, on f32 values that are still in the nearest cache.
+//! What happens to a product before it is stored: scale, bias, activation, derivative, residual, rounding; and what is noted
+//! of its rows for the norm that follows. Done once per tile, on f32 values that are still in the nearest cache.
 
 use super::matrix::{Data, DataMut, Matrix, MatrixMut};
+use super::product::TILE_ROW;
+use super::statistics::{self, RowStatistics, STATISTICS};
 use crate::cpu::threads::Disjoint;
 use crate::cpu::{convert, math};
 use half::bf16;
@@ -67,6 +69,8 @@ pub struct Epilogue<'a> {
     pub residual: Option<Matrix<'a>>,
     /// Add to the output instead of replacing it; f32 output only.
     pub accumulate: bool,
+    /// Also the statistics of the rows of C, which is f32 and not added to.
+    pub statistics: Option<RowStatistics<'a>>,
 }
 
 impl Default for Epilogue<'_> {
@@ -79,6 +83,7 @@ impl Default for Epilogue<'_> {
             derivative: None,
             residual: None,
             accumulate: false,
+            statistics: None,
         }
     }
 }
@@ -128,6 +133,36 @@ pub(super) struct Finish<'a> {
     pub residual: Option<Matrix<'a>>,
     pub accumulate: bool,
     pub out: Target<'a>,
+    pub statistics: Option<Parts<'a>>,
+}
+
+/// Statistics of rows, which tasks write for whole parts of their columns.
+pub(super) struct Parts<'a> {
+    centred: bool,
+    columns: usize,
+    of_row: usize,
+    to: Disjoint<'a, f32>,
+}
+
+impl<'a> Parts<'a> {
+    /// For rows of n.
+    pub(super) fn new(statistics: RowStatistics<'a>, n: usize) -> Self {
+        let RowStatistics { centred, parts } = statistics;
+        let (columns, of_row) = (statistics::columns_of_part(n), statistics::parts_of_row(n));
+        Parts { centred, columns, of_row, to: Disjoint::new(parts) }
+    }
+
+    /// Notes the part of a row that begins with this column. Changes the values.
+    ///
+    /// # Safety
+    /// No other task works on this part at the same time.
+    unsafe fn note(&self, level: crate::Level, values: &mut [f32], row: usize, column: usize) {
+        debug_assert!(column.is_multiple_of(self.columns) && values.len() <= self.columns, "a whole part");
+        let at = (row * self.of_row + column / self.columns) * STATISTICS;
+        // SAFETY: passed on to the caller.
+        let to = unsafe { self.to.range(at..at + STATISTICS) };
+        to.copy_from_slice(&statistics::of(level, values, self.centred));
+    }
 }
 
 /// A part of one row of an operand.
@@ -174,10 +209,70 @@ impl Finish<'_> {
         };
         let Finish { scale, activation, accumulate, .. } = *self;
         finish_row(level, values, scale, bias, pre, activation, derivative, residual, accumulate, out);
+        if let Some(statistics) = &self.statistics {
+            // SAFETY: passed on to the caller; tasks have whole parts.
+            unsafe { statistics.note(level, values, row, column) };
+        }
+    }
+
+    /// Notes the statistics of rows that tasks have stored in pieces.
+    ///
+    /// # Safety
+    /// No task works on the outputs any more.
+    pub(super) unsafe fn note_rows(&self, level: crate::Level, statistics: &Parts<'_>, m: usize, n: usize) {
+        let mut room = [0.0; TILE_ROW];
+        for row in 0..m {
+            for column in (0..n).step_by(statistics.columns) {
+                let width = statistics.columns.min(n - column);
+                // SAFETY: passed on to the caller.
+                let RowMut::F32(stored) = (unsafe { self.out.part(row, column, width) }) else {
+                    unreachable!("checked: statistics are those of an f32 output");
+                };
+                let room = &mut room[..width];
+                room.copy_from_slice(stored);
+                // SAFETY: passed on to the caller.
+                unsafe { statistics.note(level, room, row, column) };
+            }
+        }
+    }
+}
+
+/// [`times_derivative`] for use inside a `multiversion!` body.
+#[inline(always)]
+fn times_derivative_inline(values: &mut [f32], activation: Activation, z: Data<'_>) {
+    // One loop for each activation and dtype, so that each vectorises; plain loops, because the body of a
+    // `for_each` may stay out of line, and then it is compiled without the level's instructions.
+    macro_rules! times {
+        ($kind:expr) => {
+            match z {
+                Data::F32(z) => {
+                    for (x, z) in values.iter_mut().zip(z) {
+                        *x *= $kind.derivative(*z);
+                    }
+                }
+                Data::Bf16(z) => {
+                    for (x, z) in values.iter_mut().zip(z) {
+                        *x *= $kind.derivative(convert::widen(*z));
+                    }
+                }
+            }
+        };
+    }
+    match activation {
+        Activation::None => (),
+        Activation::Relu => times!(Activation::Relu),
+        Activation::Gelu => times!(Activation::Gelu),
+        Activation::GeluTanh => times!(Activation::GeluTanh),
+        Activation::Silu => times!(Activation::Silu),
     }
 }
 
 crate::multiversion! {
+    /// Multiplies values by the derivative of an activation at z, one by one.
+    pub fn times_derivative(values: &mut [f32], activation: Activation, z: Data<'_>) {
+        times_derivative_inline(values, activation, z);
+    }
+
     fn finish_row(
         values: &mut [f32],
         scale: f32,
@@ -206,31 +301,7 @@ crate::multiversion! {
             Activation::Silu => values.iter_mut().for_each(|x| *x = math::silu(*x)),
         }
         if let Some((activation, z)) = derivative {
-            // One loop for each activation and dtype, so that each vectorises; plain loops, because the body of a
-            // `for_each` may stay out of line, and then it is compiled without the level's instructions.
-            macro_rules! times {
-                ($kind:expr) => {
-                    match z {
-                        Data::F32(z) => {
-                            for (x, z) in values.iter_mut().zip(z) {
-                                *x *= $kind.derivative(*z);
-                            }
-                        }
-                        Data::Bf16(z) => {
-                            for (x, z) in values.iter_mut().zip(z) {
-                                *x *= $kind.derivative(convert::widen(*z));
-                            }
-                        }
-                    }
-                };
-            }
-            match activation {
-                Activation::None => (),
-                Activation::Relu => times!(Activation::Relu),
-                Activation::Gelu => times!(Activation::Gelu),
-                Activation::GeluTanh => times!(Activation::GeluTanh),
-                Activation::Silu => times!(Activation::Silu),
-            }
+            times_derivative_inline(values, activation, z);
         }
         match residual {
             None => (),

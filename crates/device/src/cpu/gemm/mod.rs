@@ -8,8 +8,7 @@
 //! A B of 8-bit integers is multiplied as the f32 numbers that they are; its scales come in at the end.
 //!
 //! Work is cut into tasks of some rows by some panels. A task reads its part of A where it lies or packs it into the
-//! worker's scratch,
-//! keeps its tile of C there across the blocks, and runs the epilogue on it while it is hot.
+//! worker's scratch, keeps its tile of C there across the blocks, and runs the epilogue on it while it is hot.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
@@ -33,6 +32,7 @@ mod pairs;
 mod portable;
 mod product;
 mod row_sums;
+pub mod statistics;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -41,11 +41,12 @@ mod tests_bf16;
 mod tests_few_rows;
 mod transpose;
 
-pub use epilogue::{Activation, Epilogue};
+pub use epilogue::{Activation, Epilogue, times_derivative};
 pub use matrix::{Data, DataMut, Matrix, MatrixMut};
 pub use operand::Operand;
 pub use pack_b::{PackedB, Storage, pack_b, packed_b_bytes};
 pub use product::{Gemm, gemm};
+pub use statistics::RowStatistics;
 
 /// Columns of a panel of B.
 pub const PANEL: usize = 32;

@@ -1,6 +1,6 @@
 //! The product itself: the call, its cut into tasks, and what one task does.
 
-use super::epilogue::{Epilogue, Finish, Target};
+use super::epilogue::{Epilogue, Finish, Parts, Target};
 use super::few_rows;
 use super::int8::apply_scales;
 use super::kernel::{self, Panel, Strip, Tile};
@@ -9,6 +9,7 @@ use super::narrow_rows::{self, narrow_rows};
 use super::pack_a::{self, pack_a};
 use super::pack_b::{PackedB, Storage};
 use super::row_sums::add_row_sums;
+use super::statistics::{STATISTICS, parts_of_row};
 use super::{PANEL, STRIP, k_blocks};
 use crate::cpu::level::Level;
 use crate::cpu::scratch::Scratch;
@@ -23,7 +24,7 @@ const MOST_STRIPS: usize = 16;
 /// Strips down to which a task is made less tall before it is made narrower: wide tasks pack A less often.
 const LEAST_STRIPS: usize = 8;
 /// Most panels of a task: 512 columns. More would pack A less often but make the tile too large.
-const MOST_PANELS: usize = 16;
+pub(super) const MOST_PANELS: usize = 16;
 /// Elements of the packed part of A.
 const PACKED_A: usize = MOST_STRIPS * STRIP * pack_a::ROW;
 /// Elements from one row of the tile to the next.
@@ -97,6 +98,11 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
     if m == 0 || (n == 0 && row_sums.is_none()) {
         return;
     }
+    let few = few_rows::fits(level, b.storage, m, a.column_stride);
+    let statistics = epilogue.statistics.map(|statistics| Parts::new(statistics, n));
+    let whole_parts = statistics.is_some();
+    // Tasks for few rows are narrow: their statistics are taken when all is done.
+    let (statistics, at_the_end) = if few { (None, statistics) } else { (statistics, None) };
     let product = Product {
         level,
         a,
@@ -112,20 +118,21 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
             residual: epilogue.residual,
             accumulate: epilogue.accumulate,
             out: Target::new(out),
+            statistics,
         },
     };
     if n == 0 {
         k_blocks(k, b.storage).for_each(|block| product.sum_rows((0, m), 0, block));
         return;
     }
-    let cut = if few_rows::fits(level, b.storage, m, a.column_stride) {
+    let cut = if few {
         Cut::few_rows(m, n, few_rows::panels_of_task(level, b.storage, k))
     } else {
         let unit = match (b.storage, kernel::bf16_strip(level)) {
             (Storage::Bf16, Some(strip)) => strip,
             _ => STRIP,
         };
-        let cut = Cut::new(m, n, unit, if alone { 1 } else { pool.threads() });
+        let cut = Cut::new(m, n, unit, if alone { 1 } else { pool.threads() }, whole_parts);
         // A transposed A is no thread's own, and its parts are read again for each of the columns: then each thread
         // keeps to some columns instead.
         if a.column_stride == 1 { cut } else { Cut { parts: 1, ..cut } }
@@ -141,6 +148,10 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
         (0..cut.tasks()).for_each(|index| task(index, 0));
     } else {
         pool.run(cut.tasks(), &task);
+    }
+    if let Some(statistics) = at_the_end {
+        // SAFETY: all tasks are done.
+        unsafe { product.finish.note_rows(level, &statistics, m, n) };
     }
 }
 
@@ -164,6 +175,14 @@ fn check(m: usize, a: &Matrix<'_>, b: &PackedB<'_>, out: &MatrixMut<'_>, epilogu
     }
     let narrow = matches!(out.data, super::DataMut::Bf16(_));
     assert!(!(epilogue.accumulate && narrow), "gemm: only an f32 output can be added to");
+    if let Some(statistics) = &epilogue.statistics {
+        assert_eq!(
+            statistics.parts.len(),
+            m * parts_of_row(n) * STATISTICS,
+            "gemm: statistics of every part"
+        );
+        assert!(!epilogue.accumulate && !narrow, "gemm: statistics are those of an f32 output, not added to");
+    }
 }
 
 /// How a product is cut into tasks. The cut never shows in the bits.
@@ -186,14 +205,15 @@ impl Cut {
         Cut { rows: m, columns, down: 1, across: n.div_ceil(columns), parts: 1, few: true }
     }
 
-    /// For kernels that take `unit` rows at a time.
-    fn new(m: usize, n: usize, unit: usize, threads: usize) -> Cut {
+    /// For kernels that take `unit` rows at a time. Tasks with statistics have whole parts of a row, as wide as they can be.
+    fn new(m: usize, n: usize, unit: usize, threads: usize, whole_parts: bool) -> Cut {
         let (strips, panels) = (m.div_ceil(STRIP), n.div_ceil(PANEL));
         let (mut tall, mut wide) = (MOST_STRIPS.min(strips), MOST_PANELS.min(panels));
         // A few tasks for each thread, so that the last ones leave nobody idle for long.
         let enough = if threads == 1 { 1 } else { 3 * threads };
-        while strips.div_ceil(tall) * panels.div_ceil(wide) < enough && (tall > 1 || wide > 1) {
-            if tall > LEAST_STRIPS || tall * STRIP > wide * PANEL || wide == 1 {
+        let narrow = if whole_parts { wide } else { 1 };
+        while strips.div_ceil(tall) * panels.div_ceil(wide) < enough && (tall > 1 || wide > narrow) {
+            if tall > LEAST_STRIPS || tall * STRIP > wide * PANEL || wide == narrow {
                 tall = tall.div_ceil(2);
             } else {
                 wide = wide.div_ceil(2);
@@ -381,14 +401,17 @@ impl Product<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::statistics::columns_of_part;
     use super::*;
 
     /// Whatever the threads and however rows are shared out among them, tasks cover C once.
     #[test]
     fn tasks_cover_every_element_once() {
         for (m, n, threads) in [(1, 1, 1), (12, 40, 2), (250, 1030, 2), (409, 96, 3), (700, 600, 16)] {
-            let cut = Cut::new(m, n, STRIP, threads);
-            for cut in [Cut { parts: 1, ..cut }, cut] {
+            let cut = Cut::new(m, n, STRIP, threads, false);
+            let whole = Cut::new(m, n, STRIP, threads, true);
+            assert_eq!(whole.columns, columns_of_part(n), "{m} x {n}, {threads} threads");
+            for cut in [Cut { parts: 1, ..cut }, cut, whole] {
                 let mut seen = vec![0u8; m * n];
                 for index in 0..cut.tasks() {
                     let ((row, rows), (column, columns)) = cut.task(index, m, n);

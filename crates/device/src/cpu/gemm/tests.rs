@@ -291,6 +291,7 @@ fn epilogues_do_what_they_say() {
                         _ => None,
                     },
                     accumulate,
+                    statistics: None,
                 };
                 let b = PackedB::new(panels.as_slice(), k, n, Storage::F32);
                 let a = Matrix::rows(&a[..], k);
@@ -534,4 +535,40 @@ fn wrong_sizes_are_refused() {
     assert!(!refused(Matrix::rows(&z[..], 8)));
     assert!(refused(Matrix::rows(&z[..23], 8)));
     assert!(refused(Matrix::transposed(&z[..], 3)));
+}
+
+/// Whatever the threads and however few the rows, the statistics are those of the rows as stored.
+#[test]
+fn statistics_of_rows_come_beside_the_product() {
+    for [m, k, n] in [[1, 20, 40], [3, 5, 700], [30, 64, 96], [200, 33, 520], [61, 10, 1100]] {
+        let (a, b, add) = (numbers(m * k, 1), numbers(k * n, 2), numbers(m * n, 3));
+        for storage in [Storage::F32, Storage::Bf16] {
+            for (&level, threads) in Level::available().iter().flat_map(|level| [(level, 1), (level, 3)]) {
+                let pool = Pool::new(threads).unwrap();
+                let panels = packed(&pool, level, Matrix::rows(&b[..], n), k, n, storage);
+                for centred in [true, false] {
+                    let of_row = statistics::parts_of_row(n) * statistics::STATISTICS;
+                    let (mut out, mut parts) = (vec![f32::NAN; m * n], vec![f32::NAN; m * of_row]);
+                    let call = Gemm::new(
+                        m,
+                        Matrix::rows(&a[..], k),
+                        PackedB::new(panels.as_slice(), k, n, storage),
+                        MatrixMut::rows(&mut out[..], n),
+                    );
+                    let call = call.with(Epilogue {
+                        residual: Some(Matrix::rows(&add[..], n)),
+                        statistics: Some(RowStatistics { centred, parts: &mut parts }),
+                        ..Epilogue::default()
+                    });
+                    run(&pool, level, call);
+                    for (row, got) in out.chunks(n).zip(parts.chunks(of_row)) {
+                        let of_part = |part: &[f32]| statistics::of(level, &mut part.to_vec(), centred);
+                        let want: Vec<f32> =
+                            row.chunks(statistics::columns_of_part(n)).flat_map(of_part).collect();
+                        assert_eq!(got, want, "{m} {k} {n} {storage:?} {level}, {threads} threads");
+                    }
+                }
+            }
+        }
+    }
 }
