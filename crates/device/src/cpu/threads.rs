@@ -360,6 +360,15 @@ impl<'a, T> Disjoint<'a, T> {
         // SAFETY: inside the slice; the caller keeps parts that are in use apart.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(range.start), range.end - range.start) }
     }
+
+    /// Where a part begins, for writing rows of it that are not next to one another. Panics as [`Self::range`] does;
+    /// whoever writes keeps to elements that nobody else uses.
+    #[inline]
+    pub(super) fn start_of(&self, range: Range<usize>) -> *mut T {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {}", self.len);
+        // SAFETY: inside the slice.
+        unsafe { self.start.add(range.start) }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! What happens to a product before it is stored: scale, bias, activation, derivative, residual, rounding; and what is noted
-//! of its rows for the norm that follows. Done once per tile, on f32 values that are still in the nearest cache.
+//! of its rows for the norm that follows. Done once per tile, on f32 values that are still in a cache; where nothing
+//! happens, kernels write to the output itself.
 
+use super::PANEL;
+use super::kernel::Tile;
 use super::matrix::{Data, DataMut, Matrix, MatrixMut};
 use super::product::TILE_ROW;
 use super::statistics::{self, RowStatistics, STATISTICS};
@@ -162,6 +165,36 @@ impl<'a> Parts<'a> {
         // SAFETY: passed on to the caller.
         let to = unsafe { self.to.range(at..at + STATISTICS) };
         to.copy_from_slice(&statistics::of(level, values, self.centred));
+    }
+}
+
+impl Finish<'_> {
+    /// The output's rows from (`row`, `column`) on, if a kernel may write its sums there because nothing else happens to
+    /// them. Sums of several blocks of k come together before they are added to what is there, which needs a tile.
+    pub(super) fn in_place(
+        &self,
+        (row, rows): (usize, usize),
+        (column, columns): (usize, usize),
+        one_block: bool,
+    ) -> Option<Tile> {
+        let Finish { scale, bias, pre, activation, derivative, residual, accumulate, out, statistics } = self;
+        let plain = *scale == 1.0
+            && bias.is_none()
+            && pre.is_none()
+            && *activation == Activation::None
+            && derivative.is_none()
+            && residual.is_none()
+            && statistics.is_none();
+        match out {
+            Target::F32(data, stride)
+                if plain && columns.is_multiple_of(PANEL) && (one_block || !accumulate) =>
+            {
+                let first = row * stride + column;
+                let c = data.start_of(first..first + (rows - 1) * stride + columns);
+                Some(Tile { c, stride: *stride, add: *accumulate })
+            }
+            _ => None,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! With A in f32, all give the same bits: each element is `acc = a.mul_add(b, acc)` from zero, for k = 0, 1, 2 … with an
 //! f32 or int8 panel and for k = 1, 0, 3, 2 … with a bf16 one. With A in bf16, `vdpbf16ps` does the latter, too.
 
-use super::{STRIP, portable};
+use super::{PANEL, STRIP, portable};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::level::Kind;
 use crate::cpu::level::Level;
@@ -49,6 +49,32 @@ pub(super) struct Tile {
     pub c: *mut f32,
     pub stride: usize,
     pub add: bool,
+}
+
+impl Tile {
+    /// The tile from (`row`, `column`) on.
+    ///
+    /// # Safety
+    /// It is that tall and wide.
+    #[inline(always)]
+    pub(super) unsafe fn after(self, row: usize, column: usize) -> Self {
+        // SAFETY: passed on to the caller.
+        Tile { c: unsafe { self.c.add(row * self.stride + column) }, ..self }
+    }
+
+    /// Asks for `rows` rows of a panel, so that they come from memory while their sums are made.
+    #[inline(always)]
+    pub(super) fn fetch(&self, rows: usize) {
+        #[cfg(target_arch = "x86_64")]
+        for row in (0..rows).map(|row| self.c.wrapping_add(row * self.stride)) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: it reads nothing and never faults.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(row.cast());
+                _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(PANEL / 2).cast());
+            }
+        }
+    }
 }
 
 /// The product of one strip and one panel.

@@ -279,12 +279,27 @@ impl Product<'_> {
         }
         assert!(rows <= MOST_STRIPS * STRIP && panels.len() <= MOST_PANELS);
         let storage = self.b.storage;
-        match kernel::bf16_strip(self.level) {
-            #[cfg(target_arch = "x86_64")]
-            Some(strip) if storage == Storage::Bf16 => {
-                self.multiply_bf16((row, rows), panels, strip, packed, tile);
+        let in_place = match storage {
+            Storage::F32 | Storage::Bf16 => {
+                let one_block = k_blocks(self.k, storage).count() == 1;
+                self.finish.in_place((row, rows), (column, columns), one_block)
             }
-            _ => self.multiply((row, rows), panels, packed, tile),
+            Storage::Int8 => None,
+        };
+        let to = in_place.unwrap_or(Tile { c: tile.as_mut_ptr(), stride: TILE_ROW, add: false });
+        // SAFETY: `to` has these rows and whole panels, in scratch or in the output, where tasks cover different rows or
+        // columns.
+        unsafe {
+            match kernel::bf16_strip(self.level) {
+                #[cfg(target_arch = "x86_64")]
+                Some(strip) if storage == Storage::Bf16 => {
+                    self.multiply_bf16((row, rows), panels, strip, packed, to);
+                }
+                _ => self.multiply((row, rows), panels, packed, to),
+            }
+        }
+        if in_place.is_some() {
+            return;
         }
         for (r, values) in tile.chunks_exact_mut(TILE_ROW).take(rows).enumerate() {
             // SAFETY: tasks cover different rows or columns, so no other task works on these elements.
@@ -319,12 +334,15 @@ impl Product<'_> {
     }
 
     /// The sums of a tile, A as f32.
-    fn multiply(
+    ///
+    /// # Safety
+    /// The tile has `rows` rows of whole panels that nobody else uses.
+    unsafe fn multiply(
         &self,
         (row, rows): (usize, usize),
         panels: Range<usize>,
         packed: &mut [f32],
-        tile: &mut [f32],
+        tile: Tile,
     ) {
         let storage = self.b.storage;
         let round = storage == Storage::Bf16;
@@ -339,6 +357,7 @@ impl Product<'_> {
                 }
             };
             self.sum_rows((row, rows), panels.start, (start, size));
+            let tile = Tile { add: tile.add || index > 0, ..tile };
             for (place, panel) in panels.clone().enumerate() {
                 let b = match storage {
                     Storage::F32 => Panel::F32(self.b.part(panel, start, size).cast()),
@@ -347,26 +366,31 @@ impl Product<'_> {
                 };
                 for (number, first) in (0..rows).step_by(STRIP).enumerate() {
                     let a = a[number * apart..].as_ptr();
-                    let c = tile[first * TILE_ROW + place * PANEL..].as_mut_ptr();
-                    let to = Tile { c, stride: TILE_ROW, add: index > 0 };
                     let count = STRIP.min(rows - first);
                     // SAFETY: A has `rows` rows of `size` there, which `check` saw or `pack_a` wrote; `part` checked that B
-                    // has `size` rows, and the tile is `rows` by whole panels, this task's own.
-                    unsafe { kernel::multiply(self.level, count, size, a, strip, b, to) };
+                    // has `size` rows; the caller vouches for the tile.
+                    unsafe {
+                        let to = tile.after(first, place * PANEL);
+                        to.fetch(count);
+                        kernel::multiply(self.level, count, size, a, strip, b, to);
+                    }
                 }
             }
         }
     }
 
     /// The sums of a tile, A as bf16.
+    ///
+    /// # Safety
+    /// As [`Self::multiply`].
     #[cfg(target_arch = "x86_64")]
-    fn multiply_bf16(
+    unsafe fn multiply_bf16(
         &self,
         (row, rows): (usize, usize),
         panels: Range<usize>,
         strip: usize,
         packed: &mut [f32],
-        tile: &mut [f32],
+        tile: Tile,
     ) {
         // SAFETY: every bit pattern is two bf16.
         let packed = unsafe { packed.align_to_mut::<bf16>() }.1;
@@ -382,17 +406,20 @@ impl Product<'_> {
                 }
             };
             self.sum_rows((row, rows), panels.start, (start, size));
+            let tile = Tile { add: tile.add || index > 0, ..tile };
             for (place, panel) in panels.clone().enumerate() {
                 let b = self.b.part(panel, start, size).cast();
                 for first in (0..rows).step_by(strip) {
                     let a = a[first * apart..].as_ptr();
-                    let c = tile[first * TILE_ROW + place * PANEL..].as_mut_ptr();
-                    let to = Tile { c, stride: TILE_ROW, add: index > 0 };
                     let count = strip.min(rows - first);
                     // SAFETY: A has `rows` rows of `size` there, which `check` saw and which are whole tiles, or which
-                    // `narrow_rows` wrote with zeros behind; `part` checked that B has `size` rows, and the tile is `rows`
-                    // by whole panels, this task's own.
-                    unsafe { kernel.multiply(count, size, a, apart, b, to) };
+                    // `narrow_rows` wrote with zeros behind; `part` checked that B has `size` rows; the caller vouches for
+                    // the tile.
+                    unsafe {
+                        let to = tile.after(first, place * PANEL);
+                        to.fetch(count);
+                        kernel.multiply(count, size, a, apart, b, to);
+                    }
                 }
             }
         }

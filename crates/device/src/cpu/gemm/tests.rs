@@ -459,24 +459,32 @@ fn nothing_is_read_between_the_rows() {
     }
 }
 
+/// Whole panels of sums are written to the output itself, others by way of a tile, as are those of several blocks of k
+/// that are added to what is there: it shows in no bit, and nothing between the rows is touched.
 #[test]
-fn nothing_is_written_between_the_rows() {
+fn sums_reach_their_rows_and_nothing_between() {
     let pool = Pool::new(2).unwrap();
-    let size @ [m, k, n] = [30, 20, 50];
-    let (a, b) = (numbers(m * k, 14), numbers(k * n, 15));
-    let expected = specified(size, &a, &b);
-    let panels = packed(&pool, Level::best(), Matrix::rows(&b[..], n), k, n, Storage::F32);
-    let stride = n + 9;
-    let mut out = vec![7.0; m * stride];
-    let b = PackedB::new(panels.as_slice(), k, n, Storage::F32);
-    run(
-        &pool,
-        Level::best(),
-        Gemm::new(m, Matrix::rows(&a[..], k), b, MatrixMut::rows(&mut out[..], stride)),
-    );
-    for (row, expected) in out.chunks(stride).zip(expected.chunks(n)) {
-        assert_bits(&row[..n], expected, "row");
-        assert!(row[n..].iter().all(|&x| x == 7.0));
+    for (storage, level) in storages_and_levels() {
+        for size @ [m, k, n] in [[30, 20, 50], [30, 20, 64], [30, 1030, 64], [250, 40, 576]] {
+            let [a, b] = [(m * k, 14), (k * n, 15)].map(|(len, seed)| -> Vec<f32> {
+                numbers(len, seed).iter().map(|&x| convert::round(x)).collect()
+            });
+            let sums = specified_as(storage, size, &a, &b);
+            let panels = packed(&pool, level, Matrix::rows(&b[..], n), k, n, storage);
+            for accumulate in [false, true] {
+                let what = format!("{level} {storage:?} {size:?} {accumulate}");
+                let expected: Vec<f32> = sums.iter().map(|x| if accumulate { 7.0 + x } else { *x }).collect();
+                let stride = n + 9;
+                let mut out = vec![7.0; m * stride];
+                let b = PackedB::new(panels.as_slice(), k, n, storage);
+                let product = Gemm::new(m, Matrix::rows(&a[..], k), b, MatrixMut::rows(&mut out[..], stride));
+                run(&pool, level, product.with(Epilogue { accumulate, ..Epilogue::default() }));
+                for (row, expected) in out.chunks(stride).zip(expected.chunks(n)) {
+                    assert_product(level, storage, size, &row[..n], expected, &what);
+                    assert!(row[n..].iter().all(|&x| x == 7.0), "{what}");
+                }
+            }
+        }
     }
 }
 
