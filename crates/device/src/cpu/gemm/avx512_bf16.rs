@@ -144,8 +144,44 @@ pub(super) unsafe fn round(numbers: &[f32], out: &mut [bf16]) {
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 pub(super) unsafe fn panels(rows: &[f32], stride: usize, k: usize, n: usize, out: &mut [u32]) {
     debug_assert!((k - 1) * stride + n <= rows.len() && k * n / 2 <= out.len());
+    // SAFETY: all addresses are inside the rows and the panels, whose sizes the caller vouches for.
+    unsafe {
+        for column in (0..n).step_by(16) {
+            let (panel, within) = (column / PANEL, column % PANEL);
+            let to = out.as_mut_ptr().add(panel * k / 2 * PANEL + within);
+            for i in 0..k / 2 {
+                let from = rows.as_ptr().add(2 * i * stride + column);
+                _mm512_storeu_si512(to.add(i * PANEL).cast(), side_by_side(from, from.add(stride)));
+            }
+        }
+    }
+}
+
+/// Sixteen pairs of each two rows of f32, `stride` apart; k is even.
+///
+/// # Safety
+/// A CPU with AVX-512 F, BW and BF16; `k` rows of 16 numbers, and as many words as they make.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(super) unsafe fn pairs_of_rows(rows: &[f32], stride: usize, k: usize, out: &mut [u32]) {
+    debug_assert!((k - 1) * stride + 16 <= rows.len() && k / 2 * 16 <= out.len());
+    for i in 0..k / 2 {
+        // SAFETY: inside the rows and the words, whose sizes the caller vouches for.
+        unsafe {
+            let from = rows.as_ptr().add(2 * i * stride);
+            _mm512_storeu_si512(out.as_mut_ptr().add(16 * i).cast(), side_by_side(from, from.add(stride)));
+        }
+    }
+}
+
+/// Sixteen numbers each, rounded, an even and an odd one in every word.
+///
+/// # Safety
+/// A CPU with AVX-512 F, BW and BF16, and sixteen numbers at both places.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+unsafe fn side_by_side(even: *const f32, odd: *const f32) -> __m512i {
     /// Where the halves of each word come from: sixteen even numbers, then sixteen odd ones.
-    const SIDE_BY_SIDE: [u16; 32] = {
+    const PLACES: [u16; 32] = {
         let mut places = [0; 32];
         let mut i = 0;
         while i < 32 {
@@ -154,19 +190,10 @@ pub(super) unsafe fn panels(rows: &[f32], stride: usize, k: usize, n: usize, out
         }
         places
     };
-    // SAFETY: all addresses are inside the rows and the panels, whose sizes the caller vouches for.
+    // SAFETY: passed on to the caller.
     unsafe {
-        let places = _mm512_loadu_si512(SIDE_BY_SIDE.as_ptr().cast());
-        for column in (0..n).step_by(16) {
-            let (panel, within) = (column / PANEL, column % PANEL);
-            let to = out.as_mut_ptr().add(panel * k / 2 * PANEL + within);
-            for i in 0..k / 2 {
-                let from = rows.as_ptr().add(2 * i * stride + column);
-                let (even, odd) = (_mm512_loadu_ps(from), _mm512_loadu_ps(from.add(stride)));
-                let apart = words(_mm512_cvtne2ps_pbh(odd, even));
-                _mm512_storeu_si512(to.add(i * PANEL).cast(), _mm512_permutexvar_epi16(places, apart));
-            }
-        }
+        let apart = words(_mm512_cvtne2ps_pbh(_mm512_loadu_ps(odd), _mm512_loadu_ps(even)));
+        _mm512_permutexvar_epi16(_mm512_loadu_si512(PLACES.as_ptr().cast()), apart)
     }
 }
 

@@ -8,7 +8,8 @@
 //! A B of 8-bit integers is multiplied as the f32 numbers that they are; its scales come in at the end.
 //!
 //! Work is cut into tasks of some rows by some panels. A task reads its part of A where it lies or packs it into the
-//! worker's scratch, keeps its tile of C there across the blocks, and runs the epilogue on it while it is hot.
+//! worker's scratch, keeps its tile of C there across the blocks, and runs the epilogue on it while it is hot. Where the
+//! epilogue does nothing and panels are whole, the tile is C itself.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;

@@ -1,12 +1,16 @@
 //! Rows of A as bf16, filled up with zeros to whole tiles: what the bf16 kernels read. A transposed source is turned
 //! in words of two k each.
 
+#[cfg(target_arch = "x86_64")]
+use super::avx512_bf16;
 use super::matrix::{Data, Matrix};
 use super::pack_a::spreads;
 use super::pairs::{as_words, word};
 use super::transpose::{TALL, turn_words};
 use super::{PANEL, TILE_K};
 use crate::cpu::convert::narrow;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::level::Kind;
 use crate::cpu::level::Level;
 use half::bf16;
 
@@ -51,7 +55,7 @@ pub(super) fn narrow_rows(
     if across == 1 {
         for (r, out) in out.chunks_mut(stride).take(rows).enumerate() {
             match source {
-                Data::F32(x) => copy_f32(level, &x[r * down..r * down + k], &mut out[..k]),
+                Data::F32(x) => round(level, &x[r * down..r * down + k], &mut out[..k]),
                 Data::Bf16(x) => out[..k].copy_from_slice(&x[r * down..r * down + k]),
             }
             out[k..whole].fill(bf16::ZERO);
@@ -92,15 +96,48 @@ fn turned(
             let tall = (rows - row).min(TALL);
             let from = start * across + row;
             match source {
-                Data::F32(x) => pair_f32(level, &x[from..], across, count, tall, &mut paired),
+                Data::F32(x) => round_pairs(level, &x[from..], across, count, tall, &mut paired),
                 Data::Bf16(x) => pair_bf16(level, &x[from..], across, count, tall, &mut paired),
             }
-            turn_words(level, &paired, width, &mut rows_of_words);
-            for (r, words) in rows_of_words.chunks_exact(PANEL).take(tall).enumerate() {
-                out[(row + r) * stride + start / 2..][..width].copy_from_slice(&words[..width]);
+            let out = &mut out[row * stride + start / 2..];
+            if tall == TALL {
+                turn_words(level, &paired, width, out, stride);
+                continue;
+            }
+            turn_words(level, &paired, width, &mut rows_of_words, PANEL);
+            for (out, words) in out.chunks_mut(stride).zip(rows_of_words.chunks_exact(PANEL)).take(tall) {
+                out[..width].copy_from_slice(&words[..width]);
             }
         }
     }
+}
+
+/// Numbers as bf16, by the instruction for it at levels whose products are of bf16.
+fn round(level: Level, source: &[f32], out: &mut [bf16]) {
+    #[cfg(target_arch = "x86_64")]
+    if level.kind() >= Kind::Avx512Bf16 {
+        // SAFETY: a `Level` exists only where the CPU has its instructions; the caller gave two slices of `k`.
+        return unsafe { avx512_bf16::round(source, out) };
+    }
+    copy_f32(level, source, out);
+}
+
+/// Pairs of k of up to sixteen rows of A, rounded in the same way.
+fn round_pairs(
+    level: Level,
+    source: &[f32],
+    across: usize,
+    k: usize,
+    rows: usize,
+    out: &mut [u32; TALL * PANEL],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if level.kind() >= Kind::Avx512Bf16 && rows == TALL && k.is_multiple_of(2) {
+        assert!((k - 1) * across + rows <= source.len() && k / 2 <= PANEL);
+        // SAFETY: as above; `k` rows of sixteen were checked.
+        return unsafe { avx512_bf16::pairs_of_rows(source, across, k, out) };
+    }
+    pair_f32(level, source, across, k, rows, out);
 }
 
 #[inline(always)]

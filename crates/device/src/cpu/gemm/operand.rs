@@ -191,14 +191,11 @@ fn wide_rows(level: Level, source: &Matrix<'_>, m: usize, k: usize, out: &mut [f
     let (down, across) = (source.row_stride, source.column_stride);
     let mut done = 0;
     if down == 1 && across != 1 {
-        let mut turned = [0.0; TALL * PANEL];
         while done + TALL <= m {
             for start in (0..k).step_by(PANEL) {
                 let columns = PANEL.min(k - start);
-                turn(level, source.data.after(start * across + done), across, columns, &mut turned);
-                for (r, turned) in turned.chunks_exact(PANEL).enumerate() {
-                    out[(done + r) * k + start..][..columns].copy_from_slice(&turned[..columns]);
-                }
+                let source = source.data.after(start * across + done);
+                turn(level, source, across, columns, &mut out[done * k + start..], k);
             }
             done += TALL;
         }

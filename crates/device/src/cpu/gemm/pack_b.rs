@@ -213,7 +213,7 @@ pub(super) fn panel_f32(
     let whole = out.len() / PANEL / TALL * TALL;
     let (tall, rest) = out.split_at_mut(whole * PANEL);
     for (i, out) in tall.chunks_exact_mut(TALL * PANEL).enumerate() {
-        turn(level, source.after(i * TALL), across, columns, out);
+        turn(level, source.after(i * TALL), across, columns, out, PANEL);
     }
     if !rest.is_empty() {
         rows_to_f32(level, source.after(whole), down, across, columns, rest);

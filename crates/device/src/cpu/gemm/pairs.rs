@@ -50,7 +50,7 @@ pub(super) fn fill(
         while done + 2 * TALL <= k {
             gather(level, source.after(done), across, columns, &mut columns_of_words);
             let out = &mut out[done / 2 * PANEL..][..TALL * PANEL];
-            turn_words(level, &columns_of_words, columns, out);
+            turn_words(level, &columns_of_words, columns, out, PANEL);
             done += 2 * TALL;
         }
     }
