@@ -3,7 +3,7 @@
 
 use super::cpu_exp::exp_below;
 use super::cpu_rows::KeyTile;
-use super::cpu_score_gradient::{KEYS, QUERIES};
+use super::cpu_score_gradient::{KEYS, QUERIES, panel_place};
 use regard_device::{PANEL, multiversion};
 use std::ops::Range;
 
@@ -85,13 +85,20 @@ multiversion! {
         }
     }
 
-    /// Dots to weights, dw to score gradients, for a whole tile.
+    /// Dots to weights, dw to score gradients, for a whole tile; the latter as panels, too, where there is room.
     pub fn differentiate(
-        weights: &mut [f32], scores: &mut [f32], factor: f32, lse: &[f32; QUERIES], mean: &[f32; QUERIES],
+        weights: &mut [f32], scores: &mut [f32], panels: Option<&mut [f32]>, factor: f32, lse: &[f32; QUERIES],
+        mean: &[f32; QUERIES],
     ) {
-        for (weights, scores) in rows(weights, scores) {
+        let mut panels = panels;
+        for (key, (weights, scores)) in rows(weights, scores).enumerate() {
             for i in 0..QUERIES {
                 (weights[i], scores[i]) = one(weights[i] * factor, scores[i], lse[i], mean[i]);
+            }
+            if let Some(panels) = &mut panels {
+                for at in (0..QUERIES).step_by(PANEL) {
+                    panels[panel_place(key, at)..][..PANEL].copy_from_slice(part(scores, at));
+                }
             }
         }
     }

@@ -71,11 +71,13 @@ pub fn exponentials(
     }
 }
 
-/// Dots to weights and dw to score gradients in a whole tile of the backward.
+/// Dots to weights and dw to score gradients in a whole tile of the backward; the latter, where there is room for them,
+/// also as panels, which dq is made from.
 pub fn differentiate(
     level: Level,
     weights: &mut [f32],
     scores: &mut [f32],
+    panels: Option<&mut [f32]>,
     factor: f32,
     lse: &[f32; backward::QUERIES],
     mean: &[f32; backward::QUERIES],
@@ -84,15 +86,15 @@ pub fn differentiate(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` exists only where the CPU has its instructions.
         Kind::Avx512 | Kind::Avx512Bf16 | Kind::Amx => unsafe {
-            avx512::differentiate(weights, scores, factor, lse, mean)
+            avx512::differentiate(weights, scores, panels, factor, lse, mean)
         },
-        _ => cpu_differentiate::differentiate(level, weights, scores, factor, lse, mean),
+        _ => cpu_differentiate::differentiate(level, weights, scores, panels, factor, lse, mean),
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
-    use super::super::cpu_score_gradient::QUERIES;
+    use super::super::cpu_score_gradient::{QUERIES, panel_place};
     use super::super::cpu_softmax::Lanes;
     use super::POLYNOMIAL;
     use regard_device::reduce::LANES;
@@ -152,6 +154,7 @@ mod avx512 {
     pub fn differentiate(
         weights: &mut [f32],
         scores: &mut [f32],
+        mut panels: Option<&mut [f32]>,
         factor: f32,
         lse: &[f32; QUERIES],
         mean: &[f32; QUERIES],
@@ -159,15 +162,19 @@ mod avx512 {
         let factor = _mm512_set1_ps(factor);
         let queries = lse.as_chunks::<LANES>().0.iter().zip(mean.as_chunks::<LANES>().0);
         let rows = weights.as_chunks_mut::<QUERIES>().0.iter_mut().zip(scores.as_chunks_mut::<QUERIES>().0);
-        for (weights, scores) in rows {
+        for (key, (weights, scores)) in rows.enumerate() {
             let both = weights.as_chunks_mut::<LANES>().0.iter_mut().zip(scores.as_chunks_mut::<LANES>().0);
-            for ((weights, scores), (lse, mean)) in both.zip(queries.clone()) {
+            for (i, ((weights, scores), (lse, mean))) in both.zip(queries.clone()).enumerate() {
                 // Both are read before either is written: they lie so far apart that a core takes the one for the other.
                 let (dot, dw) = (load(weights), load(scores));
                 let w = exp_below(_mm512_sub_ps(_mm512_mul_ps(dot, factor), load(lse)));
                 let ds = _mm512_mul_ps(w, _mm512_sub_ps(dw, load(mean)));
                 store(weights, w);
                 store(scores, ds);
+                if let Some(panels) = &mut panels {
+                    let place = panel_place(key, i * LANES);
+                    store(panels[place..].first_chunk_mut().expect("panels of a whole tile"), ds);
+                }
             }
         }
     }
@@ -242,10 +249,13 @@ mod tests {
             let mut scores: Vec<f32> = (0..weights.len()).map(|i| i as f32 - 100.0).collect();
             let (dots, dw) = (weights.clone(), scores.clone());
             let (lse, mean) = (std::array::from_fn(|i| i as f32 / 10.0), std::array::from_fn(|i| i as f32));
-            differentiate(*level, &mut weights, &mut scores, 0.5, &lse, &mean);
+            let mut panels = [0.0; backward::KEYS * backward::QUERIES];
+            differentiate(*level, &mut weights, &mut scores, Some(&mut panels), 0.5, &lse, &mean);
             for (i, (dot, dw)) in dots.iter().zip(dw).enumerate() {
-                let w = exp_below(dot * 0.5 - lse[i % backward::QUERIES]);
-                let ds = w * (dw - mean[i % backward::QUERIES]);
+                let (key, query) = (i / backward::QUERIES, i % backward::QUERIES);
+                let w = exp_below(dot * 0.5 - lse[query]);
+                let ds = w * (dw - mean[query]);
+                assert_eq!(panels[backward::panel_place(key, query)].to_bits(), ds.to_bits(), "{level}");
                 assert_eq!(
                     (weights[i].to_bits(), scores[i].to_bits()),
                     (w.to_bits(), ds.to_bits()),

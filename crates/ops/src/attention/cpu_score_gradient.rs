@@ -130,6 +130,8 @@ pub struct Buffers<'a> {
     unit: &'a mut [f32],
     /// The part of the tile that is not all zeros.
     live: Live,
+    /// Whether the score gradients lie in the panels already.
+    in_panels: bool,
 }
 
 pub fn buffer_floats(layout: &Layout) -> usize {
@@ -156,6 +158,7 @@ impl<'a> Buffers<'a> {
             dq,
             unit,
             live,
+            in_panels: false,
         }
     }
 
@@ -354,7 +357,7 @@ impl<T: Operand> Tiles<'_, T> {
             _ => Live::ALL,
         };
         let live = buffers.live;
-        let Buffers { weights, scores, added, kept, .. } = buffers;
+        let Buffers { weights, scores, added, kept, panels, in_panels, .. } = buffers;
         live.runs().for_each(|(keys, queries)| clear_outside(keys, queries, weights, scores));
         self.dots(&live, d, key_rows, queries_t, weights);
         if self.op.form.kind == AttentionKind::Hard {
@@ -385,8 +388,13 @@ impl<T: Operand> Tiles<'_, T> {
         }
         let factor = terms.factor(h);
         let (lse, mean) = (as_row(lse), as_row(mean));
+        // What is to be rounded or settled is not yet what a product reads.
+        *in_panels = key_tile.is_none() && terms.form.precision == Precision::F32 && !self.settles(pair.b);
         match &key_tile {
-            None => differentiate(level, weights, scores, factor, lse, mean),
+            None => {
+                let panels = in_panels.then_some(&mut **panels);
+                differentiate(level, weights, scores, panels, factor, lse, mean);
+            }
             Some(keys) if ranges => {
                 let (mut low, mut high) = ([1; QUERIES], [0; QUERIES]); // beyond the end: nothing
                 for i in 0..count {
@@ -494,7 +502,9 @@ impl<T: Operand> Tiles<'_, T> {
         let (level, d) = (self.call.level, self.layout.extent.d);
         let [_, _, columns] = cut(keys, self.layout.key_parts);
         let (columns, panels) = (T::view(columns), T::view_mut(buffers.panels));
-        T::panels(level, Matrix::rows(&*buffers.scores, QUERIES), KEYS, QUERIES, panels);
+        if !buffers.in_panels {
+            T::panels(level, Matrix::rows(&*buffers.scores, QUERIES), KEYS, QUERIES, panels);
+        }
         for (queries, keys) in buffers.live.turned_runs().filter(|(_, keys)| !keys.is_empty()) {
             let (columns, k) = (&columns[keys.start..], keys.len());
             if k == KEYS {
@@ -522,6 +532,12 @@ fn clear_outside(keys: Range<usize>, queries: Range<usize>, weights: &mut [f32],
             row[queries.end..].fill(0.0);
         }
     }
+}
+
+/// Where the score gradient of a key and a query lies in panels of f32.
+#[inline(always)]
+pub fn panel_place(key: usize, query: usize) -> usize {
+    (query / PANEL * KEYS + key) * PANEL + query % PANEL
 }
 
 fn as_row(x: &[f32]) -> &[f32; QUERIES] {

@@ -116,6 +116,14 @@ impl Kernels for BroadcastTo {
         }
         let (walk, width) = (Walk::new(call.dims(0), out), out.last_size());
         let repeats = if self.mean { BroadcastTo::repeats(&call.dims(0), &out) as f32 } else { 1.0 };
+        if call.dims(0).count() == 1 {
+            // One number everywhere, as in the gradient of a sum: no rows to tell apart.
+            let mut one = [0.0];
+            call.load(0, 0..1, &mut one);
+            let many = [if self.mean { one[0] / repeats } else { one[0] }; CHUNK];
+            call.chunks(out.count(), |range| call.store(0, range.clone(), &many[..range.len()]));
+            return Ok(());
+        }
         call.rows(out.rows(), width, |row, _| {
             let start = row * width;
             let at = walk.flat(start);

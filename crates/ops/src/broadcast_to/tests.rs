@@ -26,10 +26,11 @@ fn values() {
 
 #[test]
 fn every_reader_agrees() {
-    let shapes: [(&'static [usize], &'static [usize]); 7] = [
+    let shapes: [(&'static [usize], &'static [usize]); 8] = [
         (&[3], &[2, 3]),
         (&[2, 1], &[4, 2, 5]),
         (&[], &[7]),
+        (&[1], &[3, 5, 401]),
         (&[1, 5, 1], &[3, 5, 2]),
         (&[1], &[0]),
         (&[3, 0], &[2, 3, 0]),
