@@ -22,9 +22,7 @@ pub trait Calculus {
 
 /// Records the gradient of the single number `of` with respect to each of `wrt`.
 pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) -> Result<Vec<Var>> {
-    if let Some(operand) = std::iter::once(&of).chain(wrt).position(|&var| !g.owns(var)) {
-        return Err(Error::ForeignVar { op: "gradient".into(), operand });
-    }
+    check_owned(g, "gradient", &[of], wrt)?;
     if g.shape(of).count().fixed() != Some(1) {
         return Err(Error::Shape {
             op: "gradient".into(),
@@ -34,6 +32,47 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
             origin: "; reduce it with `sum` or `mean` first".into(),
         });
     }
+    back(g, of, None, wrt, calculus)
+}
+
+/// Records what the gradient of a value, given as `cotangent`, becomes on its way back to each of `wrt`: the gradient of
+/// Σ cotangent · of.
+pub fn pullback(
+    g: &mut Graph,
+    of: Var,
+    cotangent: Var,
+    wrt: &[Var],
+    calculus: &dyn Calculus,
+) -> Result<Vec<Var>> {
+    check_owned(g, "pullback", &[of, cotangent], wrt)?;
+    if g.fact(cotangent) != g.fact(of) {
+        return Err(Error::Shape {
+            op: "pullback".into(),
+            operand: "the cotangent".into(),
+            got: g.fact(cotangent).to_string(),
+            expected: g.fact(of).to_string(),
+            origin: ", as the value to differentiate".into(),
+        });
+    }
+    back(g, of, Some(cotangent), wrt, calculus)
+}
+
+fn check_owned(g: &Graph, op: &str, first: &[Var], wrt: &[Var]) -> Result<()> {
+    match first.iter().chain(wrt).position(|&var| !g.owns(var)) {
+        Some(operand) => Err(Error::ForeignVar { op: op.into(), operand }),
+        None => Ok(()),
+    }
+}
+
+/// The way back, from a given gradient of `of` or from ones.
+fn back(
+    g: &mut Graph,
+    of: Var,
+    cotangent: Option<Var>,
+    wrt: &[Var],
+    calculus: &dyn Calculus,
+) -> Result<Vec<Var>> {
+    let begin = |g: &mut Graph| cotangent.map_or_else(|| calculus.ones_like(g, of), Ok);
     // Zeros for what is merely not tracked would be silence about a gradient that exists.
     if let Some(index) = wrt.iter().position(|&var| g.value(var).flow == Flow::None) {
         return Err(Error::invalid(
@@ -58,7 +97,7 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
         _ => {
             return g.in_pass(Pass::Backward, "", |g| {
                 let each = wrt.iter().map(|&var| match var == of {
-                    true => calculus.ones_like(g, of),
+                    true => begin(g),
                     false => calculus.zeros_like(g, var),
                 });
                 each.collect()
@@ -68,7 +107,10 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
 
     let mut sums = Sums::default();
     let mut again = Replay::default();
-    sums.insert(of, g.in_pass(Pass::Backward, "", |g| calculus.ones_like(g, of))?);
+    sums.insert(of, g.in_pass(Pass::Backward, "", begin)?);
+    if let Some(given) = cotangent {
+        sums.hold(given); // the caller has it, too
+    }
     for index in (0..=last).rev() {
         let node = g.nodes()[index].clone();
         let grads: Vec<Option<Var>> = node.outputs.iter().map(|out| sums.get(*out)).collect();
@@ -167,10 +209,14 @@ impl Sums {
     }
 
     fn insert(&mut self, var: Var, grad: Var) {
-        *self.holders.entry(grad).or_default() += 1;
+        self.hold(grad);
         if let Some(before) = self.of.insert(var, grad) {
             self.holders.entry(before).and_modify(|count| *count -= 1);
         }
+    }
+
+    fn hold(&mut self, grad: Var) {
+        *self.holders.entry(grad).or_default() += 1;
     }
 
     fn holders(&self, grad: Var) -> usize {

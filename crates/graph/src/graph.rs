@@ -253,6 +253,11 @@ impl Graph {
         self.add_input(name, Fact::f32(shape), Flow::Open)
     }
 
+    /// A bf16 input with respect to which gradients may be asked for: they are rounded, too.
+    pub fn bf16_input_with_gradient(&mut self, name: &str, shape: impl Into<Shape>) -> Result<Var> {
+        self.add_input(name, Fact::new(shape, DType::BF16), Flow::Open)
+    }
+
     fn add_input(&mut self, name: &str, fact: Fact, flow: Flow) -> Result<Var> {
         self.check_fact("input", name, &fact)?;
         if let Some(&known) = self.inputs.get(name) {

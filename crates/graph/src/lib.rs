@@ -31,7 +31,7 @@ pub use cost::{Cost, CostRow, Costs, Work, cost};
 pub use dim::{Dim, Letter, MAX_LETTERS, Sizes};
 pub use dtype::{DType, Precision};
 pub use error::{Error, Result};
-pub use gradient::{Calculus, gradient};
+pub use gradient::{Calculus, gradient, pullback};
 pub use graph::{Attachment, Flow, Graph, Init, Node, Origin, Pass, Role, Stored, Value, Var};
 pub use integers::Integers;
 pub use largest::{MOST_ELEMENTS, check_size};

@@ -1,4 +1,4 @@
-//! `g.gradient(loss, &parameters)`: the gradient reader of the graph crate, with the sums and constants of
+//! `g.gradient(loss, &parameters)` and `g.pullback(y, dy, &parameters)`: the gradient reader of the graph crate, with the sums and constants of
 //! this crate. A gradient that comes out of a product or of a norm takes up the one that it meets on its way to memory.
 
 use crate::{BinaryOps, FillOps, Linear, NormBackward, Record};
@@ -9,11 +9,19 @@ use std::any::Any;
 pub trait Differentiate {
     /// The gradient of a single number with respect to each of the given values.
     fn gradient(&mut self, of: Var, wrt: &[Var]) -> Result<Vec<Var>>;
+
+    /// What the gradient of a value, given as `cotangent` in its shape and dtype, becomes on its way back to each of the
+    /// given values: the gradient of Σ cotangent · of.
+    fn pullback(&mut self, of: Var, cotangent: Var, wrt: &[Var]) -> Result<Vec<Var>>;
 }
 
 impl Differentiate for Graph {
     fn gradient(&mut self, of: Var, wrt: &[Var]) -> Result<Vec<Var>> {
         regard_graph::gradient(self, of, wrt, &Sums)
+    }
+
+    fn pullback(&mut self, of: Var, cotangent: Var, wrt: &[Var]) -> Result<Vec<Var>> {
+        regard_graph::pullback(self, of, cotangent, wrt, &Sums)
     }
 }
 

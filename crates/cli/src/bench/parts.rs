@@ -91,12 +91,10 @@ pub fn attention(sizes: &Attention) -> Result<()> {
     let mut feeds = Feeds::new();
     let mut operands = Vec::new();
     for name in ["query", "key", "value"] {
-        // The gradient begins at f32 inputs; a bf16 program casts them, as a model's products would.
-        operands.push(if *backward {
-            let x = g.input_with_gradient(name, shape)?;
-            g.cast(x, dtype)?
-        } else {
-            g.input(name, dtype, shape)?
+        operands.push(match (backward, dtype) {
+            (false, _) => g.input(name, dtype, shape)?,
+            (true, DType::BF16) => g.bf16_input_with_gradient(name, shape)?,
+            (true, _) => g.input_with_gradient(name, shape)?,
         });
         feeds = feeds.normal(name, &shape);
     }
@@ -107,9 +105,7 @@ pub fn attention(sizes: &Attention) -> Result<()> {
     if *backward {
         let cotangent = g.input("cotangent", dtype, Shape::from(shape))?;
         feeds = feeds.normal("cotangent", &shape);
-        let product = g.mul(y, cotangent)?;
-        let loss = g.sum_all(product)?;
-        for (name, grad) in ["dq", "dk", "dv"].iter().zip(g.gradient(loss, &operands)?) {
+        for (name, grad) in ["dq", "dk", "dv"].iter().zip(g.pullback(y, cotangent, &operands)?) {
             g.output(name, grad)?;
         }
     }

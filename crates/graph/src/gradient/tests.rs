@@ -1,7 +1,7 @@
 //! Reverse mode over mock ops: which nodes are recorded, and what is refused.
 
 use crate::mock::{Mock, Mocks, map, mix, one, pair, record, spread, sum, text, update};
-use crate::{DType, Derivative, Fact, Flow, Graph, Init, Pass, Result, Var, gradient, shape};
+use crate::{DType, Derivative, Fact, Flow, Graph, Init, Pass, Result, Var, gradient, pullback, shape};
 use std::sync::Arc;
 
 fn weight(g: &mut Graph, name: &str) -> Var {
@@ -157,6 +157,18 @@ fn blocks_marked_recompute_run_again_with_the_same_ops() {
 }
 
 #[test]
+fn a_pullback_begins_with_what_it_is_given() {
+    let mut g = Graph::new();
+    let (w, c) = (weight(&mut g, "w"), g.input("c", DType::F32, shape![2, 3]).unwrap());
+    let y = one(&mut g, map(1), &[w]);
+    let nodes = g.nodes().len();
+    let found = pullback(&mut g, y, c, &[w], &Mocks).unwrap();
+    let rule = &g.nodes()[nodes];
+    assert_eq!((rule.outputs[0], rule.inputs.contains(&c)), (found[0], true));
+    assert_eq!(pullback(&mut g, w, c, &[w], &Mocks).unwrap(), [c], "the value itself");
+}
+
+#[test]
 fn refusals_name_the_value() {
     let (mut g, mut other) = (Graph::new(), Graph::new());
     let x = g.input("x", DType::F32, shape![2, 3]).unwrap();
@@ -172,6 +184,13 @@ fn refusals_name_the_value() {
         text(gradient(&mut g, y, &[w], &Mocks)),
         "gradient: the value to differentiate is [2 3], expected a single number; reduce it with `sum` or `mean` first"
     );
+    let c = one(&mut g, sum(), &[x]);
+    assert_eq!(
+        text(pullback(&mut g, y, c, &[w], &Mocks)),
+        "pullback: the cotangent is f32 [], expected f32 [2 3], as the value to differentiate"
+    );
+    let foreign_text = "pullback: operand 2 belongs to another graph; record it in this one";
+    assert_eq!(text(pullback(&mut g, y, x, &[foreign], &Mocks)), foreign_text);
     let independent = "gradient: the value does not depend on any of the variables given; check for a \
                        stop_gradient, an integer op, or a graph recorded for inference in between";
     assert_eq!(text(gradient(&mut g, constant, &[w], &Mocks)), independent);

@@ -77,6 +77,10 @@ fn leaves_say_what_is_wrong() {
         "input `x` is declared twice: f32 [2 3], then f32 [2]; give one of them another name"
     );
     assert_eq!(
+        text(g.bf16_input_with_gradient("x", shape![2])),
+        "input `x` is declared twice: f32 [2 3], then bf16 [2]; give one of them another name"
+    );
+    assert_eq!(
         text(g.input("", DType::F32, shape![2])),
         "input: the name is empty; give it a dotted name such as `head.weight`"
     );

@@ -186,3 +186,44 @@ fn a_second_gradient_passes_through_what_a_norm_took_up() {
         assert!((got - expected).abs() < 1e-12, "{n} {k}: {got} {expected}");
     }
 }
+
+#[test]
+fn a_pullback_is_the_gradient_of_a_sum() {
+    let mut g = Graph::new();
+    let x = g.input_with_gradient("x", [4, 6]).unwrap();
+    let weight = g.parameter("weight", [5, 6], Init::Normal(1.0)).unwrap();
+    let options = LinearOptions { activation: regard_ops::Activation::Silu, ..LinearOptions::default() };
+    let y = g.linear(x, weight, options).unwrap();
+    let c = g.input("c", DType::F32, [4, 5]).unwrap();
+    let pulled = g.pullback(y, c, &[x, weight]).unwrap();
+    let product = g.mul(y, c).unwrap();
+    let loss = g.sum_all(product).unwrap();
+    let summed = g.gradient(loss, &[x, weight]).unwrap();
+    // A gradient that the caller has is read, and stays what it is: its product takes up no derivative.
+    let given = pulled_through(&mut g, y);
+    let regard_graph::Origin::Node { node, .. } = g.value(given).origin else { panic!("a product made it") };
+    let before = g.nodes()[node].inputs.clone();
+    g.pullback(y, given, &[x]).unwrap();
+    assert_eq!(g.nodes()[node].inputs, before);
+    let numbers = |count: usize| (0..count).map(|i| ((i * 37) % 11) as f64 / 4.0 - 1.0).collect::<Vec<_>>();
+    let feed = Feed::new()
+        .with("x", Array::new(&[4, 6], numbers(24)).unwrap())
+        .with("weight", Array::new(&[5, 6], numbers(30)).unwrap())
+        .with("c", Array::new(&[4, 5], numbers(20)).unwrap());
+    let run = reference::run(&g, &feed, reference::Mode::Exact).unwrap();
+    for (a, b) in pulled.iter().zip(&summed) {
+        assert_eq!(run.value(*a).data(), run.value(*b).data());
+    }
+    assert_eq!(
+        g.pullback(y, x, &[x]).unwrap_err().to_string(),
+        "pullback: the cotangent is f32 [4 6], expected f32 [4 5], as the value to differentiate"
+    );
+}
+
+/// A gradient with respect to a value of y's shape, recorded by a backward pass.
+fn pulled_through(g: &mut Graph, y: Var) -> Var {
+    let weight = g.parameter("after", [3, 5], Init::Normal(1.0)).unwrap();
+    let z = g.linear(y, weight, LinearOptions::default()).unwrap();
+    let loss = g.sum_all(z).unwrap();
+    g.gradient(loss, &[y]).unwrap()[0]
+}
