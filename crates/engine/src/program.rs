@@ -78,9 +78,9 @@ impl Program {
     /// Plans a graph. Its outputs are kept, and so are the taps asked for: looking at a value changes no bit
     /// of any other. Parameters and states that the store does not have yet are made as declared. Weights are held as
     /// the store says ([`Store::hold_weights`]), and products gather what norms behind them need ([`join_norms`]).
-    pub fn new(graph: Graph, keep: &[&str], store: &mut Store, cpu: &Cpu) -> Result<Self> {
-        let mut graph = with_weights(graph, store.weights())?;
+    pub fn new(mut graph: Graph, keep: &[&str], store: &mut Store, cpu: &Cpu) -> Result<Self> {
         join_norms(&mut graph)?;
+        let graph = with_weights(graph, store.weights())?;
         let mut kept: Vec<Var> = graph.outputs().map(|(_, var)| var).collect();
         for name in keep {
             kept.push(graph.find(name)?);

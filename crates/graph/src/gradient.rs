@@ -1,7 +1,7 @@
 //! The gradient reader: reverse mode, recorded into the same graph. It asks each op for its own rule and
 //! adds up what meets; the sums and constants that it needs come from the ops crate as a [`Calculus`].
 
-use crate::{Derivative, Error, Flow, Graph, Origin, Pass, Result, Tape, Var, dotted};
+use crate::{DType, Derivative, Error, Flow, Graph, Origin, Pass, Result, Tape, Var, dotted};
 use std::collections::HashMap;
 
 #[cfg(test)]
@@ -32,7 +32,7 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
             origin: "; reduce it with `sum` or `mean` first".into(),
         });
     }
-    back(g, of, None, wrt, calculus)
+    back(g, "gradient", of, None, wrt, calculus)
 }
 
 /// Records what the gradient of a value, given as `cotangent`, becomes on its way back to each of `wrt`: the gradient of
@@ -54,7 +54,7 @@ pub fn pullback(
             origin: ", as the value to differentiate".into(),
         });
     }
-    back(g, of, Some(cotangent), wrt, calculus)
+    back(g, "pullback", of, Some(cotangent), wrt, calculus)
 }
 
 fn check_owned(g: &Graph, op: &str, first: &[Var], wrt: &[Var]) -> Result<()> {
@@ -67,6 +67,7 @@ fn check_owned(g: &Graph, op: &str, first: &[Var], wrt: &[Var]) -> Result<()> {
 /// The way back, from a given gradient of `of` or from ones.
 fn back(
     g: &mut Graph,
+    op: &str,
     of: Var,
     cotangent: Option<Var>,
     wrt: &[Var],
@@ -76,9 +77,12 @@ fn back(
     // Zeros for what is merely not tracked would be silence about a gradient that exists.
     if let Some(index) = wrt.iter().position(|&var| g.value(var).flow == Flow::None) {
         return Err(Error::invalid(
-            "gradient",
+            op,
             format!("variable {index}, {}, carries no gradient", g.title(wrt[index])),
             match g.value(wrt[index]).origin {
+                Origin::Input(_) if g.dtype(wrt[index]) == DType::BF16 => {
+                    "declare it with `bf16_input_with_gradient`, or leave it out"
+                }
                 Origin::Input(_) => "declare it with `input_with_gradient`, or leave it out",
                 _ => "check for a stop_gradient, an integer op, an update or a graph recorded for inference",
             },
@@ -87,7 +91,7 @@ fn back(
     let leads = dependents(g, wrt);
     if !leads[of.index()] || g.value(of).flow == Flow::None {
         return Err(Error::invalid(
-            "gradient",
+            op,
             "the value does not depend on any of the variables given",
             "check for a stop_gradient, an integer op, or a graph recorded for inference in between",
         ));

@@ -1,5 +1,6 @@
-//! `g.gradient(loss, &parameters)` and `g.pullback(y, dy, &parameters)`: the gradient reader of the graph crate, with the sums and constants of
-//! this crate. A gradient that comes out of a product or of a norm takes up the one that it meets on its way to memory.
+//! `g.gradient(loss, &parameters)` and `g.pullback(y, dy, &parameters)`: the gradient reader of the graph crate, with the
+//! sums and constants of this crate. A gradient that comes out of a product or of a norm takes up the one that it meets on
+//! its way to memory.
 
 use crate::{BinaryOps, FillOps, Linear, NormBackward, Record};
 use regard_graph::{Calculus, Graph, Origin, Result, Var};

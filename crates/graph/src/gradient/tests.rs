@@ -191,6 +191,12 @@ fn refusals_name_the_value() {
     );
     let foreign_text = "pullback: operand 2 belongs to another graph; record it in this one";
     assert_eq!(text(pullback(&mut g, y, x, &[foreign], &Mocks)), foreign_text);
+    let narrow = g.input("narrow", DType::BF16, shape![2, 3]).unwrap();
+    assert_eq!(
+        text(pullback(&mut g, y, x, &[narrow], &Mocks)),
+        "pullback: variable 0, input `narrow`, carries no gradient; declare it with `bf16_input_with_gradient`, or \
+         leave it out"
+    );
     let independent = "gradient: the value does not depend on any of the variables given; check for a \
                        stop_gradient, an integer op, or a graph recorded for inference in between";
     assert_eq!(text(gradient(&mut g, constant, &[w], &Mocks)), independent);

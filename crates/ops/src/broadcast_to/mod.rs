@@ -83,7 +83,10 @@ impl Op for BroadcastTo {
 
     fn cost(&self, call: &Concrete<'_>) -> Cost {
         let flops = if self.mean { call.outputs[0].count() as u64 } else { 0 };
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        let math = Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() };
+        // A single number is divided once.
+        let once = if call.inputs[0].count() == 1 { flops.min(1) } else { flops };
+        Cost { math, executed: Work { flops: once, ..math } }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {

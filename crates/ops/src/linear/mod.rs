@@ -14,7 +14,7 @@ pub use activation_backward::LinearActivationBackward;
 pub use weight_gradient::WeightGradient;
 
 use crate::cpu_product::storage;
-use crate::norm::statistics::{statistics_cost, statistics_pattern};
+use crate::norm::statistics::{gathering, statistics_pattern};
 use crate::{
     BinaryOps, CpuCall, Fault, Kernels, Needs, NormKind, Pack, PackLayout, Record, ReferenceCall, Request,
     SumToOps, check_float,
@@ -232,8 +232,7 @@ impl Linear {
         facts.extend(self.z_at().map(|_| Fact::new(shape, self.precision.activation())));
         if self.statistics.is_some() {
             check_f32(op, "the result", self.output)?;
-            let n = letters.get("N").and_then(Dim::fixed).unwrap_or(0);
-            facts.push(Fact::f32(letters.shape(&statistics_pattern(n))));
+            facts.push(Fact::f32(letters.shape(&statistics_pattern(op, "N", &letters)?)));
         }
         Ok(facts)
     }
@@ -350,19 +349,19 @@ impl Op for Linear {
             + activation::value_flops(self.activation)
             + activation::backward_flops(self.derivative)
             + usize::from(self.residual);
+        let gathered = match (self.statistics, self.statistics_at()) {
+            (Some(kind), Some(at)) if call.used[at] => gathering(kind, rows, n),
+            _ => Work::default(),
+        };
         let math = Work {
             macs: (rows * n * k) as u64,
             flops: (rows * n * each) as u64,
             read: call.bytes_in(),
-            written: call.bytes_out(),
+            written: call.bytes_out() - gathered.written,
         };
         // Panels are 32 wide, the last one filled up.
         let macs = (rows * n.next_multiple_of(PANEL) * k) as u64;
-        let cost = Cost { math, executed: Work { macs, ..math } };
-        if let Some(kind) = self.statistics {
-            return cost + statistics_cost(kind, rows, n);
-        }
-        cost
+        Cost { math, executed: Work { macs, ..math } + gathered }
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {

@@ -6,7 +6,17 @@
 
 use super::{Norm, NormKind};
 use crate::CpuCall;
-use regard_device::{multiversion, statistics};
+use regard_device::multiversion;
+use regard_device::statistics::{STATISTICS, columns_of_part, of, of_row, parts_of_row};
+
+/// Floats of a thread's scratch: a row, its residual; where a row has several parts, one of them and what is found of all.
+pub fn thread_floats(op: &Norm, width: usize) -> [usize; 4] {
+    let residual = if op.residual { width } else { 0 };
+    match parts_of_row(width) {
+        ..=1 => [width, residual, 0, 0],
+        parts => [width, residual, columns_of_part(width), parts * STATISTICS],
+    }
+}
 
 pub fn run(op: &Norm, call: &CpuCall<'_>) {
     let (rows, width) = (call.dims(0).rows(), call.dims(0).last_size());
@@ -14,14 +24,17 @@ pub fn run(op: &Norm, call: &CpuCall<'_>) {
     let shift = op.shift_at().map(|at| call.f32(at));
     let known = op.statistics_at().map(|at| call.f32(at));
     let centred = op.kind == NormKind::Layer;
+    let [_, residual_floats, part_floats, found_floats] = thread_floats(op, width);
     call.rows(rows, width, |i, worker| {
         // SAFETY: each task takes its own thread's scratch, once.
         let scratch = unsafe { call.thread_scratch_f32(worker) };
         let (h, rest) = scratch.split_at_mut(width);
+        let (residual, rest) = rest.split_at_mut(residual_floats);
+        let (part, rest) = rest.split_at_mut(part_floats);
+        let found = &mut rest[..found_floats];
         let range = i * width..(i + 1) * width;
         call.load(0, range.clone(), h);
         if let Some(sum) = op.sum_at() {
-            let residual = &mut rest[..width];
             call.load(1, range.clone(), residual);
             add(call.level, h, residual);
             if call.wants(sum) {
@@ -31,10 +44,19 @@ pub fn run(op: &Norm, call: &CpuCall<'_>) {
         let ([first, left, squares], taken) = match known {
             Some(known) => {
                 let parts = known.len() / rows;
-                (statistics::of_row(&known[i * parts..(i + 1) * parts], width, centred), false)
+                (of_row(&known[i * parts..(i + 1) * parts], width, centred), false)
             }
             // It takes the mean from the row at once.
-            None => (statistics::of(call.level, h, centred), true),
+            None if found.is_empty() => (of(call.level, h, centred), true),
+            // Part by part, as a product gathers it: joined or not, the bits are the same.
+            None => {
+                for (h, found) in h.chunks(part.len()).zip(found.chunks_exact_mut(STATISTICS)) {
+                    let part = &mut part[..h.len()];
+                    part.copy_from_slice(h);
+                    found.copy_from_slice(&of(call.level, part, centred));
+                }
+                (of_row(found, width, centred), false)
+            }
         };
         let rstd = 1.0 / (squares / width as f32 + op.spec.epsilon).sqrt();
         if call.wants(0) {

@@ -14,7 +14,6 @@ pub use statistics::join_norms;
 use crate::{
     CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumToOps, check_dtype, check_float,
 };
-use regard_device::statistics::parts_of_row;
 use regard_graph::*;
 
 /// Which norm.
@@ -51,7 +50,8 @@ pub struct Normed {
 }
 
 /// A norm over the last axis. Operands: x, then residual, scale, shift and what is known of the rows of x as far as
-/// present. Results: y, then h if there is a residual, the mean of layer norm, and 1/√(σ² + ε); the statistics serve the backward pass.
+/// present. Results: y, then h if there is a residual, the mean of layer norm, and 1/√(σ² + ε); the statistics serve the
+/// backward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Norm {
     /// Which norm.
@@ -194,9 +194,9 @@ impl Op for Norm {
                 check_float(name, operand, fact.dtype)?;
                 letters.bind(operand, &fact.shape, "... C")?;
             } else if operand == "statistics" {
-                let width = letters.get("C").and_then(Dim::fixed).unwrap_or(0);
                 check_dtype(name, operand, fact.dtype, DType::F32)?;
-                letters.bind(operand, &fact.shape, &statistics::statistics_pattern(width))?;
+                let pattern = statistics::statistics_pattern(name, "C", &letters)?;
+                letters.bind(operand, &fact.shape, &pattern)?;
             } else {
                 check_dtype(name, operand, fact.dtype, DType::F32)?;
                 letters.bind(operand, &fact.shape, "C")?;
@@ -296,14 +296,15 @@ impl Op for Norm {
         math.flops = rows * (width * (1 + residual + 2 * centred + (scale ^ shift)) + 4 + centred);
         let mut executed = math;
         if self.statistics {
-            // Mean and squares are known for each part of a row, and put together.
-            let parts = parts_of_row(width as usize) as u64;
-            math.macs = math.macs - rows * width + rows * centred * 2 * parts;
-            math.flops = math.flops - rows * centred * width + rows * (1 + centred * 3) * parts;
-            executed = Work { flops: math.flops + rows * centred * width, ..math };
+            // Mean and squares are known; the mathematics has them here.
+            let reading = statistics::reading(self.kind, rows as usize, width as usize);
+            math.read -= reading.read;
+            executed = Work { macs: math.macs - rows * width, read: math.read, ..math };
+            executed.flops -= rows * centred * (width + 1);
+            executed += reading;
         } else {
-            // The mean is corrected once: Σ(h − μ), and what that leaves is subtracted.
-            executed.flops += rows * centred * (2 * width + 3);
+            // The mean is corrected once, by Σ(h − μ), and taken as two numbers; RMS norm takes two zeros.
+            executed.flops += rows * (centred * (width + 3) + 2 * width);
         }
         Cost { math, executed }
     }
@@ -348,7 +349,8 @@ impl Kernels for Norm {
 
     fn needs(&self, request: &Request<'_>) -> Needs {
         let width = request.call.inputs[0].last_size();
-        Needs { thread_scratch: width * 4 * (1 + usize::from(self.residual)), ..Needs::default() }
+        let floats: usize = cpu::thread_floats(self, width).iter().sum();
+        Needs { thread_scratch: floats * 4, ..Needs::default() }
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {

@@ -17,32 +17,23 @@ pub fn run(op: &Norm, call: &mut ReferenceCall<'_>) {
         if let Some(sum) = op.sum_at() {
             call.outputs[sum].row_mut(i).copy_from_slice(&h);
         }
+        // What a product has gathered is counted here, as the mathematics has it.
         let known = op.statistics_at().map(|at| {
             let all = inputs[at].data();
             let parts = all.len() / inputs[0].dims().rows();
-            statistics::read(op.kind, &all[i * parts..(i + 1) * parts], width, call)
+            statistics::read(op.kind, &all[i * parts..(i + 1) * parts], width)
         });
         if let Some(at) = op.mean_at() {
-            let mean = match known {
-                Some((mean, _)) => mean,
-                None => {
-                    call.count_flops(width + 1);
-                    h.iter().sum::<f64>() / width as f64
-                }
-            };
+            let mean = known.map_or_else(|| h.iter().sum::<f64>() / width as f64, |(mean, _)| mean);
+            call.count_flops(width + 1);
             for h in &mut h {
                 *h -= mean;
                 call.count_flops(1);
             }
             call.outputs[at].data_mut()[i] = mean;
         }
-        let square: f64 = match known {
-            Some((_, squares)) => squares,
-            None => {
-                call.count_macs(width);
-                h.iter().map(|h| h * h).sum()
-            }
-        };
+        let square = known.map_or_else(|| h.iter().map(|h| h * h).sum(), |(_, squares)| squares);
+        call.count_macs(width);
         let rstd = 1.0 / (square / width as f64 + op.spec.epsilon as f64).sqrt();
         call.count_flops(4);
         call.outputs[op.rstd_at()].data_mut()[i] = rstd;

@@ -3,7 +3,7 @@
 //! each part of their columns: [... parts 3], a mean, the rest of it that f32 has rounded away, and the sum of squares.
 
 use super::{Norm, NormKind};
-use crate::{Kernels, Linear, ReferenceCall, kernels_of};
+use crate::{Kernels, Linear, kernels_of};
 use regard_device::statistics::{STATISTICS, columns_of_part, parts_of_row};
 use regard_graph::*;
 use std::any::Any;
@@ -48,51 +48,58 @@ fn refine<K: Kernels>(g: &mut Graph, node: usize, op: K, inputs: &[Var]) -> Resu
     g.refine(node, kernels.clone(), Arc::new(kernels), inputs)
 }
 
-/// The shape of the statistics of rows of n.
-pub(crate) fn statistics_pattern(n: usize) -> String {
-    format!("... {} {STATISTICS}", parts_of_row(n))
+/// The shape of the statistics of rows whose width has this letter.
+pub(crate) fn statistics_pattern(op: &str, width: &str, letters: &Letters) -> Result<String> {
+    match letters.get(width) {
+        Some(dim) if dim.fixed().is_none() => Err(Error::invalid(
+            op,
+            format!("it has statistics of rows of {width} = {dim}"),
+            "rows come in parts that depend on their width: fix it, or let the norm find its own",
+        )),
+        dim => Ok(format!("... {} {STATISTICS}", parts_of_row(dim.and_then(Dim::fixed).unwrap_or(0)))),
+    }
 }
 
-/// The work of gathering them from rows of n.
-pub(crate) fn statistics_cost(kind: NormKind, rows: usize, n: usize) -> Cost {
+/// What the engine executes to gather them from rows of n. The mathematics has this work in the norm, wherever it is done.
+pub(crate) fn gathering(kind: NormKind, rows: usize, n: usize) -> Work {
     let (rows, n, parts) = (rows as u64, n as u64, parts_of_row(n) as u64);
     let centred = u64::from(kind == NormKind::Layer);
-    let math = Work { macs: rows * n, flops: rows * centred * (2 * n + parts), ..Work::default() };
-    // What the rounded mean leaves is summed as well.
-    let macs = math.macs + rows * centred * parts;
-    let flops = math.flops + rows * centred * (n + parts);
-    Cost { math, executed: Work { macs, flops, ..math } }
+    // Σx, x − mean, Σ(x − mean); Σ(x − mean)², and what the rounded mean has left.
+    let (macs, flops) = (rows * (n + centred * parts), rows * centred * (3 * n + 2 * parts));
+    Work { macs, flops, written: rows * parts * STATISTICS as u64 * 4, read: 0 }
 }
 
-/// The specification of gathering: the statistics of one row, part after part.
-pub(crate) fn gathered(kind: NormKind, row: &[f64], call: &mut ReferenceCall<'_>) -> Vec<f64> {
+/// What the engine executes to read them: sums of several parts are put together, and a mean has two numbers.
+pub(super) fn reading(kind: NormKind, rows: usize, n: usize) -> Work {
+    let (rows, n, parts) = (rows as u64, n as u64, parts_of_row(n) as u64);
+    let (centred, several) = (u64::from(kind == NormKind::Layer), u64::from(parts > 1));
+    Work {
+        macs: rows * centred * several * 2 * parts,
+        flops: rows * (centred * n + several * parts * (1 + centred * 4)),
+        read: rows * parts * STATISTICS as u64 * 4,
+        written: 0,
+    }
+}
+
+/// The specification of gathering: the statistics of one row, part after part. The norm that reads them counts the work.
+pub(crate) fn gathered(kind: NormKind, row: &[f64]) -> Vec<f64> {
     let of_part = |part: &[f64]| {
-        let mut mean = 0.0;
-        if kind == NormKind::Layer {
-            mean = part.iter().sum::<f64>() / part.len() as f64;
-            call.count_flops(2 * part.len() + 1);
-        }
-        call.count_macs(part.len());
+        let mean = if kind == NormKind::Layer { part.iter().sum::<f64>() / part.len() as f64 } else { 0.0 };
         [mean, 0.0, part.iter().map(|x| (x - mean) * (x - mean)).sum()]
     };
     row.chunks(columns_of_part(row.len())).flat_map(of_part).collect()
 }
 
 /// The specification of reading them: the mean of a row of n, and its sum of squares.
-pub(super) fn read(kind: NormKind, parts: &[f64], n: usize, call: &mut ReferenceCall<'_>) -> (f64, f64) {
+pub(super) fn read(kind: NormKind, parts: &[f64], n: usize) -> (f64, f64) {
     let (parts, _) = parts.as_chunks::<STATISTICS>();
     let columns = columns_of_part(n);
     let count = |part: usize| (n - part * columns).min(columns) as f64;
-    call.count_flops(parts.len());
     if kind == NormKind::Rms {
         return (0.0, parts.iter().map(|[.., squares]| squares).sum());
     }
     let of_part = |[mean, rest, _]: &[f64; STATISTICS]| mean + rest;
     let mean = parts.iter().enumerate().map(|(i, part)| count(i) * of_part(part)).sum::<f64>() / n as f64;
-    call.count_flops(parts.len() + 1);
-    call.count_macs(parts.len());
     let about = |(i, part): (usize, &[f64; STATISTICS])| part[2] + count(i) * (of_part(part) - mean).powi(2);
-    call.count_flops(2 * parts.len());
-    call.count_macs(parts.len());
     (mean, parts.iter().enumerate().map(about).sum())
 }

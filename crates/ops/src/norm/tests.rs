@@ -330,7 +330,8 @@ fn a_product_gathers_what_the_norm_behind_it_needs() {
 #[test]
 fn joined_or_not_a_norm_has_the_same_bits() {
     for kind in [NormKind::Layer, NormKind::Rms] {
-        for (rows, sizes) in [(1, [7, 256]), (3, [20, 33]), (150, [40, 512])] {
+        for (rows, sizes) in [(1, [7, 256]), (3, [20, 33]), (150, [40, 512]), (20, [7, 768]), (5, [3, 1100])]
+        {
             let numbers: Vec<f64> =
                 (0..rows * sizes[1]).map(|i| 30.0 + ((i * 37) % 101) as f64 / 8.0).collect();
             let both = |joined: bool| {

@@ -5,7 +5,7 @@ use regard_engine::{Cpu, Feed, Program, Store, reference};
 use regard_graph::{Error, Graph};
 use regard_ops::prelude::*;
 use regard_ops::{
-    Activation, Array, CrossEntropyOptions, LinearOptions, WeightLayout, Weights, with_weights,
+    Activation, Array, CrossEntropyOptions, LinearOptions, NormSpec, WeightLayout, Weights, with_weights,
 };
 
 #[test]
@@ -176,4 +176,33 @@ fn refusals() {
     g.output("grad", grad).unwrap();
     let refused = with_weights(g, Weights::Int8).err().map(|error: Error| error.to_string());
     assert!(refused.as_ref().is_some_and(|text| text.contains("belongs to a backward pass")), "{refused:?}");
+}
+
+#[test]
+fn a_norm_behind_integers_is_joined_and_has_the_same_bits() {
+    for weights in [Weights::Int8, Weights::Bf16] {
+        let bits = |joins: bool| {
+            let mut g = Graph::inference();
+            let x = g.input("x", DType::F32, [20, 48]).unwrap();
+            let weight = g.parameter("weight", [96, 48], Init::Normal(0.3)).unwrap();
+            let options = LinearOptions { output: Some(DType::F32), ..LinearOptions::default() };
+            let y = g.linear(x, weight, options).unwrap();
+            let normed = if joins {
+                g.layer_norm(y, None, None, NormSpec::default()).unwrap()
+            } else {
+                let zeros = g.fill(DType::F32, [20, 96], 0.0).unwrap();
+                g.add_layer_norm(y, zeros, None, None, NormSpec::default()).unwrap().normed
+            };
+            g.output("normed", normed).unwrap();
+            let mut store = Store::new(3);
+            store.hold_weights(weights);
+            let mut program = Program::new(g, &[], &mut store, &Cpu::new().unwrap()).unwrap();
+            assert_eq!(program.graph().nodes()[0].outputs.len(), 1 + usize::from(joins));
+            let x: Vec<f32> = (0..20 * 48).map(|i| ((i * 37 % 101) as f32 - 50.0) / 40.0).collect();
+            program.set_f32("x", &[20, 48], &x).unwrap();
+            program.run(&mut store).unwrap();
+            program.f32("normed").unwrap().iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+        };
+        assert_eq!(bits(true), bits(false), "{weights:?}");
+    }
 }

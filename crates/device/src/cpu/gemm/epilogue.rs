@@ -170,12 +170,12 @@ impl<'a> Parts<'a> {
 
 impl Finish<'_> {
     /// The output's rows from (`row`, `column`) on, if a kernel may write its sums there because nothing else happens to
-    /// them. Sums of several blocks of k come together before they are added to what is there, which needs a tile.
+    /// them. Where a kernel does not add a whole sum at once to what is there, the sum comes together in a tile.
     pub(super) fn in_place(
         &self,
         (row, rows): (usize, usize),
         (column, columns): (usize, usize),
-        one_block: bool,
+        one_sum: bool,
     ) -> Option<Tile> {
         let Finish { scale, bias, pre, activation, derivative, residual, accumulate, out, statistics } = self;
         let plain = *scale == 1.0
@@ -187,7 +187,7 @@ impl Finish<'_> {
             && statistics.is_none();
         match out {
             Target::F32(data, stride)
-                if plain && columns.is_multiple_of(PANEL) && (one_block || !accumulate) =>
+                if plain && columns.is_multiple_of(PANEL) && (one_sum || !accumulate) =>
             {
                 let first = row * stride + column;
                 let c = data.start_of(first..first + (rows - 1) * stride + columns);
@@ -248,24 +248,22 @@ impl Finish<'_> {
         }
     }
 
-    /// Notes the statistics of rows that tasks have stored in pieces.
+    /// Notes the statistics of a row that tasks have stored in pieces.
     ///
     /// # Safety
-    /// No task works on the outputs any more.
-    pub(super) unsafe fn note_rows(&self, level: crate::Level, statistics: &Parts<'_>, m: usize, n: usize) {
+    /// No other task works on this row any more.
+    pub(super) unsafe fn note_row(&self, level: crate::Level, statistics: &Parts<'_>, row: usize, n: usize) {
         let mut room = [0.0; TILE_ROW];
-        for row in 0..m {
-            for column in (0..n).step_by(statistics.columns) {
-                let width = statistics.columns.min(n - column);
-                // SAFETY: passed on to the caller.
-                let RowMut::F32(stored) = (unsafe { self.out.part(row, column, width) }) else {
-                    unreachable!("checked: statistics are those of an f32 output");
-                };
-                let room = &mut room[..width];
-                room.copy_from_slice(stored);
-                // SAFETY: passed on to the caller.
-                unsafe { statistics.note(level, room, row, column) };
-            }
+        for column in (0..n).step_by(statistics.columns) {
+            let width = statistics.columns.min(n - column);
+            // SAFETY: passed on to the caller.
+            let RowMut::F32(stored) = (unsafe { self.out.part(row, column, width) }) else {
+                unreachable!("checked: statistics are those of an f32 output");
+            };
+            let room = &mut room[..width];
+            room.copy_from_slice(stored);
+            // SAFETY: passed on to the caller.
+            unsafe { statistics.note(level, room, row, column) };
         }
     }
 }

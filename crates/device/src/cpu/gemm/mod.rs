@@ -40,6 +40,8 @@ mod tests;
 mod tests_bf16;
 #[cfg(test)]
 mod tests_few_rows;
+#[cfg(test)]
+mod tests_tasks;
 mod transpose;
 
 pub use epilogue::{Activation, Epilogue, times_derivative};

@@ -66,6 +66,7 @@ pub(super) fn narrow_rows(
         for (r, out) in out.chunks_mut(stride).take(rows).enumerate() {
             for (i, out) in out[..k].iter_mut().enumerate() {
                 *out = match source {
+                    Data::F32(x) if rounds_by_instruction(level) => narrow_normal(x[r * down + i * across]),
                     Data::F32(x) => narrow(x[r * down + i * across]),
                     Data::Bf16(x) => x[r * down + i * across],
                 };
@@ -112,10 +113,27 @@ fn turned(
     }
 }
 
-/// Numbers as bf16, by the instruction for it at levels whose products are of bf16.
+/// Whether a level's products are of bf16, and the CPU rounds to it.
+fn rounds_by_instruction(level: Level) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return level.kind() >= Kind::Avx512Bf16;
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = level;
+        false
+    }
+}
+
+/// As the instruction rounds: numbers below 2⁻¹²⁶ are 0.
+#[inline(always)]
+fn narrow_normal(x: f32) -> bf16 {
+    narrow(if x.is_subnormal() { 0f32.copysign(x) } else { x })
+}
+
+/// Numbers as bf16, by the instruction for it where there is one.
 fn round(level: Level, source: &[f32], out: &mut [bf16]) {
     #[cfg(target_arch = "x86_64")]
-    if level.kind() >= Kind::Avx512Bf16 {
+    if rounds_by_instruction(level) {
         // SAFETY: a `Level` exists only where the CPU has its instructions; the caller gave two slices of `k`.
         return unsafe { avx512_bf16::round(source, out) };
     }
@@ -132,7 +150,10 @@ fn round_pairs(
     out: &mut [u32; TALL * PANEL],
 ) {
     #[cfg(target_arch = "x86_64")]
-    if level.kind() >= Kind::Avx512Bf16 && rows == TALL && k.is_multiple_of(2) {
+    if rounds_by_instruction(level) {
+        if rows < TALL || !k.is_multiple_of(2) {
+            return pair_normal_f32(level, source, across, k, rows, out);
+        }
         assert!((k - 1) * across + rows <= source.len() && k / 2 <= PANEL);
         // SAFETY: as above; `k` rows of sixteen were checked.
         return unsafe { avx512_bf16::pairs_of_rows(source, across, k, out) };
@@ -182,6 +203,10 @@ crate::multiversion! {
 
     fn pair_f32(source: &[f32], across: usize, k: usize, rows: usize, out: &mut [u32; TALL * PANEL]) {
         pair(source, across, k, rows, out, narrow);
+    }
+
+    fn pair_normal_f32(source: &[f32], across: usize, k: usize, rows: usize, out: &mut [u32; TALL * PANEL]) {
+        pair(source, across, k, rows, out, narrow_normal);
     }
 
     fn pair_bf16(source: &[bf16], across: usize, k: usize, rows: usize, out: &mut [u32; TALL * PANEL]) {

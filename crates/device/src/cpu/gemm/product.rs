@@ -11,7 +11,7 @@ use super::pack_b::{PackedB, Storage};
 use super::row_sums::add_row_sums;
 use super::statistics::{STATISTICS, parts_of_row};
 use super::{PANEL, STRIP, k_blocks};
-use crate::cpu::level::Level;
+use crate::cpu::level::{Bf16Chain, Level};
 use crate::cpu::scratch::Scratch;
 use crate::cpu::threads::{Disjoint, Pool};
 #[cfg(target_arch = "x86_64")]
@@ -25,6 +25,8 @@ const MOST_STRIPS: usize = 16;
 const LEAST_STRIPS: usize = 8;
 /// Most panels of a task: 512 columns. More would pack A less often but make the tile too large.
 pub(super) const MOST_PANELS: usize = 16;
+/// A few tasks for each thread, so that the last ones leave nobody idle for long.
+const TASKS_PER_THREAD: usize = 3;
 /// Elements of the packed part of A.
 const PACKED_A: usize = MOST_STRIPS * STRIP * pack_a::ROW;
 /// Elements from one row of the tile to the next.
@@ -99,10 +101,12 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
         return;
     }
     let few = few_rows::fits(level, b.storage, m, a.column_stride);
+    let threads = if alone { 1 } else { pool.threads() };
     let statistics = epilogue.statistics.map(|statistics| Parts::new(statistics, n));
+    // Tasks for few rows are narrow, so that all threads have some: their statistics are taken when all is done.
+    let narrow = few || Cut::is_short_of_parts(m, n, threads);
+    let (statistics, at_the_end) = if narrow { (None, statistics) } else { (statistics, None) };
     let whole_parts = statistics.is_some();
-    // Tasks for few rows are narrow: their statistics are taken when all is done.
-    let (statistics, at_the_end) = if few { (None, statistics) } else { (statistics, None) };
     let product = Product {
         level,
         a,
@@ -132,7 +136,7 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
             (Storage::Bf16, Some(strip)) => strip,
             _ => STRIP,
         };
-        let cut = Cut::new(m, n, unit, if alone { 1 } else { pool.threads() }, whole_parts);
+        let cut = Cut::new(m, n, unit, threads, whole_parts);
         // A transposed A is no thread's own, and its parts are read again for each of the columns: then each thread
         // keeps to some columns instead.
         if a.column_stride == 1 { cut } else { Cut { parts: 1, ..cut } }
@@ -150,8 +154,9 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
         pool.run(cut.tasks(), &task);
     }
     if let Some(statistics) = at_the_end {
-        // SAFETY: all tasks are done.
-        unsafe { product.finish.note_rows(level, &statistics, m, n) };
+        // SAFETY: the tasks above are done, and each of these has a row of its own.
+        let note = |row: usize, _: usize| unsafe { product.finish.note_row(level, &statistics, row, n) };
+        if alone { (0..m).for_each(|row| note(row, 0)) } else { pool.run(m, &note) }
     }
 }
 
@@ -205,12 +210,16 @@ impl Cut {
         Cut { rows: m, columns, down: 1, across: n.div_ceil(columns), parts: 1, few: true }
     }
 
+    /// Whether threads would wait if every task had a whole part of a row, or several.
+    fn is_short_of_parts(m: usize, n: usize, threads: usize) -> bool {
+        threads > 1 && m.div_ceil(STRIP) * parts_of_row(n) < TASKS_PER_THREAD * threads
+    }
+
     /// For kernels that take `unit` rows at a time. Tasks with statistics have whole parts of a row, as wide as they can be.
     fn new(m: usize, n: usize, unit: usize, threads: usize, whole_parts: bool) -> Cut {
         let (strips, panels) = (m.div_ceil(STRIP), n.div_ceil(PANEL));
         let (mut tall, mut wide) = (MOST_STRIPS.min(strips), MOST_PANELS.min(panels));
-        // A few tasks for each thread, so that the last ones leave nobody idle for long.
-        let enough = if threads == 1 { 1 } else { 3 * threads };
+        let enough = if threads == 1 { 1 } else { TASKS_PER_THREAD * threads };
         let narrow = if whole_parts { wide } else { 1 };
         while strips.div_ceil(tall) * panels.div_ceil(wide) < enough && (tall > 1 || wide > narrow) {
             if tall > LEAST_STRIPS || tall * STRIP > wide * PANEL || wide == narrow {
@@ -281,8 +290,10 @@ impl Product<'_> {
         let storage = self.b.storage;
         let in_place = match storage {
             Storage::F32 | Storage::Bf16 => {
-                let one_block = k_blocks(self.k, storage).count() == 1;
-                self.finish.in_place((row, rows), (column, columns), one_block)
+                // AMX adds to what is there from the first k on, not at the end.
+                let adds_at_end = storage == Storage::F32 || self.level.bf16_chain() == Bf16Chain::Pairs;
+                let one_sum = adds_at_end && k_blocks(self.k, storage).count() == 1;
+                self.finish.in_place((row, rows), (column, columns), one_sum)
             }
             Storage::Int8 => None,
         };

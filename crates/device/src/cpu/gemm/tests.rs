@@ -38,13 +38,20 @@ fn to_bf16(x: &[f32]) -> Vec<bf16> {
     x.iter().map(|&x| narrow(x)).collect()
 }
 
-fn packed(pool: &Pool, level: Level, source: Matrix<'_>, k: usize, n: usize, storage: Storage) -> Buffer {
+pub(super) fn packed(
+    pool: &Pool,
+    level: Level,
+    source: Matrix<'_>,
+    k: usize,
+    n: usize,
+    storage: Storage,
+) -> Buffer {
     let mut buffer = Buffer::zeroed(packed_b_bytes(k, n, storage)).unwrap();
     pack_b(pool, level, source, k, n, storage, buffer.as_mut_slice());
     buffer
 }
 
-fn run(pool: &Pool, level: Level, call: Gemm<'_>) {
+pub(super) fn run(pool: &Pool, level: Level, call: Gemm<'_>) {
     let mut block = Buffer::zeroed(Scratch::bytes(Gemm::thread_scratch_bytes(), pool.threads())).unwrap();
     gemm(pool, level, call, &mut Scratch::new(block.as_mut_slice(), pool.threads()));
 }
