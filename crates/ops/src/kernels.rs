@@ -138,7 +138,7 @@ impl Record for Graph {
 }
 
 /// An op as the readers know it, and with its kernels.
-fn attached(op: impl Kernels) -> (Arc<dyn Op>, Attachment) {
+pub(crate) fn attached(op: impl Kernels) -> (Arc<dyn Op>, Attachment) {
     let kernels: Arc<dyn Kernels> = Arc::new(op);
     (kernels.clone(), Arc::new(kernels))
 }

@@ -3,11 +3,11 @@
 //! each part of their columns: [... parts 3], a mean, the rest of it that f32 has rounded away, and the sum of squares.
 
 use super::{Norm, NormKind};
+use crate::kernels::attached;
 use crate::{Kernels, Linear, kernels_of};
 use regard_device::statistics::{STATISTICS, columns_of_part, parts_of_row};
 use regard_graph::*;
 use std::any::Any;
-use std::sync::Arc;
 
 /// Has products gather what the norms that read them need, so that these pass over their rows once instead of three times.
 /// Every value keeps its place and its meaning: a program is joined when it is planned, whatever recorded it. Joins an f32
@@ -44,8 +44,8 @@ fn op<K: Kernels>(g: &Graph, node: usize) -> Option<&K> {
 }
 
 fn refine<K: Kernels>(g: &mut Graph, node: usize, op: K, inputs: &[Var]) -> Result<Vec<Var>> {
-    let kernels: Arc<dyn Kernels> = Arc::new(op);
-    g.refine(node, kernels.clone(), Arc::new(kernels), inputs)
+    let (op, attachment) = attached(op);
+    g.refine(node, op, attachment, inputs)
 }
 
 /// The shape of the statistics of rows whose width has this letter.

@@ -434,3 +434,21 @@ fn statistics_that_do_not_fit_are_refused() {
         "layer_norm: statistics is [2 3], expected [2 1 3]; ... comes from x"
     );
 }
+
+#[test]
+fn given_statistics_reach_every_result() {
+    for kind in [NormKind::Layer, NormKind::Rms] {
+        for width in [1, 5] {
+            let case = Case::new(move |g| {
+                let x = g.input("x", DType::F32, [3, width])?;
+                let statistics = g.input("statistics", DType::F32, [3, 1, 3])?;
+                let spec = NormSpec::default();
+                let [residual, scale, shift] = [false; 3];
+                g.apply(Norm { kind, spec, residual, scale, shift, statistics: true }, &[x, statistics])
+            });
+            // A sum of squares has no sign.
+            let given: Vec<f64> = (0..9).map(|i| 1.0 + i as f64 / 8.0).collect();
+            case.given("statistics", &[3, 1, 3], &given).reach(Exactness::Safe).unwrap();
+        }
+    }
+}

@@ -3,13 +3,13 @@
 //! norms, biases and attention stay as they are.
 
 use super::QuantisedLinear;
+use crate::kernels::attached;
 use crate::{
     BinaryOps, CrossEntropyOps, CrossEntropyOptions, Kernels, Linear, LinearCrossEntropy, LinearOptions,
     QuantisedLinearOps, SumToOps,
 };
 use regard_graph::*;
 use std::any::Any;
-use std::sync::Arc;
 
 /// How the weights of products are held in memory while a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -76,8 +76,8 @@ pub fn with_weights(g: Graph, weights: Weights) -> Result<Graph> {
 
 /// Records an op in the place of a node.
 fn instead<K: Kernels>(g: &mut Graph, node: &Node, op: K, operands: &[Var]) -> Result<Vec<Var>> {
-    let kernels: Arc<dyn Kernels> = Arc::new(op);
-    node.record_as(g, kernels.clone(), Arc::new(kernels), operands)
+    let (op, attachment) = attached(op);
+    node.record_as(g, op, attachment, operands)
 }
 
 /// The output projection and the cross-entropy one after the other; there are no gradients in a forward pass.
