@@ -5,6 +5,7 @@ pub mod check;
 #[allow(unsafe_code)] // turns planned offsets into addresses
 mod cpu;
 mod error;
+mod executed;
 mod feed;
 mod program;
 pub mod reference;

@@ -4,7 +4,7 @@
 
 use crate::{Array, CpuCall};
 use regard_device::{Level, Storage};
-use regard_graph::{Attachment, Concrete, DType, Error, Graph, Node, Op, Precision, Var};
+use regard_graph::{Attachment, Concrete, DType, Error, Graph, Node, Op, Precision, Var, Work};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -24,6 +24,10 @@ pub struct Fault {
 pub trait Kernels: Op {
     /// The specification: naive, f64, one thread, obviously right. Counts its arithmetic as it goes.
     fn reference(&self, call: &mut ReferenceCall<'_>) -> Result<(), Fault>;
+
+    /// The work that the CPU kernel executes, with recomputation and padded tiles: what a roofline is about. That of
+    /// [`Op::cost`] where the kernel does just what the mathematics says.
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work;
 
     /// What the CPU kernel needs beside its operands, at the largest sizes.
     fn needs(&self, request: &Request<'_>) -> Needs;

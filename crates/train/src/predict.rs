@@ -4,7 +4,7 @@
 use crate::step::{Recorded, Steps};
 use crate::{Error, Result};
 use regard_engine::{Cpu, Program, Store};
-use regard_graph::{Graph, Integers, Sizes, Var, cost, plan};
+use regard_graph::{Graph, Integers, Sizes, Var, plan};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -88,7 +88,7 @@ pub(crate) fn work_ratio(of: &Graph, to: &Graph) -> Result<f64> {
             sizes.set(*letter, letter.bound())?;
         }
         let keep: Vec<Var> = g.outputs().map(|(_, var)| var).collect();
-        let total = cost::cost(g, &sizes, &Integers::none(), Some(&keep))?.total().executed;
+        let total = Cpu::executed(g, &sizes, &Integers::none(), Some(&keep))?.total();
         Ok((2 * total.macs + total.flops) as f64)
     };
     Ok(work(of)? / work(to)?.max(1.0))

@@ -111,7 +111,8 @@ pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
     let outputs: Vec<Var> = program.graph().outputs().map(|(_, var)| var).collect();
     let costs =
         regard::cost::cost(program.graph(), &Default::default(), &Default::default(), Some(&outputs))?;
-    let macs = costs.total().math.macs;
+    let executed = Cpu::executed(program.graph(), &Default::default(), &Default::default(), Some(&outputs))?;
+    let macs = costs.total().macs;
     bench.feeds.feed(&mut program).with_context(|| name.clone())?;
     let mut run = |program: &mut Program, index: usize| -> Result<f64> {
         if let Some(next) = bench.next {
@@ -140,7 +141,7 @@ pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
     let (threads, level) = (cpu.pool().threads(), cpu.level());
     // Before the ceilings, whose measurement takes memory of its own.
     let peak = peak_bytes();
-    let profile = how.profile.then(|| profile::of(&program, &costs, how.repeat, &cpu)).transpose()?;
+    let profile = how.profile.then(|| profile::of(&program, &executed, how.repeat, &cpu)).transpose()?;
     let mut out = std::io::stdout().lock();
     if how.json {
         let mut line = json!({
