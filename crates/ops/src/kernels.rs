@@ -65,17 +65,21 @@ pub struct Needs {
 pub struct Pack {
     /// Which input.
     pub input: usize,
-    /// In which layout.
-    pub layout: PackLayout,
+    /// In which form.
+    pub kind: CopyKind,
 }
 
-/// Layouts of packed weights. The weight is a matrix `[rows, columns]` in memory (leading axes merged into rows).
+/// Forms in which kernels want a weight beside the one in the store, a matrix `[rows, columns]` in memory (leading axes
+/// merged into rows). Each belongs to the engine that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PackLayout {
-    /// The product contracts the columns instead of the rows: the panels hold the transposed matrix.
-    pub transposed: bool,
-    /// What the panels hold.
-    pub storage: Storage,
+pub enum CopyKind {
+    /// Panels of the CPU's products.
+    Panels {
+        /// The product contracts the columns instead of the rows: the panels hold the transposed matrix.
+        transposed: bool,
+        /// What the panels hold.
+        storage: Storage,
+    },
 }
 
 /// One call of a specification.

@@ -90,7 +90,7 @@ pub use fill::{Fill, FillOps};
 pub use gated::{Gate, Gated, GatedBackward, GatedOps};
 pub use gather::{Gather, GatherOps, ScatterAdd};
 pub use kernels::{
-    Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_dtype, check_float,
+    CopyKind, Fault, Kernels, Needs, Pack, Record, ReferenceCall, Request, check_dtype, check_float,
     kernels_of,
 };
 pub use linear::{

@@ -5,7 +5,7 @@
 use super::{Linear, WeightLayout};
 use crate::cpu_product::{bytes_of, data, out_data, pointwise, storage};
 use crate::norm::gathering;
-use crate::{CpuCall, Needs, NormKind, Pack, PackLayout, Request};
+use crate::{CopyKind, CpuCall, Needs, NormKind, Pack, Request};
 use regard_device::{
     Epilogue, Gemm, Matrix, MatrixMut, PANEL, PackedB, RowStatistics, Storage, gemm, pack_b, packed_b_bytes,
 };
@@ -34,8 +34,8 @@ pub(crate) fn needs_with(op: &Linear, storage: Storage, request: &Request<'_>) -
     let unread_y = if unread { call.outputs[0].count() * 4 } else { 0 };
     if request.stored[1] && call.input_dtypes[1] == DType::F32 {
         let transposed = op.layout == WeightLayout::OutIn;
-        let layout = PackLayout { transposed, storage };
-        return Needs { scratch: unread_y, thread_scratch, packs: vec![Pack { input: 1, layout }] };
+        let kind = CopyKind::Panels { transposed, storage };
+        return Needs { scratch: unread_y, thread_scratch, packs: vec![Pack { input: 1, kind }] };
     }
     let (n, k) = op.layout.sizes(call.inputs[1]);
     let packed = packed_b_bytes(k, n, storage).next_multiple_of(4);
