@@ -156,5 +156,9 @@ fn an_op_without_kernels_is_refused() {
     let feed = regard_engine::Feed::new().with("x", regard_ops::Array::new(&[3], vec![1.0; 3]).unwrap());
     let mode = regard_engine::reference::Mode::Exact;
     assert_eq!(said(regard_engine::reference::run(&g, &feed, mode)), expected);
+    let (sizes, integers) = (regard_graph::Sizes::none(), regard_graph::Integers::none());
+    assert_eq!(said(Cpu::executed(&g, &sizes, &integers, None)), expected);
+    let device = regard_engine::Device::from(Cpu::new().unwrap());
+    assert_eq!(said(device.executed(&g, &sizes, &integers, None)), expected);
     assert_eq!(said(Program::new(g, &[], &mut Store::new(0), &Cpu::new().unwrap())), expected);
 }

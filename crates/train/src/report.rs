@@ -70,6 +70,7 @@ mod tests {
     #[test]
     fn a_document_has_its_sections_and_nothing_from_elsewhere() {
         let step = |step, loss| StepRecord {
+            mean_loss: None,
             step,
             epoch: 0,
             loss,

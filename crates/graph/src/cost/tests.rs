@@ -64,6 +64,11 @@ fn refusals_say_what_is_missing() {
     one(&mut g, map(1), &[x]);
     let sizes = Sizes::none().with(t, 4).unwrap();
     let none = Integers::none();
+    let nothing = |_: &crate::Node, _: &crate::Concrete<'_>| Work::default();
+    assert_eq!(
+        text(count(&g, &Sizes::none(), &none, None, &nothing)),
+        "size: the letter T is open and has no size yet; feed an input whose shape has T"
+    );
     assert_eq!(
         text(cost(&g, &Sizes::none(), &none, None)),
         "size: the letter T is open and has no size yet; feed an input whose shape has T"
@@ -116,7 +121,7 @@ fn the_table_is_aligned() {
         let work = node.op.cost(call);
         Work { macs: 2 * work.macs, ..work }
     };
-    let executed = super::count(&g, &Sizes::none(), &Integers::none(), None, &twice).unwrap();
+    let executed = count(&g, &Sizes::none(), &Integers::none(), None, &twice).unwrap();
     assert_eq!(
         costs.table(Some(&executed)),
         "node                      multiply-adds  other      read   written  executed\n\
