@@ -3,7 +3,7 @@
 //! into the addresses that kernels are handed.
 
 use crate::cpu_program::{CpuProgram, Step, make_copy};
-use crate::program::Planned;
+use crate::program::PlannedGraph;
 use crate::{Error, Result, Store};
 use regard_device::{Buffer, Level, Pool};
 use regard_graph::Sizes;
@@ -85,12 +85,12 @@ impl Cpu {
     pub(crate) fn replay(
         &self,
         program: &mut CpuProgram,
-        planned: &Planned,
+        planned: &PlannedGraph,
         sizes: &Sizes,
         store: &mut Store,
         spent: &mut [u64],
     ) -> Result<()> {
-        let Planned { graph, plan, entries } = planned;
+        let PlannedGraph { graph, plan, entries } = planned;
         let mut arena = self.lock();
         let arena = &mut *arena;
         // As `reserve` left it, unless another program asked for more than there was.

@@ -2,7 +2,7 @@
 
 use crate::cpu::{MOST_PACKED, for_all_threads};
 use crate::device::Taken;
-use crate::program::Planned;
+use crate::program::PlannedGraph;
 use crate::store::write_numbers;
 use crate::{Cpu, Error, Numbers, Result, Store};
 use regard_device::{Buffer, Element, Level, Matrix, Pool, pack_b, packed_b_bytes};
@@ -33,8 +33,8 @@ pub(crate) struct CpuProgram {
 }
 
 impl CpuProgram {
-    pub fn new(cpu: &Cpu, planned: &Planned, needs: &[Needs], store: &mut Store) -> Result<CpuProgram> {
-        let Planned { graph, plan, entries } = planned;
+    pub fn new(cpu: &Cpu, planned: &PlannedGraph, needs: &[Needs], store: &mut Store) -> Result<CpuProgram> {
+        let PlannedGraph { graph, plan, entries } = planned;
         let mut steps = Vec::new();
         let mut thread_scratch = 0;
         let mut packs_used = Vec::new();
@@ -88,7 +88,7 @@ impl CpuProgram {
 
     pub fn run(
         &mut self,
-        planned: &Planned,
+        planned: &PlannedGraph,
         sizes: &Sizes,
         store: &mut Store,
         spent: &mut [u64],

@@ -8,7 +8,7 @@
 //! Shapes, costs, gradients and plans never depend on it.
 
 use crate::cpu_program::CpuProgram;
-use crate::program::Planned;
+use crate::program::PlannedGraph;
 use crate::{Cpu, Numbers, Result, Store};
 use regard_device::Element;
 use regard_graph::plan::Place;
@@ -80,7 +80,7 @@ impl Device {
     }
 
     /// Makes a planned graph ready to run, with copies of weights in the store and all memory that it will ever need.
-    pub(crate) fn load(&self, planned: &Planned, needs: &[Needs], store: &mut Store) -> Result<Loaded> {
+    pub(crate) fn load(&self, planned: &PlannedGraph, needs: &[Needs], store: &mut Store) -> Result<Loaded> {
         match self {
             Device::Cpu(cpu) => Ok(Loaded::Cpu(CpuProgram::new(cpu, planned, needs, store)?)),
         }
@@ -118,7 +118,7 @@ impl Loaded {
     /// Enqueues a run. Adds the nanoseconds of each step to `spent`, unless it is empty; then it is done on return.
     pub fn run(
         &mut self,
-        planned: &Planned,
+        planned: &PlannedGraph,
         sizes: &Sizes,
         store: &mut Store,
         spent: &mut [u64],

@@ -12,8 +12,8 @@ use regard_graph::plan::{Place, Plan, Request, plan};
 use regard_graph::{DType, Dims, Graph, Sizes, Var, check_size};
 use regard_ops::{Array, with_weights};
 
-/// What a device is told of a program.
-pub(crate) struct Planned {
+/// A graph with its plan: what a device is told of a program.
+pub(crate) struct PlannedGraph {
     pub graph: Graph,
     pub plan: Plan,
     /// The entry of the store of each of [`Graph::stored`].
@@ -52,7 +52,7 @@ impl Memory {
 
 /// A graph that is ready to run.
 pub struct Program {
-    planned: Planned,
+    planned: PlannedGraph,
     device: Device,
     loaded: Loaded,
     sizes: Sizes,
@@ -88,9 +88,9 @@ impl Program {
         let plan = plan(&graph, &Request { keep: kept, scratch: &|node| needs[node].scratch })?;
         let entries =
             graph.stored().iter().map(|stored| store.declare_stored(stored)).collect::<Result<Vec<_>>>()?;
-        let planned = Planned { graph, plan, entries };
+        let planned = PlannedGraph { graph, plan, entries };
         let loaded = device.load(&planned, &needs, store)?;
-        let Planned { graph, plan, .. } = &planned;
+        let PlannedGraph { graph, plan, .. } = &planned;
         let Taken { packed, threads } = loaded.taken();
         let memory = Memory {
             arena: plan.arena_bytes,

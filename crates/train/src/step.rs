@@ -4,7 +4,7 @@
 
 use crate::{Error, Mode, Result, Settings, Task};
 use regard_data::{Batch, Values};
-use regard_engine::{Cpu, Program, Store};
+use regard_engine::{Device, Program, Store};
 use regard_graph::{DType, Graph, Init, Role, Shape, Var};
 use regard_ops::prelude::*;
 use regard_ops::{RANDOM_INPUT, RANDOM_LENGTH, random_numbers};
@@ -88,9 +88,9 @@ fn rate_and_step(g: &mut Graph) -> Result<(Var, Var)> {
 }
 
 impl Steps {
-    pub fn new(recorded: Recorded, store: &mut Store, cpu: &Cpu) -> Result<Steps> {
-        let first = Program::new(recorded.first, &[], store, cpu)?;
-        let apply = recorded.apply.map(|graph| Program::new(graph, &[], store, cpu)).transpose()?;
+    pub fn new(recorded: Recorded, store: &mut Store, device: &Device) -> Result<Steps> {
+        let first = Program::new(recorded.first, &[], store, device)?;
+        let apply = recorded.apply.map(|graph| Program::new(graph, &[], store, device)).transpose()?;
         Ok(Steps { first, apply })
     }
 

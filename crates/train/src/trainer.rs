@@ -14,7 +14,7 @@ use crate::{
 };
 use regard_data::loader::Place;
 use regard_data::{Batch, Source};
-use regard_engine::{Cpu, Program, Store};
+use regard_engine::{Device, Program, Store};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,7 +99,7 @@ impl Outcome {
 pub struct Trainer<'t> {
     task: &'t dyn Task,
     settings: Settings,
-    cpu: Cpu,
+    device: Device,
     steps: Steps,
     evaluator: Evaluator,
     lasting: Vec<String>,
@@ -119,16 +119,22 @@ struct Since {
 impl<'t> Trainer<'t> {
     /// Records and plans the programs of a step and of the evaluation. Parameters that the store has stay as they are,
     /// so a second stage goes on from the first; moments begin at zero.
-    pub fn new(task: &'t dyn Task, settings: Settings, store: &mut Store, cpu: &Cpu) -> Result<Trainer<'t>> {
+    pub fn new(
+        task: &'t dyn Task,
+        settings: Settings,
+        store: &mut Store,
+        device: impl Into<Device>,
+    ) -> Result<Trainer<'t>> {
         settings.check()?;
+        let device = device.into();
         let recorded = Recorded::new(task, &settings)?;
         check_fits(planned(&recorded, store)?, available_memory())?;
-        let steps = Steps::new(recorded, store, cpu)?;
+        let steps = Steps::new(recorded, store, &device)?;
         steps.forget(store)?;
-        let evaluator = Evaluator::new(task, &settings, store, cpu)?;
-        let (cpu, lasting) = (cpu.clone(), steps.lasting());
+        let evaluator = Evaluator::new(task, &settings, store, &device)?;
+        let lasting = steps.lasting();
         let (state, unread, since) = (State::default(), None, Since::default());
-        Ok(Trainer { task, settings, cpu, steps, evaluator, lasting, state, unread, since })
+        Ok(Trainer { task, settings, device, steps, evaluator, lasting, state, unread, since })
     }
 
     /// How it trains.
@@ -200,7 +206,7 @@ impl<'t> Trainer<'t> {
         if let Some((what, number)) =
             [("loss", loss), ("gradient norm", norm)].into_iter().find(|(_, x)| !x.is_finite())
         {
-            let finding = first_not_finite(self.task, &self.settings, window, step, store, &self.cpu);
+            let finding = first_not_finite(self.task, &self.settings, window, step, store, &self.device);
             let finding = finding.unwrap_or_else(|e| Finding::Unknown { reason: e.to_string() });
             let advice = "lower the learning rate, warm up longer, clip, or mend that layer".into();
             return Err(Error::NotFinite { step, what, number, finding, advice });
@@ -467,7 +473,7 @@ impl<'t> Trainer<'t> {
     /// What the run will take. The time is that of a forward pass on the first batch, times how much more work a step
     /// is; where the pass fails, nothing is said about time, and the first step will say why.
     fn predict(&mut self, source: &dyn Source, store: &mut Store) -> Result<Prediction> {
-        let mut prediction = taken(&self.steps, &[&self.evaluator.program], store, &self.cpu);
+        let mut prediction = taken(&self.steps, &[&self.evaluator.program], store, &self.device);
         prediction.available = available_memory();
         prediction.steps = match self.settings.length {
             Length::Steps(steps) => steps,
@@ -491,7 +497,7 @@ impl<'t> Trainer<'t> {
         program.run(store)?;
         program.wait()?;
         let forward = began.elapsed().as_secs_f64();
-        let ratio = work_ratio(self.steps.first.graph(), self.evaluator.program.graph())?;
+        let ratio = work_ratio(self.steps.first.graph(), self.evaluator.program.graph(), &self.device)?;
         Ok(forward * ratio * self.settings.micro_batches as f64)
     }
 }

@@ -120,6 +120,7 @@ pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
         }
         let began = Instant::now();
         program.run(&mut store)?;
+        program.wait()?;
         Ok(began.elapsed().as_secs_f64() * 1e3)
     };
     let warm = 2.min(how.repeat);
