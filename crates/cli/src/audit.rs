@@ -213,7 +213,7 @@ fn reference(alone: &Way, store: &mut Store, cpu: &Cpu) -> Result<Row> {
     let title = "against the f64 reference";
     let graph = (alone.stages[0].record)()?;
     let costs = regard::cost::cost(&graph, &Default::default(), &Default::default(), None)?;
-    let macs = costs.total().math.macs;
+    let macs = costs.total().macs;
     if macs > MOST_MACS {
         let sentence = format!(
             "{:.1e} multiply-adds are too many for naive loops; give a shorter text (at most {:.0e})",

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::graph::Init;
-use regard::{Program, Store};
+use regard::{Cpu, Program, Store};
 use regard_hub::forward::{Sizes, record};
 use regard_hub::{AnyModel, Opened};
 use serde_json::{Value, json};
@@ -50,6 +50,7 @@ pub fn run(options: &Options) -> Result<()> {
     let (graph, memory) = (program.graph(), program.memory());
     let outline = regard::describe::outline(graph);
     let costs = regard::cost::cost(graph, &Default::default(), &Default::default(), None)?;
+    let executed = Cpu::executed(graph, &Default::default(), &Default::default(), None)?;
     let taps: Vec<String> = graph.taps().map(|(name, _)| name.to_string()).collect();
     let outputs: Vec<String> =
         graph.outputs().map(|(name, var)| format!("{name} {}", graph.fact(var))).collect();
@@ -61,13 +62,10 @@ pub fn run(options: &Options) -> Result<()> {
             .by_op()
             .into_iter()
             .map(|(op, cost)| {
-                (
-                    op.to_string(),
-                    json!({ "multiply_adds": cost.math.macs, "other_operations": cost.math.flops }),
-                )
+                (op.to_string(), json!({ "multiply_adds": cost.macs, "other_operations": cost.flops }))
             })
             .collect();
-        let total = costs.total().math;
+        let total = costs.total();
         let page = json!({
             "family": opened.model.family(),
             "path": opened.path.display().to_string(),
@@ -119,7 +117,7 @@ pub fn run(options: &Options) -> Result<()> {
     writeln!(out, "  outputs: {}", outputs.join(", "))?;
     writeln!(out, "  taps: {}", taps.join(", "))?;
     writeln!(out, "\nIts cost, before it runs")?;
-    costs.table_by_op().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+    costs.table_by_op(Some(&executed)).lines().try_for_each(|line| writeln!(out, "  {line}"))?;
     let mib = |bytes: usize| bytes as f64 / (1 << 20) as f64;
     writeln!(
         out,

@@ -223,7 +223,7 @@ fn versions_rise_and_packed_copies_follow() {
         let mut fresh = Store::new(99);
         let mut other = evaluation(&mut fresh);
         for name in &names {
-            fresh.set_f32(name, steps.store.f32(name).unwrap()).unwrap();
+            fresh.set_f32(name, &steps.store.f32(name).unwrap()).unwrap();
         }
         other.run(&mut fresh).unwrap();
         let after = evaluate.f32("logits").unwrap().to_vec();

@@ -54,7 +54,7 @@ fn read(g: &Graph, doing: &RefCell<String>, sizes: &regard::graph::Sizes) {
     let _ = (describe::text(g), describe::dot(g), describe::json(g), describe::parameter_count(g, ""));
     *doing.borrow_mut() = "cost".into();
     if let Ok(costs) = cost::cost(g, sizes, &Integers::none(), None) {
-        let _ = (costs.total(), costs.table());
+        let _ = (costs.total(), costs.table(None));
     }
 }
 

@@ -17,7 +17,7 @@ pub mod random;
 pub use buffer::{Buffer, Element};
 pub use cpu::ceiling::Ceilings;
 pub use cpu::gemm::{
-    Activation, Data, DataMut, Epilogue, Gemm, Matrix, MatrixMut, Operand, PANEL, PackedB, RowStatistics,
+    Data, DataMut, Epilogue, Gemm, Matrix, MatrixMut, Operand, PANEL, PackedB, Pointwise, RowStatistics,
     Storage, gemm, pack_b, packed_b_bytes, statistics, times_derivative,
 };
 pub use cpu::level::{Bf16Chain, Kind, Level};

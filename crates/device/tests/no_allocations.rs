@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use regard_device::{
-    Activation, Buffer, Epilogue, Gemm, Level, Matrix, MatrixMut, PackedB, Pool, Scratch, Storage, gemm,
+    Buffer, Epilogue, Gemm, Level, Matrix, MatrixMut, PackedB, Pointwise, Pool, Scratch, Storage, gemm,
     pack_b, packed_b_bytes, reduce,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -55,7 +55,7 @@ fn replays_make_no_heap_calls() {
         );
         let packed = PackedB::new(panels.as_slice(), k, n, Storage::Bf16);
         let to = MatrixMut::rows(out.as_mut_slice::<f32>(), n);
-        let epilogue = Epilogue { activation: Activation::Gelu, ..Epilogue::default() };
+        let epilogue = Epilogue { activation: Pointwise::Gelu, ..Epilogue::default() };
         let call = Gemm::new(m, Matrix::rows(a.as_slice::<f32>(), k), packed, to).with(epilogue);
         gemm(&pool, level, call, &mut Scratch::new(block.as_mut_slice(), 3));
         reduce::sum(level, out.as_slice())

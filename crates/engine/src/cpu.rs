@@ -2,9 +2,11 @@
 //! that replays a planned program. The only unsafe code of this crate is here: it turns the plan's offsets
 //! into the addresses that kernels are handed.
 
-use crate::program::{Program, Step};
+use crate::cpu_program::{CpuProgram, Step, make_copy};
+use crate::program::PlannedGraph;
 use crate::{Error, Result, Store};
 use regard_device::{Buffer, Level, Pool};
+use regard_graph::Sizes;
 use regard_graph::plan::Place;
 use regard_ops::{CpuCall, Packed, Slot};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,19 +82,29 @@ impl Cpu {
     }
 
     /// Replays a program whose inputs are set. Does not allocate unless something is wrong.
-    pub(crate) fn replay(&self, program: &mut Program, store: &mut Store) -> Result<()> {
+    pub(crate) fn replay(
+        &self,
+        program: &mut CpuProgram,
+        planned: &PlannedGraph,
+        sizes: &Sizes,
+        store: &mut Store,
+        spent: &mut [u64],
+    ) -> Result<()> {
+        let PlannedGraph { graph, plan, entries } = planned;
         let mut arena = self.lock();
         let arena = &mut *arena;
         // As `reserve` left it, unless another program asked for more than there was.
-        arena.grow(program.plan.arena_bytes)?;
+        arena.grow(plan.arena_bytes)?;
         let threads = self.pool().threads();
         let thread_bytes = arena.threads.len() / threads;
         let (arena_at, threads_at) = (arena.values.as_mut_ptr(), arena.threads.as_mut_ptr());
         let (io_at, constants_at) = (program.io.as_mut_ptr(), program.constants.as_mut_ptr());
         for (index, step) in program.steps.iter_mut().enumerate() {
-            let began = (!program.spent.is_empty()).then(Instant::now);
+            let began = (!spent.is_empty()).then(Instant::now);
             for &(_, pack) in &step.packs {
-                store.refresh_pack(pack, self.pool(), self.level());
+                store.refresh_copy(pack, |kind, dims, numbers, out| {
+                    make_copy(kind, dims, numbers, out, self.pool(), self.level());
+                });
             }
             let mut address = |place: Option<Place>| match place {
                 None => std::ptr::null_mut(),
@@ -103,17 +115,16 @@ impl Cpu {
                 Some(Place::Io { offset, .. }) => unsafe { io_at.add(offset) },
                 // SAFETY: as above; the constants' block has `constant_bytes`.
                 Some(Place::Constant { offset, .. }) => unsafe { constants_at.add(offset) },
-                Some(Place::Stored(index)) => store.entry_pointer(program.entries[index]),
+                Some(Place::Stored(index)) => store.entry_pointer(entries[index]),
             };
-            let graph = &program.graph;
             let node = &graph.nodes()[step.node];
             for (slot, &var) in step.inputs.iter_mut().zip(&node.inputs) {
-                slot.at = address(program.plan.places[var.index()]);
-                slot.dims = graph.shape(var).at(&program.sizes)?;
+                slot.at = address(plan.places[var.index()]);
+                slot.dims = graph.shape(var).at(sizes)?;
             }
             for ((slot, &var), &used) in step.outputs.iter_mut().zip(&node.outputs).zip(&step.used) {
-                slot.at = if used { address(program.plan.places[var.index()]) } else { std::ptr::null_mut() };
-                slot.dims = graph.shape(var).at(&program.sizes)?;
+                slot.at = if used { address(plan.places[var.index()]) } else { std::ptr::null_mut() };
+                slot.dims = graph.shape(var).at(sizes)?;
             }
             let scratch = step.scratch.map_or((std::ptr::null_mut(), 0), |slot| {
                 // SAFETY: the planner gave scratch a place of its own inside the arena.
@@ -125,7 +136,7 @@ impl Cpu {
             }
             let mut packed: [Option<Packed<'_>>; MOST_PACKED] = [None; MOST_PACKED];
             for &(input, pack) in &step.packs {
-                packed[input] = Some(Packed { bytes: store.pack_bytes(pack) });
+                packed[input] = Some(Packed { bytes: store.copy_bytes(pack) });
             }
             // SAFETY: the plan's places are disjoint unless aliased as the op declared (`Plan::check`), they
             // are sized for the bounds, which `Sizes` keeps every run under; the arena is locked and the
@@ -145,7 +156,7 @@ impl Cpu {
             let result = step.kernels.cpu(&call);
             result.map_err(|fault| Error::Fault { node: node.name.clone(), fault })?;
             if let Some(began) = began {
-                program.spent[index] += began.elapsed().as_nanos() as u64;
+                spent[index] += began.elapsed().as_nanos() as u64;
             }
         }
         Ok(())

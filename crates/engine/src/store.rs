@@ -1,14 +1,15 @@
 //! What outlives a run: parameters, moments, caches, running statistics, by name, shared by several programs.
-//! Every entry carries a version; packed copies of a weight are caches that know the version they were made
+//! Every entry carries a version; copies of a weight in the form of some engine are caches that know the version they were made
 //! from, so an optimizer, an import or a patch can never leave a stale copy behind.
 
 use crate::feed::check_numbers;
-use crate::{Error, Result};
+use crate::held::Held;
+use crate::{Error, Numbers, Result};
 use half::bf16;
 use regard_device::random::unit_f32;
-use regard_device::{Buffer, Element, Level, Matrix, Pool, Stream, pack_b, packed_b_bytes};
+use regard_device::{Buffer, Element, Stream};
 use regard_graph::{DType, Dims, Fact, Init, Shape, Stored};
-use regard_ops::{Array, PackLayout, Weights};
+use regard_ops::{Array, CopyKind, Weights};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,16 +17,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 struct Entry {
     name: String,
     fact: Fact,
-    buffer: Buffer,
-    version: u64,
+    held: Held,
 }
 
-/// A packed copy of an entry.
-struct PackedCopy {
+/// A copy of an entry in a form that some engine wants.
+struct EngineCopy {
     entry: usize,
-    layout: PackLayout,
-    rows: usize,
-    columns: usize,
+    kind: CopyKind,
     buffer: Buffer,
     made_from: Option<u64>,
 }
@@ -36,7 +34,7 @@ pub struct Store {
     seed: u64,
     entries: Vec<Entry>,
     by_name: HashMap<String, usize>,
-    packs: Vec<PackedCopy>,
+    copies: Vec<EngineCopy>,
     weights: Weights,
 }
 
@@ -50,7 +48,7 @@ impl Store {
             seed,
             entries: Vec::new(),
             by_name: HashMap::new(),
-            packs: Vec::new(),
+            copies: Vec::new(),
             weights: Weights::Full,
         }
     }
@@ -82,30 +80,37 @@ impl Store {
 
     /// How often an entry has changed.
     pub fn version(&self, name: &str) -> Result<u64> {
-        Ok(self.entries[self.find(name)?].version)
+        Ok(self.entries[self.find(name)?].held.version())
     }
 
     /// Bytes of all entries.
     pub fn bytes(&self) -> usize {
-        self.entries.iter().map(|entry| entry.buffer.len()).sum()
+        self.entries.iter().map(|entry| entry.held.bytes()).sum()
     }
 
-    /// Bytes of all packed copies.
+    /// Bytes of all copies in the forms of engines.
     pub fn packed_bytes(&self) -> usize {
-        self.packs.iter().map(|pack| pack.buffer.len()).sum()
+        self.copies.iter().map(|copy| copy.buffer.len()).sum()
     }
 
-    /// The numbers of an f32 entry.
-    pub fn f32(&self, name: &str) -> Result<&[f32]> {
+    /// The newest numbers of an f32 entry, wherever they lie.
+    pub fn f32(&self, name: &str) -> Result<Numbers<'_, f32>> {
         let entry = &self.entries[self.find(name)?];
         expect_dtype(name, entry.fact.dtype, DType::F32)?;
-        Ok(&entry.buffer.as_slice::<f32>()[..entry.fact.shape.bound().count()])
+        Ok(entry.held.read(entry.fact.shape.bound().count()))
     }
 
     /// The numbers of an entry of any dtype.
     pub fn array(&self, name: &str) -> Result<Array> {
         let entry = &self.entries[self.find(name)?];
-        Ok(read_numbers(&entry.buffer, 0, entry.fact.shape.bound(), entry.fact.dtype))
+        let (dims, held) = (entry.fact.shape.bound(), &entry.held);
+        let count = dims.count();
+        Ok(match entry.fact.dtype {
+            DType::F32 => to_array(dims, &held.read::<f32>(count), f64::from),
+            DType::BF16 => to_array(dims, &held.read::<bf16>(count), bf16::to_f64),
+            DType::I32 => to_array(dims, &held.read::<i32>(count), f64::from),
+            DType::Bool => to_array(dims, &held.read::<u8>(count), f64::from),
+        })
     }
 
     /// Replaces the numbers of an f32 entry; packed copies follow before their next use.
@@ -121,8 +126,7 @@ impl Store {
                 expected: format!("{count} for {}", entry.fact),
             });
         }
-        entry.buffer.as_mut_slice::<f32>()[..count].copy_from_slice(numbers);
-        entry.version += 1;
+        entry.held.write().as_mut_slice::<f32>()[..count].copy_from_slice(numbers);
         Ok(())
     }
 
@@ -135,8 +139,7 @@ impl Store {
             return Err(Error::Fed { name: name.into(), got, expected });
         }
         check_numbers(name, entry.fact.dtype, array)?;
-        write_numbers(&mut entry.buffer, entry.fact.dtype, array.data().iter().copied());
-        entry.version += 1;
+        write_numbers(entry.held.write(), entry.fact.dtype, array.data().iter().copied());
         Ok(())
     }
 
@@ -188,61 +191,49 @@ impl Store {
             write_numbers(&mut buffer, fact.dtype, initial(name, fact, init, self.seed));
         }
         let index = self.entries.len();
-        self.entries.push(Entry { name: name.into(), fact: fact.clone(), buffer, version: 0 });
+        self.entries.push(Entry { name: name.into(), fact: fact.clone(), held: Held::on_host(buffer) });
         self.by_name.insert(name.into(), index);
         Ok(index)
     }
 
-    /// Finds or makes room for a packed copy; it is filled before its first use.
-    pub(crate) fn declare_pack(&mut self, entry: usize, layout: PackLayout) -> Result<usize> {
-        if let Some(known) = self.packs.iter().position(|pack| pack.entry == entry && pack.layout == layout) {
+    /// The sizes of an entry.
+    pub(crate) fn entry_dims(&self, entry: usize) -> Dims {
+        self.entries[entry].fact.shape.bound()
+    }
+
+    /// Finds or makes room for a copy of an entry; it is filled before its first use.
+    pub(crate) fn declare_copy(&mut self, entry: usize, kind: CopyKind, bytes: usize) -> Result<usize> {
+        if let Some(known) = self.copies.iter().position(|copy| copy.entry == entry && copy.kind == kind) {
             return Ok(known);
         }
-        let dims = self.entries[entry].fact.shape.bound();
-        let (rows, columns) = (dims.rows(), dims.last_size());
-        let (k, n) = if layout.transposed { (columns, rows) } else { (rows, columns) };
-        let buffer = Buffer::zeroed(packed_b_bytes(k, n, layout.storage).max(1))?;
-        self.packs.push(PackedCopy { entry, layout, rows, columns, buffer, made_from: None });
-        Ok(self.packs.len() - 1)
+        let buffer = Buffer::zeroed(bytes.max(1))?;
+        self.copies.push(EngineCopy { entry, kind, buffer, made_from: None });
+        Ok(self.copies.len() - 1)
     }
 
-    /// Brings a packed copy up to date with its entry.
-    pub(crate) fn refresh_pack(&mut self, pack: usize, pool: &Pool, level: Level) {
-        let pack = &mut self.packs[pack];
-        let entry = &self.entries[pack.entry];
-        if pack.made_from == Some(entry.version) {
+    /// Brings a copy up to date with its entry, by the engine whose form it is.
+    pub(crate) fn refresh_copy(&mut self, copy: usize, make: impl FnOnce(CopyKind, Dims, &[f32], &mut [u8])) {
+        let copy = &mut self.copies[copy];
+        let entry = &self.entries[copy.entry];
+        if copy.made_from == Some(entry.held.version()) {
             return;
         }
-        let (rows, columns) = (pack.rows, pack.columns);
-        let numbers = &entry.buffer.as_slice::<f32>()[..rows * columns];
-        let out = pack.buffer.as_mut_slice::<u8>();
-        // The product contracts the matrix's rows, or its columns when transposed.
-        if pack.layout.transposed {
-            pack_b(
-                pool,
-                level,
-                Matrix::transposed(numbers, columns),
-                columns,
-                rows,
-                pack.layout.storage,
-                out,
-            );
-        } else {
-            pack_b(pool, level, Matrix::rows(numbers, columns), rows, columns, pack.layout.storage, out);
-        }
-        pack.made_from = Some(entry.version);
+        let dims = entry.fact.shape.bound();
+        let numbers = &entry.held.host().as_slice::<f32>()[..dims.count()];
+        make(copy.kind, dims, numbers, copy.buffer.as_mut_slice::<u8>());
+        copy.made_from = Some(entry.held.version());
     }
 
-    pub(crate) fn pack_bytes(&self, pack: usize) -> &[u8] {
-        self.packs[pack].buffer.as_slice::<u8>()
+    pub(crate) fn copy_bytes(&self, copy: usize) -> &[u8] {
+        self.copies[copy].buffer.as_slice::<u8>()
     }
 
     pub(crate) fn entry_pointer(&mut self, entry: usize) -> *mut u8 {
-        self.entries[entry].buffer.as_mut_ptr()
+        self.entries[entry].held.host_pointer()
     }
 
     pub(crate) fn changed(&mut self, entry: usize) {
-        self.entries[entry].version += 1;
+        self.entries[entry].held.changed_on_host();
     }
 }
 
@@ -283,15 +274,8 @@ pub(crate) fn write_numbers(buffer: &mut Buffer, dtype: DType, numbers: impl Ite
     }
 }
 
-/// Reads numbers of a dtype that begin at a byte offset, as an array.
-pub(crate) fn read_numbers(buffer: &Buffer, offset: usize, dims: Dims, dtype: DType) -> Array {
-    let start = offset / dtype.bytes();
-    let range = start..start + dims.count();
-    let data: Vec<f64> = match dtype {
-        DType::F32 => buffer.as_slice::<f32>()[range].iter().map(|&x| x as f64).collect(),
-        DType::BF16 => buffer.as_slice::<bf16>()[range].iter().map(|x| x.to_f64()).collect(),
-        DType::I32 => buffer.as_slice::<i32>()[range].iter().map(|&x| x as f64).collect(),
-        DType::Bool => buffer.as_slice::<u8>()[range].iter().map(|&x| x as f64).collect(),
-    };
+/// Numbers as an array.
+pub(crate) fn to_array<T: Copy>(dims: Dims, numbers: &[T], number: impl Fn(T) -> f64) -> Array {
+    let data = numbers.iter().map(|&x| number(x)).collect();
     Array::new(&dims, data).unwrap_or_else(|| unreachable!("as many numbers as the shape says"))
 }

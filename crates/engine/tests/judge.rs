@@ -46,9 +46,9 @@ impl Op for Double {
         let Some(dy) = tape.grads[0] else { return Ok(vec![None]) };
         Ok(vec![Some(g.scale(dy, if self.0 == Lie::Slope { 3.0 } else { 2.0 })?)])
     }
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let flops = call.outputs[0].count() as u64 + u64::from(self.0 == Lie::Work);
-        Cost::same(Work { flops, read: call.bytes_in(), written: call.bytes_out(), ..Work::default() })
+        Work { flops, read: call.bytes_in(), written: call.bytes_out(), ..Work::default() }
     }
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         if self.0 == Lie::Reach { Relation::Nothing } else { Relation::Same }
@@ -62,6 +62,10 @@ impl Kernels for Double {
         call.count_flops(x.len());
         Ok(())
     }
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
+    }
+
     fn needs(&self, _request: &Request<'_>) -> Needs {
         Needs::default()
     }
@@ -152,5 +156,9 @@ fn an_op_without_kernels_is_refused() {
     let feed = regard_engine::Feed::new().with("x", regard_ops::Array::new(&[3], vec![1.0; 3]).unwrap());
     let mode = regard_engine::reference::Mode::Exact;
     assert_eq!(said(regard_engine::reference::run(&g, &feed, mode)), expected);
+    let (sizes, integers) = (regard_graph::Sizes::none(), regard_graph::Integers::none());
+    assert_eq!(said(Cpu::executed(&g, &sizes, &integers, None)), expected);
+    let device = regard_engine::Device::from(Cpu::new().unwrap());
+    assert_eq!(said(device.executed(&g, &sizes, &integers, None)), expected);
     assert_eq!(said(Program::new(g, &[], &mut Store::new(0), &Cpu::new().unwrap())), expected);
 }

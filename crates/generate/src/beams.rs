@@ -100,6 +100,7 @@ impl Generator {
                 for beam in 0..search.running.len() {
                     scores.push(self.steps.scores(first + beam)?);
                 }
+                let scores: Vec<&[f32]> = scores.iter().map(|scores| &**scores).collect();
                 if !search.advance(&scores) {
                     let length = search.prompt + search.length;
                     return Err(Error::Scores { row: example, length });

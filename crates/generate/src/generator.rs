@@ -166,7 +166,7 @@ impl Generator {
             for (index, row) in rows.iter_mut().enumerate().filter(|(_, row)| row.ended.is_none()) {
                 let scores = self.steps.scores(index)?;
                 let example = request.first_example.wrapping_add(index as u64);
-                let Some(chosen) = request.sampling.choose(scores, &row.seen, example) else {
+                let Some(chosen) = request.sampling.choose(&scores, &row.seen, example) else {
                     return Err(Error::Scores { row: index, length: row.seen.len() });
                 };
                 if request.stop.contains(&chosen.id) {

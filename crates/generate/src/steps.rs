@@ -4,7 +4,7 @@
 use crate::places::Places;
 use crate::reader::Reader;
 use crate::{Decoder, EncoderDecoder, Error, Result, Settings};
-use regard_engine::{Cpu, Program, Store};
+use regard_engine::{Cpu, Numbers, Program, Store};
 use regard_graph::{DType, Graph, shape};
 use regard_models::{Cached, Decoding, Keys};
 
@@ -213,8 +213,9 @@ impl Steps {
     }
 
     /// The scores of a row's next token, `[V]`.
-    pub fn scores(&self, row: usize) -> Result<&[f32]> {
-        Ok(&self.program.f32("scores")?[row * self.vocabulary..][..self.vocabulary])
+    pub fn scores(&self, row: usize) -> Result<Numbers<'_, f32>> {
+        let start = row * self.vocabulary;
+        Ok(self.program.f32("scores")?.part(start..start + self.vocabulary))
     }
 
     fn run(&mut self, ids: &[i32], own: &[usize], width: usize, store: &mut Store) -> Result<()> {

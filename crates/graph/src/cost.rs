@@ -1,4 +1,5 @@
-//! The cost reader: how much work each node is, before anything runs.
+//! The cost reader: how much work each node is as the mathematics has it, before anything runs. What a device executes,
+//! with padded tiles and recomputation, only its engine knows; it counts in the same units, through [`count`].
 
 use std::ops::{Add, AddAssign};
 
@@ -6,7 +7,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use reader::{CostRow, Costs, cost};
+pub use reader::{CostRow, Costs, cost, count};
 
 /// An amount of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,35 +36,6 @@ impl Add for Work {
 
 impl AddAssign for Work {
     fn add_assign(&mut self, other: Work) {
-        *self = *self + other;
-    }
-}
-
-/// The work of one call, counted twice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
-    /// As the mathematics has it: equal to what the reference engine counts while it runs.
-    pub math: Work,
-    /// As the fast engine runs it, with recomputation and padded tiles: what a roofline is about.
-    pub executed: Work,
-}
-
-impl Cost {
-    /// The usual case: the engine executes what the mathematics says.
-    pub fn same(work: Work) -> Cost {
-        Cost { math: work, executed: work }
-    }
-}
-
-impl Add for Cost {
-    type Output = Cost;
-    fn add(self, other: Cost) -> Cost {
-        Cost { math: self.math + other.math, executed: self.executed + other.executed }
-    }
-}
-
-impl AddAssign for Cost {
-    fn add_assign(&mut self, other: Cost) {
         *self = *self + other;
     }
 }

@@ -27,7 +27,7 @@ pub mod describe;
 pub mod plan;
 pub mod reach;
 
-pub use cost::{Cost, CostRow, Costs, Work, cost};
+pub use cost::{CostRow, Costs, Work, cost};
 pub use dim::{Dim, Letter, MAX_LETTERS, Sizes};
 pub use dtype::{DType, Precision};
 pub use error::{Error, Result};

@@ -2,7 +2,7 @@
 //! an op that lacks a reader does not compile. How an op is *computed* is the `Kernels` trait of the ops
 //! crate; this one is only what can be said without numbers.
 
-use crate::{Cost, DType, Dims, Graph, Relation, Result, Shape, Var};
+use crate::{DType, Dims, Graph, Relation, Result, Shape, Var, Work};
 use std::any::Any;
 use std::fmt::Debug;
 
@@ -147,8 +147,8 @@ pub trait Op: Any + Debug + Send + Sync {
     /// Gradient reader: records the gradient with respect to each wanted input, given those of the outputs.
     fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>>;
 
-    /// Cost reader: the work of one call, the mathematical count and the one that the fast engine executes.
-    fn cost(&self, call: &Concrete<'_>) -> Cost;
+    /// Cost reader: the work of one call as the mathematics has it, equal to what the reference counts while it runs.
+    fn cost(&self, call: &Concrete<'_>) -> Work;
 
     /// Reach reader: which elements of the input can change which elements of the output?
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation;

@@ -70,12 +70,13 @@ fn joined<'a>(
         }
         parts.push((*line, shape, numbers));
     }
-    let (first, shape, numbers) = parts[0];
+    let (first, shape) = (parts[0].0, parts[0].1);
     let name = first.theirs.clone();
     match (first.map, shape) {
         (import::Map::Same | import::Map::Reshaped, _) | (import::Map::Transposed, [_]) => {
             let shape = model.foreign_shape(first, shape);
-            Ok(Foreign { name, shape, numbers: Cow::Borrowed(numbers) })
+            let (_, _, numbers) = parts.swap_remove(0);
+            Ok(Foreign { name, shape, numbers: numbers.into() })
         }
         (import::Map::Transposed | import::Map::SplitTransposed { .. }, &[_, inputs]) => {
             parts.sort_by_key(|(line, ..)| index(line.map));

@@ -16,12 +16,12 @@ pub use clock::{Clocked, clock};
 
 use crate::Result;
 use regard_engine::{Cpu, Memory, Program, Store};
-use regard_graph::{Alias, CostRow, Costs, Graph, Init, Node, Role, cost};
+use regard_graph::{Alias, CostRow, Costs, Graph, Init, Node, Role, Var, cost};
 
 /// The predicted time of one node.
 #[derive(Clone, Debug)]
 pub struct Priced {
-    /// Its work.
+    /// Its work, as the mathematics has it.
     pub row: CostRow,
     /// Nanoseconds.
     pub nanoseconds: f64,
@@ -59,10 +59,18 @@ pub fn memory(g: Graph, cpu: &Cpu) -> Result<Memory> {
     Ok(Program::new(g, &[], &mut store, cpu)?.memory())
 }
 
-/// The work of what has to run.
+/// The work of what has to run, as the mathematics has it.
 fn counted(g: &Graph) -> Result<Costs> {
-    let kept: Vec<_> = g.outputs().map(|(_, var)| var).collect();
-    Ok(cost(g, &Default::default(), &Default::default(), Some(&kept))?)
+    Ok(cost(g, &Default::default(), &Default::default(), Some(&kept(g)))?)
+}
+
+/// The work of what has to run, as the CPU executes it.
+fn executed(g: &Graph) -> Result<Costs> {
+    Ok(Cpu::executed(g, &Default::default(), &Default::default(), Some(&kept(g)))?)
+}
+
+fn kept(g: &Graph) -> Vec<Var> {
+    g.outputs().map(|(_, var)| var).collect()
 }
 
 /// A view is the same bytes under another shape: nothing runs.
@@ -87,7 +95,7 @@ pub fn crossovers(g: &Graph) -> Result<Option<(f64, f64)>> {
     let products = |prefix: &str| -> f64 {
         let under = |name: &str| name.starts_with(&format!("{prefix}."));
         let rows = costs.rows.iter().filter(|row| row.node != at && row.op == "linear" && under(&row.name));
-        rows.map(|row| row.cost.math.macs as f64).sum::<f64>() / tokens
+        rows.map(|row| row.cost.macs as f64).sum::<f64>() / tokens
     };
     Ok(Some((products(scope) / per_key, products(block) / per_key)))
 }

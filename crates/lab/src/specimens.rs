@@ -100,7 +100,7 @@ pub fn in_chunks(model: &Gpt, ids: &[i32], chunks: &[usize]) -> Result<Vec<f32>>
         known += chunk;
         program.set_i32("lengths", &[1], &[known as i32])?;
         program.run(&mut store)?;
-        scores.extend_from_slice(program.f32("logits")?);
+        scores.extend_from_slice(&program.f32("logits")?);
     }
     Ok(scores)
 }

@@ -176,17 +176,18 @@ fn images_of_other_grids_have_positions_of_their_own() -> Result<()> {
     answer(wide, Vit::logits, &pixels(3 * 4 * 24), &mut from)?;
     let names: Vec<String> = from.names().map(String::from).collect();
     let moved =
-        interpolate_positions(from.f32("position_embedding.weight")?, 16, wide.grid(), square.grid())?;
+        interpolate_positions(&from.f32("position_embedding.weight")?, 16, wide.grid(), square.grid())?;
     let image = pixels(3 * 8 * 12);
     let run = |positions: &[f32]| -> Result<Array> {
         let mut to = Store::new(0);
         answer(square, Vit::logits, &image, &mut to)?;
         for name in &names {
-            to.set_f32(name, if name == "position_embedding.weight" { positions } else { from.f32(name)? })?;
+            let own = from.f32(name)?;
+            to.set_f32(name, if name == "position_embedding.weight" { positions } else { &own })?;
         }
         answer(square, Vit::logits, &image, &mut to)
     };
-    let (interpolated, copied) = (run(&moved)?, run(from.f32("position_embedding.weight")?)?);
+    let (interpolated, copied) = (run(&moved)?, run(&from.f32("position_embedding.weight")?)?);
     assert!(
         apart(interpolated.data(), copied.data()) > 1e-3,
         "a table that fits by count alone is the wrong one"

@@ -3,8 +3,8 @@
 
 #![allow(unsafe_code)]
 
-use crate::CpuCall;
-use regard_device::{Data, DataMut, Storage};
+use crate::{Activation, CpuCall};
+use regard_device::{Data, DataMut, Pointwise, Storage};
 use regard_graph::{DType, Precision};
 
 /// How the panels of a product of this precision are stored.
@@ -12,6 +12,17 @@ pub fn storage(precision: Precision) -> Storage {
     match precision {
         Precision::F32 => Storage::F32,
         Precision::Bf16 => Storage::Bf16,
+    }
+}
+
+/// The function that the epilogue of a product applies for an activation.
+pub fn pointwise(activation: Activation) -> Pointwise {
+    match activation {
+        Activation::None => Pointwise::None,
+        Activation::Relu => Pointwise::Relu,
+        Activation::Gelu => Pointwise::Gelu,
+        Activation::GeluTanh => Pointwise::GeluTanh,
+        Activation::Silu => Pointwise::Silu,
     }
 }
 

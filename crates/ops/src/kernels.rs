@@ -4,7 +4,7 @@
 
 use crate::{Array, CpuCall};
 use regard_device::{Level, Storage};
-use regard_graph::{Attachment, Concrete, DType, Error, Graph, Node, Op, Precision, Var};
+use regard_graph::{Attachment, Concrete, DType, Error, Graph, Node, Op, Precision, Var, Work};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -24,6 +24,10 @@ pub struct Fault {
 pub trait Kernels: Op {
     /// The specification: naive, f64, one thread, obviously right. Counts its arithmetic as it goes.
     fn reference(&self, call: &mut ReferenceCall<'_>) -> Result<(), Fault>;
+
+    /// The work that the CPU kernel executes, with recomputation and padded tiles: what a roofline is about. That of
+    /// [`Op::cost`] where the kernel does just what the mathematics says.
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work;
 
     /// What the CPU kernel needs beside its operands, at the largest sizes.
     fn needs(&self, request: &Request<'_>) -> Needs;
@@ -61,17 +65,21 @@ pub struct Needs {
 pub struct Pack {
     /// Which input.
     pub input: usize,
-    /// In which layout.
-    pub layout: PackLayout,
+    /// In which form.
+    pub kind: CopyKind,
 }
 
-/// Layouts of packed weights. The weight is a matrix `[rows, columns]` in memory (leading axes merged into rows).
+/// Forms in which kernels want a weight beside the one in the store, a matrix `[rows, columns]` in memory (leading axes
+/// merged into rows). Each belongs to the engine that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PackLayout {
-    /// The product contracts the columns instead of the rows: the panels hold the transposed matrix.
-    pub transposed: bool,
-    /// What the panels hold.
-    pub storage: Storage,
+pub enum CopyKind {
+    /// Panels of the CPU's products.
+    Panels {
+        /// The product contracts the columns instead of the rows: the panels hold the transposed matrix.
+        transposed: bool,
+        /// What the panels hold.
+        storage: Storage,
+    },
 }
 
 /// One call of a specification.

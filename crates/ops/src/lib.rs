@@ -90,10 +90,12 @@ pub use fill::{Fill, FillOps};
 pub use gated::{Gate, Gated, GatedBackward, GatedOps};
 pub use gather::{Gather, GatherOps, ScatterAdd};
 pub use kernels::{
-    Fault, Kernels, Needs, Pack, PackLayout, Record, ReferenceCall, Request, check_dtype, check_float,
+    CopyKind, Fault, Kernels, Needs, Pack, Record, ReferenceCall, Request, check_dtype, check_float,
     kernels_of,
 };
-pub use linear::{Linear, LinearActivationBackward, LinearOps, LinearOptions, WeightGradient, WeightLayout};
+pub use linear::{
+    Activation, Linear, LinearActivationBackward, LinearOps, LinearOptions, WeightGradient, WeightLayout,
+};
 pub use linear_cross_entropy::{LinearCrossEntropy, LinearCrossEntropyOps, TokenLoss};
 pub use matmul::{Matmul, MatmulOps, MatmulOptions};
 pub use norm::{Norm, NormBackward, NormKind, NormOps, NormSpec, Normed, join_norms};
@@ -101,7 +103,6 @@ pub use patches::{JoinPatches, Patches, PatchesOps};
 pub use quantised_linear::{QuantisedLinear, QuantisedLinearOps, Weights, with_weights};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
 pub use reduce_max::{ReduceMax, ReduceMaxBackward, ReduceMaxOps};
-pub use regard_device::Activation;
 pub use reshape::{Reshape, ReshapeOps};
 pub use rotary::{Pairing, Rotary, RotaryOps, RotarySpec, Stretch};
 pub use scale::{Scale, ScaleOps};

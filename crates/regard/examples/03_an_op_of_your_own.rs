@@ -44,9 +44,9 @@ impl Op for Softplus {
         Ok(vec![Some(g.mul(dy, slope)?)])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let flops = 3 * call.outputs[0].count() as u64; // exponential, sum, logarithm
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -62,6 +62,10 @@ impl Kernels for Softplus {
         }
         call.count_flops(3 * x.data().len());
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

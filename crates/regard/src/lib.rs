@@ -28,7 +28,9 @@ mod eval;
 pub use eval::{Sheet, eval, eval_f32};
 pub use regard_data as data;
 pub use regard_device as device;
-pub use regard_engine::{Cpu, Error, Feed, Memory, Program, Result, Store, check, reference};
+pub use regard_engine::{
+    Cpu, Device, Error, Feed, Memory, Numbers, Program, Result, Store, check, reference,
+};
 pub use regard_evaluate as evaluate;
 pub use regard_generate as generate;
 pub use regard_graph::{self as graph, Graph, Var, cost, describe, plan, reach};
@@ -43,7 +45,7 @@ pub use regard_train as train;
 /// Everything needed to record and run: the graph, every op's recording methods, the engines.
 pub mod prelude {
     pub use crate::eval::Sheet;
-    pub use regard_engine::{Cpu, Feed, Program, Store};
+    pub use regard_engine::{Cpu, Device, Feed, Program, Store};
     pub use regard_ops::Array;
     pub use regard_ops::prelude::*;
 }

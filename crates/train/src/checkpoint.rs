@@ -25,10 +25,11 @@ pub(crate) fn save(
     let facts = settings.facts().into_iter().map(|(name, text)| (name, Value::String(text)));
     let trainer =
         json!({ "recipe": recipe, "settings": Map::from_iter(facts), "state": state.json() }).to_string();
-    let mut others = Vec::new();
+    let (mut others, mut floats) = (Vec::new(), Vec::new());
     for name in names {
-        if store.fact(name)?.dtype != DType::F32 {
-            others.push((name, bytes_of(&store.array(name)?, store.fact(name)?.dtype)));
+        match store.fact(name)?.dtype {
+            DType::F32 => floats.push((name, store.f32(name)?)),
+            dtype => others.push((name, bytes_of(&store.array(name)?, dtype))),
         }
     }
     let mut shapes = Vec::with_capacity(names.len());
@@ -38,9 +39,10 @@ pub(crate) fn save(
     let mut tensors = Vec::with_capacity(names.len());
     for (name, shape) in names.iter().zip(&shapes) {
         let other = others.iter().find(|(known, _)| *known == name);
-        let data = match other {
-            Some((_, (dtype, bytes))) => Data::Bytes(*dtype, bytes),
-            None => Data::F32(store.f32(name)?),
+        let own = floats.iter().find(|(known, _)| *known == name);
+        let other = other.map(|(_, (dtype, bytes))| Data::Bytes(*dtype, bytes));
+        let Some(data) = own.map(|(_, numbers)| Data::F32(numbers)).or(other) else {
+            unreachable!("every entry was read above")
         };
         tensors.push(Save { name, shape, data });
     }

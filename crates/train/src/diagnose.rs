@@ -6,7 +6,7 @@ use crate::step::{Draw, feed, record_loss};
 use crate::{Mode, Result, Settings, Task};
 use regard_data::{Batch, Values};
 use regard_device::machine;
-use regard_engine::{Cpu, Program, Store};
+use regard_engine::{Device, Program, Store};
 use regard_graph::{DType, Graph, Pass, Role, Var};
 use regard_ops::Differentiate;
 use regard_picture::bytes;
@@ -89,7 +89,7 @@ pub fn first_not_finite(
     window: &[Batch],
     step: u64,
     store: &mut Store,
-    cpu: &Cpu,
+    device: impl Into<Device>,
 ) -> Result<Finding> {
     for field in window.iter().flat_map(|batch| &batch.fields) {
         let Values::F32(numbers) = &field.values else { continue };
@@ -99,7 +99,7 @@ pub fn first_not_finite(
     }
     let (mut g, loss) = record_loss(task, settings, Mode::Train)?;
     for stored in g.stored().iter().filter(|stored| stored.role == Role::Parameter) {
-        if let Some((index, number)) = bad(store.f32(&stored.name)?) {
+        if let Some((index, number)) = bad(&store.f32(&stored.name)?) {
             return Ok(Finding::Parameter { name: stored.name.clone(), number, index });
         }
     }
@@ -112,7 +112,7 @@ pub fn first_not_finite(
         let reason = format!("keeping every value would take {}", bytes(room as u64));
         return Ok(Finding::Unknown { reason });
     }
-    let mut program = Program::new(g, &[], store, cpu)?;
+    let mut program = Program::new(g, &[], store, device)?;
     let scale = crate::step::scale_of(window, step)?;
     let mut example = 0;
     for batch in window {

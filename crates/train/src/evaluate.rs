@@ -4,7 +4,7 @@ use crate::step::{Draw, LOSS, feed, record_loss};
 use crate::{Error, Mode, Result, Settings, Task};
 use regard_data::Source;
 use regard_data::loader::{Loader, LoaderSettings};
-use regard_engine::{Cpu, Program, Store};
+use regard_engine::{Device, Program, Store};
 use regard_picture::Section;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,9 +31,14 @@ pub(crate) struct Evaluator {
 }
 
 impl Evaluator {
-    pub fn new(task: &dyn Task, settings: &Settings, store: &mut Store, cpu: &Cpu) -> Result<Evaluator> {
+    pub fn new(
+        task: &dyn Task,
+        settings: &Settings,
+        store: &mut Store,
+        device: &Device,
+    ) -> Result<Evaluator> {
         let (graph, _) = record_loss(task, settings, Mode::Evaluate)?;
-        Ok(Evaluator { program: Program::new(graph, &[], store, cpu)? })
+        Ok(Evaluator { program: Program::new(graph, &[], store, device)? })
     }
 
     /// The mean loss of all targets of a source's first epoch; nothing if the flag is raised meanwhile.

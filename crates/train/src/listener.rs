@@ -12,13 +12,15 @@ pub struct StepRecord {
     pub epoch: u64,
     /// The mean loss of its targets.
     pub loss: f64,
+    /// The mean loss of all steps since the line before, where not every step is read.
+    pub mean_loss: Option<f64>,
     /// The learning rate, before the factors of groups.
     pub rate: f64,
     /// The global norm of the gradients before clipping.
     pub gradient_norm: f64,
     /// Tokens seen since the run began, padding included.
     pub tokens: u64,
-    /// Tokens of this step by its time.
+    /// Tokens of this step by its time; of all steps since the reading before, where not every step is read.
     pub tokens_per_second: f64,
     /// Bytes of memory that the process holds, where the system says.
     pub memory: Option<u64>,

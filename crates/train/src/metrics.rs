@@ -77,6 +77,7 @@ fn record_of(value: &Value) -> Option<Record> {
         step,
         epoch,
         loss: number("loss")?,
+        mean_loss: number("mean_loss"),
         rate: number("learning_rate")?,
         gradient_norm: number("gradient_norm")?,
         tokens: whole("tokens")?,
@@ -151,6 +152,9 @@ fn step_line(record: &StepRecord) -> String {
         "tokens": record.tokens,
         "tokens_per_second": record.tokens_per_second,
     });
+    if let Some(mean) = record.mean_loss {
+        line["mean_loss"] = mean.into();
+    }
     if let Some(memory) = record.memory {
         line["memory"] = memory.into();
     }
@@ -175,6 +179,7 @@ mod tests {
             step,
             epoch: 0,
             loss: 0.1 + 0.2,
+            mean_loss: (step == 2).then_some(0.7 / 3.0),
             rate: 1e-3,
             gradient_norm: 2.0,
             tokens: 12 * step,

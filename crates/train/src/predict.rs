@@ -3,8 +3,8 @@
 
 use crate::step::{Recorded, Steps};
 use crate::{Error, Result};
-use regard_engine::{Cpu, Program, Store};
-use regard_graph::{Graph, Integers, Sizes, Var, cost, plan};
+use regard_engine::{Device, Program, Store};
+use regard_graph::{Graph, Integers, Sizes, Var, plan};
 use regard_picture::bytes;
 use std::collections::BTreeMap;
 
@@ -56,11 +56,10 @@ pub(crate) fn planned(recorded: &Recorded, store: &Store) -> Result<u64> {
 }
 
 /// The memory of programs that are there.
-pub(crate) fn taken(steps: &Steps, others: &[&Program], store: &Store, cpu: &Cpu) -> Prediction {
+pub(crate) fn taken(steps: &Steps, others: &[&Program], store: &Store, device: &Device) -> Prediction {
     let io = steps.programs().chain(others.iter().copied()).map(|program| program.memory());
-    let (arena, threads) = cpu.arena_bytes();
     Prediction {
-        arena: (arena + threads) as u64,
+        arena: device.shared_bytes() as u64,
         io: io.map(|memory| memory.io + memory.constants).sum::<usize>() as u64,
         stored: store.bytes() as u64,
         packed: store.packed_bytes() as u64,
@@ -80,15 +79,15 @@ pub(crate) fn check_fits(needed: u64, available: Option<u64>) -> Result<()> {
     }
 }
 
-/// How much more work one program is than another, at their largest sizes.
-pub(crate) fn work_ratio(of: &Graph, to: &Graph) -> Result<f64> {
+/// How much more work one program is than another on a device, at their largest sizes.
+pub(crate) fn work_ratio(of: &Graph, to: &Graph, device: &Device) -> Result<f64> {
     let work = |g: &Graph| -> Result<f64> {
         let mut sizes = Sizes::none();
         for letter in g.letters() {
             sizes.set(*letter, letter.bound())?;
         }
         let keep: Vec<Var> = g.outputs().map(|(_, var)| var).collect();
-        let total = cost::cost(g, &sizes, &Integers::none(), Some(&keep))?.total().executed;
+        let total = device.executed(g, &sizes, &Integers::none(), Some(&keep))?.total();
         Ok((2 * total.macs + total.flops) as f64)
     };
     Ok(work(of)? / work(to)?.max(1.0))

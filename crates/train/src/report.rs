@@ -52,6 +52,7 @@ mod tests {
     #[test]
     fn losses_of_several_runs_share_a_figure() {
         let step = |step, loss| StepRecord {
+            mean_loss: None,
             step,
             epoch: 0,
             loss,

@@ -120,6 +120,12 @@ pub struct Settings {
     pub divergence: Option<Divergence>,
     /// A line of metrics for every so many steps. Changes no bit of the run.
     pub log_every: u64,
+    /// Reads the loss and the norm of the gradients after every so many steps, of which `log_every` is a multiple. In
+    /// between, nothing waits for the device: a line then also says the mean loss of all steps since the line before,
+    /// which is summed up where the losses are. Changes no bit of what is learnt. What is not finite, or far above the
+    /// best, is noticed at the next reading, and before anything is evaluated or saved at the latest; what is found
+    /// to be wrong may then be a parameter that an earlier step has spoilt, instead of the layer that did it.
+    pub read_every: u64,
     /// What else decides the run, by name, as its caller knows it: the model, the data. Shown in the report, and
     /// compared when the run is resumed.
     pub about: Vec<(String, String)>,
@@ -144,6 +150,7 @@ impl Default for Settings {
             goal: Goal::default(),
             divergence: None,
             log_every: 1,
+            read_every: 1,
             about: Vec::new(),
         }
     }
@@ -151,6 +158,8 @@ impl Default for Settings {
 
 /// Settings that may differ between a run and its resumption: they decide how long and how loudly, not what is learnt.
 const FREE: [&str; 3] = ["length", "save", "log_every"];
+/// A fact only where it is not 1.
+const READ_EVERY: &str = "read_every";
 
 impl Settings {
     /// Everything that was said about the run, then every setting, as a name and a text: what a checkpoint holds, a report shows and a resumption compares.
@@ -204,15 +213,19 @@ impl Settings {
             ),
             ("log_every", self.log_every.to_string()),
         ];
-        let own = own.into_iter().map(|(name, text)| (name.to_string(), text));
+        let reading = (self.read_every > 1).then(|| (READ_EVERY, self.read_every.to_string()));
+        let own = own.into_iter().chain(reading).map(|(name, text)| (name.to_string(), text));
         self.about.iter().cloned().chain(own).collect()
     }
 
     /// What has changed since these facts were written, apart from what may.
     pub(crate) fn changes(&self, facts: &serde_json::Map<String, serde_json::Value>) -> Vec<String> {
-        let now = self.facts().into_iter().filter(|(name, _)| !FREE.contains(&name.as_str()));
+        let now = self.facts().into_iter().filter(|(name, _)| name != READ_EVERY);
+        let reading = (READ_EVERY.to_string(), self.read_every.to_string());
+        let now = now.filter(|(name, _)| !FREE.contains(&name.as_str())).chain([reading]);
         now.filter_map(|(name, now)| {
-            let before = facts.get(&name).and_then(|value| value.as_str()).unwrap_or("not given");
+            let absent = if name == READ_EVERY { "1" } else { "not given" };
+            let before = facts.get(&name).and_then(|value| value.as_str()).unwrap_or(absent);
             (before != now).then(|| format!("{name} was `{before}`, is `{now}`"))
         })
         .collect()
@@ -233,6 +246,16 @@ impl Settings {
         self.schedule.check()?;
         some("micro_batches", self.micro_batches as u64)?;
         some("log_every", self.log_every)?;
+        some("read_every", self.read_every)?;
+        if !self.log_every.is_multiple_of(self.read_every) {
+            return Err(Error::invalid(
+                format!(
+                    "a line is due every {} steps, the loss is read every {}",
+                    self.log_every, self.read_every
+                ),
+                "give a `log_every` that is a multiple of `read_every`",
+            ));
+        }
         match self.length {
             Length::Steps(n) | Length::Epochs(n) => some("the length of the run", n)?,
         }

@@ -29,6 +29,8 @@ pub struct State {
     pub lowest: Option<f64>,
     /// Steps in a row with a loss far above the lowest.
     pub lost: u64,
+    /// The step of the last line of metrics, where losses are summed up between lines.
+    pub line: u64,
 }
 
 impl State {
@@ -47,7 +49,12 @@ impl State {
             "lost": self.lost,
         });
         match value {
-            Value::Object(map) => map,
+            Value::Object(mut map) => {
+                if self.line > 0 {
+                    map.insert("line".into(), self.line.into());
+                }
+                map
+            }
             _ => unreachable!("`json!` with braces makes an object"),
         }
     }
@@ -74,6 +81,7 @@ impl State {
             waited: whole("waited")?,
             lowest: number("lowest")?,
             lost: whole("lost")?,
+            line: if map.contains_key("line") { whole("line")? } else { 0 },
         })
     }
 }
@@ -95,6 +103,7 @@ mod tests {
             waited: 2,
             lowest: Some(f64::from(0.1_f32)),
             lost: 9,
+            line: 5,
         };
         let text = Value::Object(state.json()).to_string();
         let map: Map<String, Value> = serde_json::from_str(&text).unwrap();

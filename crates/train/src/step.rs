@@ -4,8 +4,8 @@
 
 use crate::{Error, Mode, Result, Settings, Task};
 use regard_data::{Batch, Values};
-use regard_engine::{Cpu, Program, Store};
-use regard_graph::{DType, Graph, Role, Shape, Var};
+use regard_engine::{Device, Program, Store};
+use regard_graph::{DType, Graph, Init, Role, Shape, Var};
 use regard_ops::prelude::*;
 use regard_ops::{RANDOM_INPUT, RANDOM_LENGTH, random_numbers};
 
@@ -16,6 +16,8 @@ const STEP: &str = "trainer.step";
 /// The results that it reads.
 pub(crate) const LOSS: &str = "trainer.loss";
 const NORM: &str = "trainer.gradient_norm";
+/// The state in which losses are summed up, where not every step is read.
+const LOSS_SUM: &str = "trainer.loss_sum";
 
 /// The programs of a step.
 pub(crate) struct Steps {
@@ -42,6 +44,11 @@ impl Recorded {
     pub fn new(task: &dyn Task, settings: &Settings) -> Result<Recorded> {
         let most = settings.clip.unwrap_or(f64::INFINITY);
         let (mut g, loss) = record_loss(task, settings, Mode::Train)?;
+        if settings.read_every > 1 {
+            let sum = g.state(LOSS_SUM, DType::F32, Shape::scalar(), Init::Zeros)?;
+            let loss = g.stop_gradient(loss)?;
+            g.accumulate(sum, loss)?;
+        }
         let groups = settings.step_groups(&g)?;
         if settings.micro_batches == 1 {
             let (rate, step) = rate_and_step(&mut g)?;
@@ -81,9 +88,9 @@ fn rate_and_step(g: &mut Graph) -> Result<(Var, Var)> {
 }
 
 impl Steps {
-    pub fn new(recorded: Recorded, store: &mut Store, cpu: &Cpu) -> Result<Steps> {
-        let first = Program::new(recorded.first, &[], store, cpu)?;
-        let apply = recorded.apply.map(|graph| Program::new(graph, &[], store, cpu)).transpose()?;
+    pub fn new(recorded: Recorded, store: &mut Store, device: &Device) -> Result<Steps> {
+        let first = Program::new(recorded.first, &[], store, device)?;
+        let apply = recorded.apply.map(|graph| Program::new(graph, &[], store, device)).transpose()?;
         Ok(Steps { first, apply })
     }
 
@@ -91,10 +98,10 @@ impl Steps {
         std::iter::once(&self.first).chain(&self.apply)
     }
 
-    /// Sets what a killed or another run left in the store back to nothing: moments and sums of gradients.
+    /// Sets what a killed or another run left in the store back to nothing: moments, sums of gradients and of losses.
     pub fn forget(&self, store: &mut Store) -> Result<()> {
         let optimizer =
-            |name: &str| ["adamw.", "sgd.", "gradient."].iter().any(|part| name.starts_with(part));
+            |name: &str| ["adamw.", "sgd.", "gradient.", LOSS_SUM].iter().any(|part| name.starts_with(part));
         let graphs = self.programs().map(Program::graph);
         let stored = graphs.flat_map(|graph| graph.stored()).filter(|stored| stored.role == Role::State);
         for stored in stored.filter(|stored| optimizer(&stored.name)) {
@@ -117,8 +124,16 @@ impl Steps {
         names
     }
 
-    /// One step on a window of micro-batches: the mean loss of its targets and the norm of the gradients.
-    pub fn run(&mut self, window: &[Batch], rate: f64, draw: Draw, store: &mut Store) -> Result<(f64, f64)> {
+    /// One step on a window of micro-batches. If `reads`, gives the mean loss of its targets and the norm of the gradients;
+    /// otherwise nothing is read, and nobody waits.
+    pub fn run(
+        &mut self,
+        window: &[Batch],
+        rate: f64,
+        draw: Draw,
+        reads: bool,
+        store: &mut Store,
+    ) -> Result<Option<(f64, f64)>> {
         let scale = scale_of(window, draw.step)?;
         let count = i32::try_from(draw.step)
             .map_err(|_| Error::invalid(format!("step {} is too many", draw.step), "begin another run"))?;
@@ -130,19 +145,32 @@ impl Steps {
         for batch in window {
             feed(&mut self.first, batch, scale, draw, example)?;
             self.first.run(store)?;
-            loss += f64::from(self.first.scalar(LOSS)?);
+            if reads {
+                loss += f64::from(self.first.scalar(LOSS)?);
+            }
             example += batch.examples as u32;
         }
-        let last = match &mut self.apply {
-            None => &self.first,
-            Some(apply) => {
-                apply.set_f32(RATE, &[], &[rate as f32])?;
-                apply.set_i32(STEP, &[], &[count])?;
-                apply.run(store)?;
-                apply
-            }
-        };
-        Ok((loss, f64::from(last.scalar(NORM)?)))
+        if let Some(apply) = &mut self.apply {
+            apply.set_f32(RATE, &[], &[rate as f32])?;
+            apply.set_i32(STEP, &[], &[count])?;
+            apply.run(store)?;
+        }
+        if reads { Ok(Some((loss, self.norm()?))) } else { Ok(None) }
+    }
+
+    /// The norm of the gradients of the newest step.
+    pub fn norm(&self) -> Result<f64> {
+        Ok(f64::from(self.apply.as_ref().unwrap_or(&self.first).scalar(NORM)?))
+    }
+
+    /// The sum of the losses of all steps since it was last begun anew.
+    pub fn loss_sum(store: &Store) -> Result<f64> {
+        Ok(store.f32(LOSS_SUM)?.iter().map(|&sum| f64::from(sum)).sum())
+    }
+
+    /// Begins the sum of the losses anew.
+    pub fn begin_loss_sum(store: &mut Store) -> Result<()> {
+        Ok(store.set_f32(LOSS_SUM, &[0.0])?)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::evaluate::{Evaluator, Examiner};
 use crate::listener::{EvaluationRecord, Listener, StepRecord};
 use crate::metrics::{History, Metrics, in_order};
 use crate::predict::{check_fits, planned, taken, work_ratio};
-use crate::step::{Draw, LOSS, Recorded, Steps, feed, scale_of};
+use crate::step::{Draw, Recorded, Steps, feed, scale_of};
 use crate::{
     Error, Every, Finding, Length, Prediction, Result, RunFolder, Settings, State, Task, first_not_finite,
     report,
@@ -15,7 +15,7 @@ use crate::{
 use regard_data::loader::Place;
 use regard_data::{Batch, Source};
 use regard_device::machine;
-use regard_engine::{Cpu, Program, Store};
+use regard_engine::{Device, Program, Store};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,25 +111,42 @@ impl Outcome {
 pub struct Trainer<'t> {
     task: &'t dyn Task,
     settings: Settings,
-    cpu: Cpu,
+    device: Device,
     steps: Steps,
     evaluator: Evaluator,
     lasting: Vec<String>,
     state: State,
+    /// The window of the newest step, until it is known that all steps so far were finite.
+    unread: Option<Vec<Batch>>,
+    since: Since,
+}
+
+/// What was done since the last reading.
+#[derive(Default)]
+struct Since {
+    seconds: f64,
+    tokens: u64,
 }
 
 impl<'t> Trainer<'t> {
     /// Records and plans the programs of a step and of the evaluation. Parameters that the store has stay as they are,
     /// so a second stage goes on from the first; moments begin at zero.
-    pub fn new(task: &'t dyn Task, settings: Settings, store: &mut Store, cpu: &Cpu) -> Result<Trainer<'t>> {
+    pub fn new(
+        task: &'t dyn Task,
+        settings: Settings,
+        store: &mut Store,
+        device: impl Into<Device>,
+    ) -> Result<Trainer<'t>> {
         settings.check()?;
+        let device = device.into();
         let recorded = Recorded::new(task, &settings)?;
         check_fits(planned(&recorded, store)?, machine::memory_available())?;
-        let steps = Steps::new(recorded, store, cpu)?;
+        let steps = Steps::new(recorded, store, &device)?;
         steps.forget(store)?;
-        let evaluator = Evaluator::new(task, &settings, store, cpu)?;
-        let (cpu, lasting) = (cpu.clone(), steps.lasting());
-        Ok(Trainer { task, settings, cpu, steps, evaluator, lasting, state: State::default() })
+        let evaluator = Evaluator::new(task, &settings, store, &device)?;
+        let lasting = steps.lasting();
+        let (state, unread, since) = (State::default(), None, Since::default());
+        Ok(Trainer { task, settings, device, steps, evaluator, lasting, state, unread, since })
     }
 
     /// How it trains.
@@ -160,6 +177,7 @@ impl<'t> Trainer<'t> {
         }
         opened.fill(path, &self.lasting, store)?;
         self.state = opened.state;
+        (self.unread, self.since) = (None, Since::default());
         Ok(())
     }
 
@@ -170,21 +188,55 @@ impl<'t> Trainer<'t> {
 
     /// One step on a window of micro-batches, outside of any run. Returns the mean loss and the norm of the gradients.
     pub fn step(&mut self, window: &[Batch], store: &mut Store) -> Result<(f64, f64)> {
+        let read = self.make_step(window, true, store)?;
+        Ok(read.unwrap_or_else(|| unreachable!("it was asked to read")))
+    }
+
+    /// One step, of which loss and norm are read or not.
+    fn make_step(&mut self, window: &[Batch], reads: bool, store: &mut Store) -> Result<Option<(f64, f64)>> {
         let step = self.state.step + 1;
         let tokens = self.state.tokens + window.iter().map(|batch| batch.tokens).sum::<u64>();
         let rate = self.rate(step, tokens);
         let draw = Draw { seed: self.settings.seed, step };
-        let (loss, norm) = self.steps.run(window, rate, draw, store)?;
+        let read = self.steps.run(window, rate, draw, reads, store)?;
+        if let Some((loss, norm)) = read {
+            self.check_finite(step, loss, norm, window, store)?;
+        }
+        (self.state.step, self.state.tokens) = (step, tokens);
+        Ok(read)
+    }
+
+    /// Stops at numbers that are not finite, and finds out where they come from.
+    fn check_finite(
+        &self,
+        step: u64,
+        loss: f64,
+        norm: f64,
+        window: &[Batch],
+        store: &mut Store,
+    ) -> Result<()> {
         if let Some((what, number)) =
             [("loss", loss), ("gradient norm", norm)].into_iter().find(|(_, x)| !x.is_finite())
         {
-            let finding = first_not_finite(self.task, &self.settings, window, step, store, &self.cpu);
+            let finding = first_not_finite(self.task, &self.settings, window, step, store, &self.device);
             let finding = finding.unwrap_or_else(|e| Finding::Unknown { reason: e.to_string() });
             let advice = "lower the learning rate, warm up longer, clip, or mend that layer".into();
             return Err(Error::NotFinite { step, what, number, finding, advice });
         }
-        (self.state.step, self.state.tokens) = (step, tokens);
-        Ok((loss, norm))
+        Ok(())
+    }
+
+    /// Looks at steps of which nothing was read yet, before something is made of what they have learnt.
+    fn look_at_unread(&mut self, store: &mut Store) -> Result<()> {
+        let Some(window) = self.unread.take() else { return Ok(()) };
+        let (sum, norm) = (Steps::loss_sum(store)?, self.steps.norm()?);
+        self.check_finite(self.state.step, sum, norm, &window, store).map_err(|error| match error {
+            Error::NotFinite { step, what, number, finding: Finding::Nothing, advice } => {
+                let reason = "it was in a step before, of which nothing was read".into();
+                Error::NotFinite { step, what, number, finding: Finding::Unknown { reason }, advice }
+            }
+            other => other,
+        })
     }
 
     fn rate(&self, step: u64, tokens: u64) -> f64 {
@@ -221,7 +273,14 @@ impl<'t> Trainer<'t> {
             let over = self.is_over();
             let mut better = None;
             let examines = run.evaluation.is_some() || run.examiner.is_some();
-            if examines && step > self.state.evaluated && (over || self.is_due(self.settings.evaluate)) {
+            let examines =
+                examines && step > self.state.evaluated && (over || self.is_due(self.settings.evaluate));
+            // A run that was interrupted before an evaluation was saved without it, and is saved again with it.
+            let saves = step > 0 && saved != Some(step) && (over || self.is_due(self.settings.save));
+            if examines || saves {
+                self.look_at_unread(store).map_err(|error| with_checkpoint(error, run.folder, saved))?;
+            }
+            if examines {
                 let Some(record) = self.evaluate(&mut run, store)? else { break End::Interrupted };
                 better = Some(record.best);
                 run.tell(|listener| listener.evaluated(&record));
@@ -230,11 +289,9 @@ impl<'t> Trainer<'t> {
                     None => history.evaluations.push(record),
                 }
             }
-            // A run that was interrupted before an evaluation was saved without it, and is saved again with it.
-            let due = step > 0 && saved != Some(step) && (over || self.is_due(self.settings.save));
             let patience = self.settings.goal.patience;
             let stops = patience.is_some_and(|patience| self.state.waited >= patience);
-            if due || better.is_some() {
+            if saves || better.is_some() {
                 self.keep(&mut run, metrics.as_mut(), better == Some(true), saved, store)?;
                 saved = Some(step);
                 if !(run.reported_by_caller && (over || stops)) {
@@ -255,7 +312,7 @@ impl<'t> Trainer<'t> {
                 Ok(record) => record,
                 Err(error) => return Err(with_checkpoint(error, run.folder, saved)),
             };
-            if record.step % self.settings.log_every == 0 {
+            if let Some(record) = record {
                 run.tell(|listener| listener.stepped(&record));
                 match &mut metrics {
                     Some(metrics) => metrics.step(record)?,
@@ -263,6 +320,7 @@ impl<'t> Trainer<'t> {
                 }
             }
         };
+        self.look_at_unread(store).map_err(|error| with_checkpoint(error, run.folder, saved))?;
         if saved != Some(self.state.step) && self.state.step > 0 {
             self.keep(&mut run, metrics.as_mut(), false, saved, store)?;
             self.report(&run, metrics.as_ref())?;
@@ -308,33 +366,55 @@ impl<'t> Trainer<'t> {
         }
     }
 
-    /// One step of the run, on the next window of its batches.
-    fn advance(&mut self, batches: &mut Batches, store: &mut Store) -> Result<StepRecord> {
+    /// One step of the run, on the next window of its batches; with what there is to say of it if a line is due.
+    fn advance(&mut self, batches: &mut Batches, store: &mut Store) -> Result<Option<StepRecord>> {
         let (began, before) = (Instant::now(), self.state.tokens);
+        let Settings { read_every, log_every, .. } = self.settings;
+        let reads = (self.state.step + 1).is_multiple_of(read_every);
         let place = Place { epoch: self.state.epoch, index: self.state.batch };
         let (window, next) = batches.window(place, self.settings.micro_batches)?;
-        let (loss, gradient_norm) = self.step(&window, store)?;
-        let seconds = began.elapsed().as_secs_f64();
+        let read = self.make_step(&window, reads, store)?;
+        self.since.seconds += began.elapsed().as_secs_f64();
+        self.since.tokens += self.state.tokens - before;
         (self.state.epoch, self.state.batch) = (next.epoch, next.index);
+        self.unread = (read_every > 1).then_some(window);
+        let Some((loss, gradient_norm)) = read else { return Ok(None) };
+        self.look_at_unread(store)?;
+        let since = std::mem::take(&mut self.since);
         self.watch(loss)?;
-        Ok(StepRecord {
-            step: self.state.step,
+        let step = self.state.step;
+        if !step.is_multiple_of(log_every) {
+            return Ok(None);
+        }
+        let mean_loss = if read_every > 1 { Some(self.mean_loss(store)?) } else { None };
+        Ok(Some(StepRecord {
+            step,
             epoch: place.epoch,
             loss,
-            rate: self.rate(self.state.step, self.state.tokens),
+            mean_loss,
+            rate: self.rate(step, self.state.tokens),
             gradient_norm,
             tokens: self.state.tokens,
-            tokens_per_second: (self.state.tokens - before) as f64 / seconds.max(1e-9),
+            tokens_per_second: since.tokens as f64 / since.seconds.max(1e-9),
             memory: machine::resident(),
-        })
+        }))
     }
 
-    /// Counts losses that are far above the lowest.
+    /// The mean loss of the steps since the line before; the next line begins anew.
+    fn mean_loss(&mut self, store: &mut Store) -> Result<f64> {
+        let steps = self.state.step - std::mem::replace(&mut self.state.line, self.state.step);
+        let mean = Steps::loss_sum(store)? / steps.max(1) as f64;
+        Steps::begin_loss_sum(store)?;
+        Ok(mean)
+    }
+
+    /// Counts losses that are far above the lowest. One that is read stands for all steps since the reading before.
     fn watch(&mut self, loss: f64) -> Result<()> {
         let best = self.state.lowest.map_or(loss, |lowest| lowest.min(loss));
         self.state.lowest = Some(best);
         let Some(divergence) = self.settings.divergence else { return Ok(()) };
-        self.state.lost = if loss > divergence.factor * best { self.state.lost + 1 } else { 0 };
+        self.state.lost =
+            if loss > divergence.factor * best { self.state.lost + self.settings.read_every } else { 0 };
         if self.state.lost < divergence.steps {
             return Ok(());
         }
@@ -419,7 +499,7 @@ impl<'t> Trainer<'t> {
     /// What the run will take. The time is that of a forward pass on the first batch, times how much more work a step
     /// is; where the pass fails, nothing is said about time, and the first step will say why.
     fn predict(&mut self, source: &dyn Source, store: &mut Store) -> Result<Prediction> {
-        let mut prediction = taken(&self.steps, &[&self.evaluator.program], store, &self.cpu);
+        let mut prediction = taken(&self.steps, &[&self.evaluator.program], store, &self.device);
         prediction.available = machine::memory_available();
         prediction.steps = match self.settings.length {
             Length::Steps(steps) => steps,
@@ -438,11 +518,12 @@ impl<'t> Trainer<'t> {
         feed(program, &batch, scale, Draw { seed: 0, step: 0 }, 0)?;
         // Once to pack weights and touch memory, once to measure.
         program.run(store)?;
+        program.wait()?;
         let began = Instant::now();
         program.run(store)?;
+        program.wait()?;
         let forward = began.elapsed().as_secs_f64();
-        program.scalar(LOSS)?;
-        let ratio = work_ratio(self.steps.first.graph(), self.evaluator.program.graph())?;
+        let ratio = work_ratio(self.steps.first.graph(), self.evaluator.program.graph(), &self.device)?;
         Ok(forward * ratio * self.settings.micro_batches as f64)
     }
 }

@@ -111,7 +111,8 @@ pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
     let outputs: Vec<Var> = program.graph().outputs().map(|(_, var)| var).collect();
     let costs =
         regard::cost::cost(program.graph(), &Default::default(), &Default::default(), Some(&outputs))?;
-    let macs = costs.total().math.macs;
+    let executed = Cpu::executed(program.graph(), &Default::default(), &Default::default(), Some(&outputs))?;
+    let macs = costs.total().macs;
     bench.feeds.feed(&mut program).with_context(|| name.clone())?;
     let mut run = |program: &mut Program, index: usize| -> Result<f64> {
         if let Some(next) = bench.next {
@@ -119,6 +120,7 @@ pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
         }
         let began = Instant::now();
         program.run(&mut store)?;
+        program.wait()?;
         Ok(began.elapsed().as_secs_f64() * 1e3)
     };
     let warm = 2.min(how.repeat);
@@ -140,7 +142,7 @@ pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
     let (threads, level) = (cpu.pool().threads(), cpu.level());
     // Before the ceilings, whose measurement takes memory of its own.
     let peak = regard::device::machine::peak().map(|bytes| bytes as usize);
-    let profile = how.profile.then(|| profile::of(&program, &costs, how.repeat, &cpu)).transpose()?;
+    let profile = how.profile.then(|| profile::of(&program, &executed, how.repeat, &cpu)).transpose()?;
     let mut out = std::io::stdout().lock();
     if how.json {
         let mut line = json!({

@@ -45,9 +45,9 @@ fn bytes(work: &Work) -> f64 {
     work.read as f64 + work.written as f64
 }
 
-/// Sorts what a program measured in `runs` runs by op.
-pub fn of(program: &Program, costs: &Costs, runs: usize, cpu: &Cpu) -> Result<Profile> {
-    let work: BTreeMap<usize, Work> = costs.rows.iter().map(|row| (row.node, row.cost.executed)).collect();
+/// Sorts what a program measured in `runs` runs by op, with the work that was executed.
+pub fn of(program: &Program, executed: &Costs, runs: usize, cpu: &Cpu) -> Result<Profile> {
+    let work: BTreeMap<usize, Work> = executed.rows.iter().map(|row| (row.node, row.cost)).collect();
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
     for (node, spent) in program.spent() {
         let op = program.graph().nodes()[node].op.name();

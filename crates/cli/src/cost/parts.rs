@@ -39,7 +39,7 @@ pub fn grouped(
     let mut parts: BTreeMap<String, Part> = BTreeMap::new();
     for node in priced {
         let part = parts.entry(name(node)).or_default();
-        let work = node.row.cost.math;
+        let work = node.row.cost;
         part.macs += work.macs;
         part.bytes += work.read + work.written;
         part.predicted += node.nanoseconds;

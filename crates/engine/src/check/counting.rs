@@ -17,10 +17,8 @@ impl Case<'_> {
         }
         let costs = regard_graph::cost::cost(&graph, &sizes, &integers, None)?;
         for row in &costs.rows {
-            let (got, want) = (
-                (row.cost.math.macs, row.cost.math.flops),
-                (counted.macs[row.node], counted.flops[row.node]),
-            );
+            let (got, want) =
+                ((row.cost.macs, row.cost.flops), (counted.macs[row.node], counted.flops[row.node]));
             if got != want {
                 let what = format!(
                     "{} is said to take {} multiply-adds and {} other operations, the reference did {} and {}",

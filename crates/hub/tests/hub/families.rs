@@ -81,7 +81,7 @@ fn halves_are_rounded_and_read_again() {
             let rounded = loaded(&again);
             let most = if dtype == DType::F16 { 1.0 / 2048.0 } else { 1.0 / 256.0 };
             for name in store.names() {
-                for (x, y) in rounded.f32(name).unwrap().iter().zip(store.f32(name).unwrap()) {
+                for (x, y) in rounded.f32(name).unwrap().iter().zip(&store.f32(name).unwrap()) {
                     assert!((x - y).abs() <= most * y.abs() + 1e-7, "{case} {name}: {x} for {y}");
                 }
             }

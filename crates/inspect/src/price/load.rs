@@ -1,12 +1,12 @@
-//! The load of a node: what it has to do in the time that the machine would need at its best. Arithmetic is counted by the cost
-//! reader. Memory is counted by distance: a value that was last touched long ago has left the near caches, and reading it takes
+//! The load of a node: what it has to do in the time that the machine would need at its best. Arithmetic is counted as the CPU
+//! executes it. Memory is counted by distance: a value that was last touched long ago has left the near caches, and reading it takes
 //! as long as reading that much memory again and again does.
 
 use super::fit::TERMS;
-use super::{counted, runs};
+use super::{counted, executed, runs};
 use crate::Result;
 use regard_device::Ceilings;
-use regard_graph::{Alias, CostRow, DType, Graph, Node, Var};
+use regard_graph::{Alias, CostRow, Costs, DType, Graph, Node, Var};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the machine can do at best.
@@ -68,10 +68,12 @@ pub type Shape = [f64; 4];
 
 /// The load of every node that runs, in order.
 pub fn loads(g: &Graph, machine: &Machine) -> Result<Vec<(CostRow, Load)>> {
-    let rows: Vec<CostRow> = counted(g)?.rows.into_iter().filter(|row| runs(&g.nodes()[row.node])).collect();
+    let that_run = |costs: Costs| costs.rows.into_iter().filter(|row| runs(&g.nodes()[row.node]));
+    // A load is of what is executed; what is shown beside it is the mathematics.
+    let rows: Vec<CostRow> = that_run(executed(g)?).collect();
     let memory = memory(g, &rows, machine);
-    let loads = rows.into_iter().zip(memory).map(|(row, memory)| {
-        let work = row.cost.executed;
+    let loads = rows.iter().zip(memory).zip(that_run(counted(g)?)).map(|((row, memory), shown)| {
+        let work = row.cost;
         // A multiply-add is two of the ceiling's operations, and any other counts as one multiply-add would.
         let best = |count: u64| 2.0 * count as f64 / machine.ceilings.gflops;
         let amounts = [1.0, best(work.macs), best(work.flops), memory];
@@ -83,11 +85,11 @@ pub fn loads(g: &Graph, machine: &Machine) -> Result<Vec<(CostRow, Load)>> {
         let a_byte = (memory / (work.read + work.written).max(1) as f64).max(1e-6);
         let load = Load {
             node: row.node,
-            kinds: kinds(g, &row),
+            kinds: kinds(g, row),
             amounts,
             shape: [(count / last).ln(), each.ln(), last.ln(), a_byte.ln()],
         };
-        (row, load)
+        (shown, load)
     });
     Ok(loads.collect())
 }
@@ -110,7 +112,7 @@ fn memory(g: &Graph, rows: &[CostRow], machine: &Machine) -> Vec<f64> {
                 node.inputs.iter().map(|&var| (place[var.index()], bytes(var))).collect();
             let all: f64 = inputs.values().sum();
             // Of a table, a lookup reads some rows.
-            let part = (row.cost.executed.read as f64 / all.max(1.0)).min(1.0);
+            let part = (row.cost.read as f64 / all.max(1.0)).min(1.0);
             let mut nanoseconds = 0.0;
             let begun = at;
             for (place, bytes) in inputs {
@@ -234,7 +236,7 @@ fn kinds(g: &Graph, row: &CostRow) -> [String; 3] {
     if result.and_then(|dims| dims.last().copied()).is_some_and(|last| last % VECTOR != 0) {
         told.push("ragged");
     }
-    let class = if row.cost.executed.macs > 0 { "multiplies" } else { "moves" };
+    let class = if row.cost.macs > 0 { "multiplies" } else { "moves" };
     [format!("{} {}", row.op, told.join(" ")), row.op.to_string(), class.to_string()]
 }
 

@@ -269,7 +269,7 @@ pub fn equal_cost(_context: &Context) -> Result<Finding> {
         let mut g = Graph::inference();
         let x = g.input("x", DType::F32, [1, n, width])?;
         layer.forward(&mut g, x, Source::Own, &Surroundings::default())?;
-        let work = cost::cost(&g, &Sizes::none(), &Integers::none(), None)?.total().math;
+        let work = cost::cost(&g, &Sizes::none(), &Integers::none(), None)?.total();
         Ok((parameters.count(), work.macs, work.flops))
     };
     let heads = [1usize, 2, 4, 8, 16, 32];

@@ -95,7 +95,7 @@ pub fn real_time(context: &Context) -> Result<Finding> {
         let mut own = Store::new(context.seed);
         let mut listening = Listening::new(&model, chunk, &mut own)?;
         let found = cost::cost(listening.program.graph(), &Sizes::none(), &Integers::none(), None)?;
-        let each = found.by_op().values().map(|cost| cost.math.macs).sum::<u64>() / chunk as u64;
+        let each = found.by_op().values().map(|cost| cost.macs).sum::<u64>() / chunk as u64;
         let (mut scores, mut times) = (vec![], vec![]);
         let before = own.bytes();
         for frames in sound.frames.chunks(chunk * FEATURES) {

@@ -61,10 +61,10 @@ pub fn line_by_line(context: &Context) -> Result<Finding> {
     let (d, heads, n_t, n_s) = (48usize, 4usize, 40usize, 56usize);
     let found = costs(&layer(d, heads, n_t, n_s)?)?;
     let of = |part: &str| {
-        found.rows.iter().filter(|row| row.name.contains(part)).map(|row| row.cost.math.macs).sum::<u64>()
+        found.rows.iter().filter(|row| row.name.contains(part)).map(|row| row.cost.macs).sum::<u64>()
     };
     let linear: Vec<u64> =
-        found.rows.iter().filter(|row| row.op == "linear").map(|row| row.cost.math.macs).collect();
+        found.rows.iter().filter(|row| row.op == "linear").map(|row| row.cost.macs).collect();
     let attention = of("attention");
     let lines = [
         ("query projection", linear[0], n_t * d * d, "n_t·d²"),
@@ -72,12 +72,7 @@ pub fn line_by_line(context: &Context) -> Result<Finding> {
         ("value projection", linear[2], n_s * d * d, "n_s·d²"),
         ("scores and weighted sum", attention, 2 * n_t * n_s * d, "2·n_t·n_s·d"),
         ("output projection", linear[3], n_t * d * d, "n_t·d²"),
-        (
-            "splitting and joining heads",
-            found.total().math.macs - linear.iter().sum::<u64>() - attention,
-            0,
-            "0",
-        ),
+        ("splitting and joining heads", found.total().macs - linear.iter().sum::<u64>() - attention, 0, "0"),
     ];
     let mut table = Table::new("d = 48, h = 4, n_t = 40, n_s = 56", &["line", "formula", "multiply-adds"]);
     let mut finding = Finding::new(
@@ -169,12 +164,7 @@ fn block(d: usize, n: usize, feed_forward: bool) -> Result<Graph> {
 fn two_parts(g: &Graph) -> Result<[u64; 2]> {
     let found = costs(g)?;
     let of = |attention: bool| {
-        found
-            .rows
-            .iter()
-            .filter(|row| (row.op == "attention") == attention)
-            .map(|row| row.cost.math.macs)
-            .sum()
+        found.rows.iter().filter(|row| (row.op == "attention") == attention).map(|row| row.cost.macs).sum()
     };
     Ok([of(false), of(true)])
 }
@@ -271,7 +261,7 @@ pub fn against_recurrence(context: &Context) -> Result<Finding> {
     let (mut wrong, mut cheaper) = (0, vec![]);
     let mut lines = [vec![], vec![], vec![]];
     for n in [12usize, 24, 48, 96, 192] {
-        let own = costs(&graph(n)?)?.total().math.macs;
+        let own = costs(&graph(n)?)?.total().macs;
         let [weights, scores] = two_parts(&block(d, n, false)?)?;
         wrong += usize::from(own != (2 * n * d * d) as u64) + usize::from(scores != (2 * n * n * d) as u64);
         cheaper.push((n, scores < own, weights + scores < own));

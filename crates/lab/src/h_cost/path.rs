@@ -207,7 +207,7 @@ fn copy(
         program.run(&mut store)?;
         if at + 10 >= steps {
             let chosen = program.i32("chosen")?;
-            let pairs = || own.targets.iter().zip(chosen).filter(|(target, _)| **target != IGNORE_INDEX);
+            let pairs = || own.targets.iter().zip(&chosen).filter(|(target, _)| **target != IGNORE_INDEX);
             asked += pairs().count();
             right += pairs().filter(|(target, chosen)| target == chosen).count();
         }

@@ -123,7 +123,7 @@ pub fn inference(context: &Context) -> Result<Finding> {
 /// Multiply-adds of all attentions of a graph.
 fn attention_macs(g: &Graph) -> Result<u64> {
     let found = cost::cost(g, &Sizes::none(), &Integers::none(), None)?;
-    Ok(found.by_op().get("attention").map_or(0, |cost| cost.math.macs))
+    Ok(found.by_op().get("attention").map_or(0, |cost| cost.macs))
 }
 
 /// H7 and L4: vanilla against Perceiver.

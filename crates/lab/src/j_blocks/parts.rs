@@ -199,8 +199,8 @@ pub fn own_parameters(_context: &Context) -> Result<Finding> {
     }
     let first = store.f32("block.0.feed_forward.up.weight")?;
     let second = store.f32("block.1.feed_forward.up.weight")?;
-    let same = first.iter().zip(second).filter(|(a, b)| a == b).count();
-    let picture: Vec<f64> = first.iter().chain(second).map(|x| f64::from(*x)).collect();
+    let same = first.iter().zip(&second).filter(|(a, b)| a == b).count();
+    let picture: Vec<f64> = first.iter().chain(&second).map(|x| f64::from(*x)).collect();
     Ok(Finding::new(Verdict::True, "Each layer has feed-forward parameters of its own; all positions share them, so that their number does not depend on the length.")
         .number(Number::count("parameters of layer 0", of(0).len(), 4))
         .number(Number::count("parameters of layer 1", of(1).len(), 4))

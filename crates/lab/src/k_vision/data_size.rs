@@ -130,7 +130,7 @@ impl Model {
             // The body is taken over, the head begins anew; the optimizer's memory too.
             for name in names.iter().filter(|name| !name.starts_with("head") && !name.contains("adamw")) {
                 if let Ok(numbers) = from.f32(name) {
-                    learner.store.set_f32(name, numbers)?;
+                    learner.store.set_f32(name, &numbers)?;
                 }
             }
         }

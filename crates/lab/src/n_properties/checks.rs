@@ -420,7 +420,7 @@ pub fn same_bits(context: &Context) -> Result<Finding> {
         let mut hash = 0xcbf2_9ce4_8422_2325u64;
         let names: Vec<String> = trained.store.names().map(str::to_string).collect();
         for name in &names {
-            for x in trained.store.f32(name)? {
+            for x in &trained.store.f32(name)? {
                 for byte in x.to_bits().to_le_bytes() {
                     hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
                 }

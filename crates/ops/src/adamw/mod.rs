@@ -135,10 +135,10 @@ impl Op for AdamWStep {
         Ok(vec![None; tape.inputs.len()])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let count = call.inputs[0].count() as u64;
         let flops = count * (8 + u64::from(self.scaled));
-        Cost::same(Work { macs: 3 * count, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 3 * count, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, _call: &Concrete<'_>, output: usize, input: usize) -> Relation {
@@ -186,6 +186,10 @@ impl Kernels for AdamWStep {
             call.count_macs(3);
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -56,9 +56,9 @@ impl Op for AddPositionBackward {
         Ok(vec![None; tape.inputs.len()])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let flops = call.inputs[0].count() as u64;
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -107,6 +107,10 @@ impl Kernels for AddPositionBackward {
             call.count_flops(dy.dims()[2]);
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

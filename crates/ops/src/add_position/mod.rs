@@ -97,11 +97,11 @@ impl Op for AddPosition {
         Ok(grads)
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let count = call.inputs[0].count() as u64;
         let positions = call.inputs.get(2).map_or(0, |dims| dims.count() as u64);
         let read = count * (call.input_dtypes[0].bytes() as u64 + 4) + positions * 4;
-        Cost::same(Work { macs: 0, flops: count, read, written: call.bytes_out() })
+        Work { macs: 0, flops: count, read, written: call.bytes_out() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -135,6 +135,10 @@ impl Kernels for AddPosition {
             call.count_flops(x.dims()[2]);
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -81,9 +81,9 @@ impl Op for Assign {
         Ok(vec![None; tape.inputs.len()])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let read = (call.inputs[1].count() * call.input_dtypes[1].bytes()) as u64;
-        Cost::same(Work { read, written: call.bytes_out(), ..Work::default() })
+        Work { read, written: call.bytes_out(), ..Work::default() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -102,6 +102,10 @@ impl Kernels for Assign {
             *y = x.data()[walk.flat(i)];
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -2,7 +2,7 @@
 //! The weights are made again from the log-sum-exp, so that nothing of size T·S is ever kept.
 
 use super::form::{BiasForm, Extra, Form};
-use super::{cost, cpu_backward, reference_backward};
+use super::{cost, cpu_backward, cpu_work, reference_backward};
 use crate::{CpuCall, Fault, FillOps, Kernels, Needs, Record, ReferenceCall, Request};
 use regard_graph::*;
 
@@ -109,7 +109,7 @@ impl Op for Backward {
         Ok(vec![None; tape.inputs.len()])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         cost::backward(self, call)
     }
 
@@ -129,6 +129,10 @@ impl Op for Backward {
 impl Kernels for Backward {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference_backward::run(self, call)
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        cpu_work::backward(self, call)
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

@@ -20,6 +20,7 @@ mod cpu_rows;
 mod cpu_score_gradient;
 mod cpu_softmax;
 mod cpu_table;
+mod cpu_work;
 mod form;
 mod mask;
 mod random;
@@ -147,7 +148,7 @@ impl Op for AttentionOp {
         backward::record(&self.form, g, tape)
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         cost::forward(&self.form, call)
     }
 
@@ -159,6 +160,10 @@ impl Op for AttentionOp {
 impl Kernels for AttentionOp {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference::run(&self.form, call)
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        cpu_work::forward(&self.form, call)
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

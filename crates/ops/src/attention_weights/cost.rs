@@ -2,9 +2,9 @@
 
 use super::WeightsRequest;
 use crate::attention::{Extent, Form, Known};
-use regard_graph::{Concrete, Cost, Work};
+use regard_graph::{Concrete, Work};
 
-pub fn cost(form: &Form, request: &WeightsRequest, call: &Concrete<'_>) -> Cost {
+pub fn cost(form: &Form, request: &WeightsRequest, call: &Concrete<'_>) -> Work {
     let extent = Extent::new(call.inputs[0], call.inputs[1], None);
     let known = Known::of_reader(form, extent, call, 3);
     let allowed = known.allowed();
@@ -43,5 +43,5 @@ pub fn cost(form: &Form, request: &WeightsRequest, call: &Concrete<'_>) -> Cost 
         (true, WeightsRequest::ColumnSums) => (0, rows),
         (true, _) => (0, 0),
     };
-    Cost::same(Work { macs, flops, read: call.bytes_in(), written: call.bytes_out() })
+    Work { macs, flops, read: call.bytes_in(), written: call.bytes_out() }
 }

@@ -251,7 +251,7 @@ impl Op for AttentionWeights {
         Ok(vec![None; tape.inputs.len()])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         cost::cost(&self.form, &self.request, call)
     }
 
@@ -270,6 +270,10 @@ impl Kernels for AttentionWeights {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         self.check_run(call.inputs[0].dims()[1], call.inputs[1].dims()[1])?;
         reference::run(&self.form, &self.request, call)
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

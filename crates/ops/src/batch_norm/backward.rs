@@ -68,23 +68,18 @@ impl Op for BatchNormBackward {
         Ok(vec![None; tape.inputs.len()])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let (rows, width) = (call.inputs[1].rows() as u64, call.inputs[1].last_size() as u64);
         let [scale, shift] = [self.scale, self.shift].map(u64::from);
         let mut math = Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() };
-        let mut executed = math;
         if self.trains() {
             math.macs = width * rows * 2;
             math.flops = width * (rows * 5 + 2 + scale);
-            // The mean is corrected once more, and x is centred in both passes.
-            executed.macs = math.macs;
-            executed.flops = math.flops + width * rows * 2;
         } else {
             math.macs = width * rows * scale;
             math.flops = width * (rows * (1 + shift + 2 * scale) + scale);
-            (executed.macs, executed.flops) = (math.macs, math.flops);
         }
-        Cost { math, executed }
+        math
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
@@ -117,6 +112,12 @@ impl Kernels for BatchNormBackward {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference::backward(self, call);
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        // The mean is corrected once more, and x is centred in both passes.
+        let again = 2 * call.inputs[1].count() as u64 * u64::from(self.trains());
+        self.cost(call) + Work { flops: again, ..Work::default() }
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

@@ -236,16 +236,13 @@ impl Op for BatchNorm {
         Ok(grads)
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let (rows, width) = (call.inputs[0].rows() as u64, call.inputs[0].last_size() as u64);
         let [scale, shift, trains] = [self.scale, self.shift, self.trains()].map(u64::from);
         let mut math = Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() };
         math.macs = width * (rows * (scale * shift + trains) + 2 * trains);
         math.flops = width * (rows * (2 + (scale ^ shift) + 2 * trains) + 3 + 5 * trains);
-        // Each block corrects its own mean, and y subtracts the mean in two parts.
-        let mut executed = math;
-        executed.flops += width * rows * 2 * trains;
-        Cost { math, executed }
+        math
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
@@ -275,6 +272,12 @@ impl Kernels for BatchNorm {
         self.check_rows(call.inputs[0].dims().rows())?;
         reference::run(self, call);
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        // Each block corrects its own mean, and y subtracts the mean in two parts.
+        let corrected = 2 * call.inputs[0].count() as u64 * u64::from(self.trains());
+        self.cost(call) + Work { flops: corrected, ..Work::default() }
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

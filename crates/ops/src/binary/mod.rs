@@ -123,9 +123,9 @@ impl Op for Binary {
         Ok(grads)
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let flops = call.outputs[0].count() as u64;
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -137,6 +137,10 @@ impl Kernels for Binary {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference::run(self.kind, call);
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -81,12 +81,9 @@ impl Op for BroadcastTo {
         Ok(vec![Some(g.apply_one(back, &[dy])?)])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let flops = if self.mean { call.outputs[0].count() as u64 } else { 0 };
-        let math = Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() };
-        // A single number is divided once.
-        let once = if call.inputs[0].count() == 1 { flops.min(1) } else { flops };
-        Cost { math, executed: Work { flops: once, ..math } }
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -106,6 +103,13 @@ impl Kernels for BroadcastTo {
         }
         call.count_flops(if self.mean { count } else { 0 });
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        let work = self.cost(call);
+        // A single number is divided once.
+        let flops = if call.inputs[0].count() == 1 { work.flops.min(1) } else { work.flops };
+        Work { flops, ..work }
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -92,11 +92,11 @@ impl Op for CacheWrite {
         Ok(vec![None; tape.inputs.len()])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let count = |input: usize| call.inputs[input].count() * call.input_dtypes[input].bytes();
         let read = (1..call.inputs.len()).map(count).sum::<usize>() as u64;
         let written = (call.inputs[1].count() * call.output_dtypes[0].bytes()) as u64;
-        Cost::same(Work { macs: 0, flops: 0, read, written })
+        Work { macs: 0, flops: 0, read, written }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -167,6 +167,10 @@ impl Kernels for CacheWrite {
             call.outputs[0].data_mut()[to..to + width].copy_from_slice(&new.data()[from..from + width]);
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

@@ -75,8 +75,8 @@ impl Op for Cast {
         Ok(vec![Some(g.cast(dy, self.from)?)]) // y = x, so dx = dy
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
-        Cost::same(Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() })
+    fn cost(&self, call: &Concrete<'_>) -> Work {
+        Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() }
     }
 
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -89,6 +89,10 @@ impl Kernels for Cast {
         // The engine rounds what is bf16, in its rounded mode.
         call.outputs[0].data_mut().copy_from_slice(call.inputs[0].data());
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -87,9 +87,9 @@ impl Op for ClipNorm {
         Ok(vec![None; tape.inputs.len()])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let macs = call.inputs.iter().map(|dims| dims.count() as u64).sum();
-        Cost::same(Work { macs, flops: 4, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs, flops: 4, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -109,6 +109,10 @@ impl Kernels for ClipNorm {
         call.outputs[1].data_mut()[0] = self.factor(norm);
         call.count_flops(4); // root, add, divide, compare
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

@@ -92,8 +92,8 @@ impl Op for Concat {
         Ok(g.split(dy, self.axis, &lengths)?.into_iter().map(Some).collect())
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
-        Cost::same(Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() })
+    fn cost(&self, call: &Concrete<'_>) -> Work {
+        Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -121,6 +121,10 @@ impl Kernels for Concat {
             before += part.dims()[self.axis];
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

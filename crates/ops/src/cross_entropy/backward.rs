@@ -61,10 +61,10 @@ impl Op for CrossEntropyBackward {
         Ok(vec![None; 4])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let live = live_rows(call, 1, self.ignore_index);
         let flops = (live * gradient_flops(call.inputs[0].last_size(), self.label_smoothing)) as u64;
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -79,6 +79,10 @@ impl Op for CrossEntropyBackward {
 impl Kernels for CrossEntropyBackward {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference::run_backward(self, call)
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -115,10 +115,10 @@ impl Op for CrossEntropy {
         Ok(vec![Some(g.apply_one(op, &[tape.inputs[0], tape.inputs[1], tape.outputs[1], dloss])?), None])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let live = live_rows(call, 1, self.ignore_index);
         let flops = (live * loss_flops(call.inputs[0].last_size(), self.label_smoothing)) as u64;
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -135,6 +135,10 @@ impl Op for CrossEntropy {
 impl Kernels for CrossEntropy {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference::run(self, call)
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -51,9 +51,9 @@ impl Op for EmbeddingBackward {
         Ok(vec![Some(g.embedding(sums, tape.inputs[1], Some(dtype))?), None])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let flops = call.inputs[0].count() as u64;
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -97,6 +97,10 @@ impl Kernels for EmbeddingBackward {
             }
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

@@ -80,9 +80,9 @@ impl Op for Embedding {
         Ok(vec![Some(g.apply_one(EmbeddingBackward { rows }, &[dy, tape.inputs[1]])?), None])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let read = (call.outputs[0].count() * 4 + call.inputs[1].count() * 4) as u64;
-        Cost::same(Work { macs: 0, flops: 0, read, written: call.bytes_out() })
+        Work { macs: 0, flops: 0, read, written: call.bytes_out() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -106,6 +106,10 @@ impl Kernels for Embedding {
             call.outputs[0].row_mut(n).copy_from_slice(table.row(id as usize));
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

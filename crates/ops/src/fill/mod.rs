@@ -55,8 +55,8 @@ impl Op for Fill {
         Ok(Vec::new())
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
-        Cost::same(Work { written: call.bytes_out(), ..Work::default() })
+    fn cost(&self, call: &Concrete<'_>) -> Work {
+        Work { written: call.bytes_out(), ..Work::default() }
     }
 
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -68,6 +68,10 @@ impl Kernels for Fill {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         call.outputs[0].data_mut().fill(self.value as f64);
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -51,9 +51,9 @@ impl Op for GatedBackward {
         Ok(vec![None; tape.inputs.len()])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let flops = (call.inputs[0].count() * flops_per_element(self.gate)) as u64;
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, _call: &Concrete<'_>, output: usize, input: usize) -> Relation {
@@ -80,6 +80,10 @@ impl Kernels for GatedBackward {
             call.count_flops(flops_per_element(self.gate));
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -90,9 +90,9 @@ impl Op for Gated {
         Ok(grads.into_iter().map(Some).collect())
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let flops = (call.outputs[0].count() * (self.gate.function().flops() + 1)) as u64;
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -119,6 +119,10 @@ impl Kernels for Gated {
             call.count_flops(function.flops() + 1);
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

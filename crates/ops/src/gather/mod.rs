@@ -135,10 +135,10 @@ impl Op for Gather {
         Ok(vec![Some(g.apply_one(op, &[dy, tape.inputs[1]])?), None])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let moved = (call.outputs[0].count() * call.output_dtypes[0].bytes()) as u64;
         let read = moved + call.inputs[1].count() as u64 * 4;
-        Cost::same(Work { macs: 0, flops: 0, read, written: call.bytes_out() })
+        Work { macs: 0, flops: 0, read, written: call.bytes_out() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -172,6 +172,10 @@ impl Kernels for Gather {
             }
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

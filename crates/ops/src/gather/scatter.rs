@@ -68,9 +68,9 @@ impl Op for ScatterAdd {
         Ok(vec![Some(g.apply_one(op, &[dy, tape.inputs[1]])?), None])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let flops = call.inputs[0].count() as u64;
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -107,6 +107,10 @@ impl Kernels for ScatterAdd {
             }
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

@@ -1,7 +1,22 @@
-//! The activations of a product in f64: they are functions of the `unary` op, or none.
+//! The activations of a product, and what they are in f64: functions of the `unary` op, or none.
 
 use crate::Function;
-use regard_device::Activation;
+
+/// What may follow a product, element by element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// The identity.
+    #[default]
+    None,
+    /// max(x, 0).
+    Relu,
+    /// x Φ(x).
+    Gelu,
+    /// GELU in its tanh form.
+    GeluTanh,
+    /// x sigmoid(x).
+    Silu,
+}
 
 fn function(activation: Activation) -> Option<Function> {
     match activation {

@@ -1,9 +1,10 @@
 //! The gradient through the activation of a product: `dz = dy · activation′(z)`, undoing `y = activation(z)`.
 
-use super::activation;
+use super::activation::{self, Activation};
 use crate::call::CHUNK;
+use crate::cpu_product::pointwise;
 use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_float};
-use regard_device::{Activation, Data, times_derivative};
+use regard_device::{Data, times_derivative};
 use regard_graph::*;
 
 /// Why neither this op nor a product with the derivative in it is differentiated.
@@ -51,9 +52,9 @@ impl Op for LinearActivationBackward {
         Ok(vec![None, None])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let flops = (call.outputs[0].count() * activation::backward_flops(self.activation)) as u64;
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -71,6 +72,10 @@ impl Kernels for LinearActivationBackward {
         Ok(())
     }
 
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
+    }
+
     fn needs(&self, _request: &Request<'_>) -> Needs {
         Needs::default()
     }
@@ -81,7 +86,7 @@ impl Kernels for LinearActivationBackward {
             let (z, dy) = (&mut z[..range.len()], &mut dy[..range.len()]);
             call.load(0, range.clone(), z);
             call.load(1, range.clone(), dy);
-            times_derivative(call.level, dy, self.activation, Data::F32(z));
+            times_derivative(call.level, dy, pointwise(self.activation), Data::F32(z));
             call.store(0, range, dy);
         });
         Ok(())

@@ -3,9 +3,47 @@
 #![allow(unsafe_code)]
 
 use super::WeightGradient;
-use crate::CpuCall;
 use crate::cpu_product::{bytes_of, data_from, out_data, storage};
-use regard_device::{DataMut, Epilogue, Gemm, Matrix, MatrixMut, PackedB, gemm, pack_b};
+use crate::{CpuCall, Needs, Request};
+use regard_device::{
+    DataMut, Epilogue, Gemm, Matrix, MatrixMut, PANEL, PackedB, gemm, pack_b, packed_b_bytes,
+};
+use regard_graph::{Concrete, DType, Op, Work};
+
+/// How many rows are packed at a time: bounds the scratch, and their panels are still in the last cache when
+/// they are multiplied. Part of the summation order.
+const ROWS_AT_ONCE: usize = 2048;
+
+/// How many rows a call packs at a time. A bf16 result cannot be added to without rounding in between.
+fn rows_at_once(op: &WeightGradient, rows: usize) -> usize {
+    if op.output == DType::F32 { rows.min(ROWS_AT_ONCE) } else { rows }
+}
+
+/// The work that is executed: whole panels, and of product and sums only what somebody reads.
+pub fn work(op: &WeightGradient, call: &Concrete<'_>) -> Work {
+    let (rows, n, k) = (call.inputs[0].rows(), call.outputs[0][0], call.outputs[0][1]);
+    let mut work = op.cost(call);
+    work.macs = (rows * n * k.next_multiple_of(PANEL)) as u64;
+    if !call.used[0] {
+        let right = call.inputs[1].count() * call.input_dtypes[1].bytes();
+        (work.macs, work.read) = (0, work.read - right as u64);
+    }
+    if op.sums && !call.used[1] {
+        work.flops = 0;
+    }
+    work
+}
+
+/// Room for the panels of the rows that are packed at a time.
+pub fn needs(op: &WeightGradient, request: &Request<'_>) -> Needs {
+    let right = request.call.inputs[1];
+    let rows = rows_at_once(op, right.rows());
+    Needs {
+        scratch: packed_b_bytes(rows, right.last_size(), storage(op.precision)),
+        thread_scratch: Gemm::thread_scratch_bytes(),
+        packs: Vec::new(),
+    }
+}
 
 pub fn run(op: &WeightGradient, call: &CpuCall<'_>) {
     let (rows, n, k) = (call.dims(0).rows(), call.out_dims(0)[0], call.out_dims(0)[1]);
@@ -24,7 +62,7 @@ pub fn run(op: &WeightGradient, call: &CpuCall<'_>) {
             (op.sums && call.wants(1)).then(|| call.out_f32(1)),
         )
     };
-    let at_once = op.rows_at_once(rows).max(1);
+    let at_once = rows_at_once(op, rows).max(1);
     // Without any row there is still one product, over nothing, that writes zeros.
     for start in (0..rows.max(1)).step_by(at_once) {
         let count = at_once.min(rows - start);

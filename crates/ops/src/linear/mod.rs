@@ -10,16 +10,15 @@ mod cpu_weight_gradient;
 pub(crate) mod reference;
 mod weight_gradient;
 
+pub use activation::Activation;
 pub use activation_backward::LinearActivationBackward;
 pub use weight_gradient::WeightGradient;
 
-use crate::cpu_product::storage;
-use crate::norm::statistics::{gathering, statistics_pattern};
+use crate::norm::statistics::statistics_pattern;
 use crate::{
-    BinaryOps, CpuCall, Fault, Kernels, Needs, NormKind, Pack, PackLayout, Record, ReferenceCall, Request,
-    SumToOps, check_float,
+    BinaryOps, CpuCall, Fault, Kernels, Needs, NormKind, Record, ReferenceCall, Request, SumToOps,
+    check_float,
 };
-use regard_device::{Activation, Gemm, PANEL, packed_b_bytes};
 use regard_graph::*;
 use std::any::Any;
 
@@ -163,12 +162,6 @@ impl Linear {
     /// The result that holds the statistics of the rows of y.
     pub(crate) fn statistics_at(&self) -> Option<usize> {
         self.statistics.map(|_| 1 + usize::from(self.z_at().is_some()))
-    }
-
-    /// Scratch for a y of which only the statistics are read.
-    pub(crate) fn unread_y_bytes(&self, call: &Concrete<'_>) -> usize {
-        let unread = self.statistics_at().is_some_and(|at| call.used[at]) && !call.used[0];
-        if unread { call.outputs[0].count() * 4 } else { 0 }
     }
 
     /// Whether nothing but perhaps a bias goes with the product.
@@ -342,26 +335,21 @@ impl Op for Linear {
         Ok(grads)
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let (n, k) = self.layout.sizes(call.inputs[1]);
         let rows = call.inputs[0].rows();
         let each = usize::from(self.bias)
             + activation::value_flops(self.activation)
             + activation::backward_flops(self.derivative)
             + usize::from(self.residual);
-        let gathered = match (self.statistics, self.statistics_at()) {
-            (Some(kind), Some(at)) if call.used[at] => gathering(kind, rows, n),
-            _ => Work::default(),
-        };
-        let math = Work {
+        // The mathematics has the statistics in the norm that reads them.
+        let statistics = self.statistics_at().filter(|&at| call.used[at]);
+        Work {
             macs: (rows * n * k) as u64,
             flops: (rows * n * each) as u64,
             read: call.bytes_in(),
-            written: call.bytes_out() - gathered.written,
-        };
-        // Panels are 32 wide, the last one filled up.
-        let macs = (rows * n.next_multiple_of(PANEL) * k) as u64;
-        Cost { math, executed: Work { macs, ..math } + gathered }
+            written: call.bytes_out() - statistics.map_or(0, |at| call.outputs[at].count() as u64 * 4),
+        }
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
@@ -394,18 +382,12 @@ impl Kernels for Linear {
         Ok(())
     }
 
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        cpu::work(self, call)
+    }
+
     fn needs(&self, request: &Request<'_>) -> Needs {
-        let thread_scratch = Gemm::thread_scratch_bytes();
-        let (n, k) = self.layout.sizes(request.call.inputs[1]);
-        let unread_y = self.unread_y_bytes(request.call);
-        // The engine keeps packed copies of f32 weights in the store; any other is packed for the call.
-        if request.stored[1] && request.call.input_dtypes[1] == DType::F32 {
-            let transposed = self.layout == WeightLayout::OutIn;
-            let layout = PackLayout { transposed, storage: storage(self.precision) };
-            return Needs { scratch: unread_y, thread_scratch, packs: vec![Pack { input: 1, layout }] };
-        }
-        let packed = packed_b_bytes(k, n, storage(self.precision));
-        Needs { scratch: unread_y + packed, thread_scratch, packs: Vec::new() }
+        cpu::needs(self, request)
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {

@@ -2,17 +2,11 @@
 //! Undoes `z = x · Wᵀ` with left = dz and right = x, or `z = x · W` with left = x and right = dz. Where left = dz, its sums
 //! are the gradient of a bias, and come along while the product has them in its cache.
 
-use super::{Linear, WeightLayout};
-use crate::cpu_product::storage;
+use super::{Linear, WeightLayout, cpu_weight_gradient};
 use crate::{
     BroadcastOps, CastOps, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float,
 };
-use regard_device::{Gemm, PANEL, packed_b_bytes};
 use regard_graph::*;
-
-/// How many rows are packed at a time: bounds the scratch, and their panels are still in the last cache when
-/// they are multiplied. Part of the summation order.
-const ROWS_AT_ONCE: usize = 2048;
 
 /// `out[a b] = Σ left[... a] · right[... b]`, and perhaps `sums[a] = Σ left[... a]`.
 #[derive(Clone, Copy, Debug)]
@@ -23,13 +17,6 @@ pub struct WeightGradient {
     pub precision: Precision,
     /// Whether the sums of the left factor, as it is before any rounding, are a second result.
     pub sums: bool,
-}
-
-impl WeightGradient {
-    /// How many rows a call packs at a time. A bf16 result cannot be added to without rounding in between.
-    pub(super) fn rows_at_once(&self, rows: usize) -> usize {
-        if self.output == DType::F32 { rows.min(ROWS_AT_ONCE) } else { rows }
-    }
 }
 
 impl Op for WeightGradient {
@@ -93,21 +80,11 @@ impl Op for WeightGradient {
         Ok(grads)
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let (rows, n, k) = (call.inputs[0].rows(), call.outputs[0][0], call.outputs[0][1]);
         let macs = (rows * n * k) as u64;
         let flops = if self.sums { (rows * n) as u64 } else { 0 };
-        let math = Work { macs, flops, read: call.bytes_in(), written: call.bytes_out() };
-        let mut executed = Work { macs: (rows * n * k.next_multiple_of(PANEL)) as u64, ..math };
-        // The specification computes both; what nobody reads is not executed.
-        if !call.used[0] {
-            let right = call.inputs[1].count() * call.input_dtypes[1].bytes();
-            (executed.macs, executed.read) = (0, math.read - right as u64);
-        }
-        if self.sums && !call.used[1] {
-            executed.flops = 0;
-        }
-        Cost { math, executed }
+        Work { macs, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
@@ -141,18 +118,16 @@ impl Kernels for WeightGradient {
         Ok(())
     }
 
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        cpu_weight_gradient::work(self, call)
+    }
+
     fn needs(&self, request: &Request<'_>) -> Needs {
-        let right = request.call.inputs[1];
-        let rows = self.rows_at_once(right.rows());
-        Needs {
-            scratch: packed_b_bytes(rows, right.last_size(), storage(self.precision)),
-            thread_scratch: Gemm::thread_scratch_bytes(),
-            packs: Vec::new(),
-        }
+        cpu_weight_gradient::needs(self, request)
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
-        super::cpu_weight_gradient::run(self, call);
+        cpu_weight_gradient::run(self, call);
         Ok(())
     }
 }

@@ -5,9 +5,9 @@
 
 mod cpu;
 mod cpu_softmax;
+mod cpu_work;
 mod reference;
 
-use crate::cpu_product::storage;
 use crate::cross_entropy::targets::{check_options, check_target_dtype, live_rows, only_live};
 use crate::cross_entropy::{gradient_flops, loss_flops};
 use crate::linear::check_f32;
@@ -15,7 +15,6 @@ use crate::{
     BinaryOps, CpuCall, CrossEntropyOptions, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumToOps,
     check_float,
 };
-use regard_device::PANEL;
 use regard_graph::*;
 
 /// Inputs: x, weight, perhaps a bias, targets, scale. Outputs: the loss; the rows' losses, unscaled; the gradients of
@@ -164,7 +163,7 @@ impl Op for LinearCrossEntropy {
         Ok(grads)
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let targets = self.targets_input();
         let live = live_rows(call, targets, self.ignore_index);
         let (v, c) = (call.inputs[1][0], call.inputs[1][1]);
@@ -173,34 +172,15 @@ impl Op for LinearCrossEntropy {
         let dbias = usize::from(self.bias && call.used[4]);
         let smoothing = self.label_smoothing;
         let mut row = usize::from(self.bias) * v + loss_flops(v, smoothing) + 1;
-        let loss_row = row;
         if gradients {
             row += gradient_flops(v, smoothing) + dbias * v;
         }
-        let math = Work {
+        Work {
             macs: (live * v * c * (1 + dx + dw)) as u64,
             flops: (live * row + 1) as u64,
             read: call.bytes_in(),
             written: call.bytes_out(),
-        };
-        // Rows are padded to whole panels, and for dW the columns are. Every group of rows reads the weight
-        // once for each product and adds to its gradient. The softmax is kept, not taken again; the gradients of the
-        // logits are written beside it, as the products read them.
-        let padded = live.next_multiple_of(PANEL);
-        let groups = live.div_ceil(cpu::rows_at_once(live, v));
-        let (weight, logits) = ((groups * v * c * 4) as u64, (live * v * 4) as u64);
-        let d = (live * v * storage(self.precision).bytes()) as u64;
-        let softmax = if gradients { live * v * (2 + dbias) } else { 0 };
-        let executed = Work {
-            macs: (v * (padded * c * (1 + dx) + live * c.next_multiple_of(PANEL) * dw)) as u64,
-            flops: (live * loss_row + softmax + 1) as u64,
-            read: math.read
-                + weight * (1 + dx + dw) as u64
-                + logits * (1 + u64::from(gradients))
-                + d * (dx + dw) as u64,
-            written: math.written + weight * dw as u64 + logits * 2 + d * u64::from(gradients),
-        };
-        Cost { math, executed }
+        }
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
@@ -275,6 +255,10 @@ fn is_one(g: &Graph, var: Var) -> bool {
 impl Kernels for LinearCrossEntropy {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference::run(self, call)
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        cpu_work::work(self, call)
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

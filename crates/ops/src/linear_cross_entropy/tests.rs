@@ -413,5 +413,5 @@ fn a_loss_without_gradients_costs_one_product() {
     case.cost().unwrap();
     let recorded = case.forward().unwrap();
     let costs = regard_graph::cost::cost(&recorded.graph, &Sizes::none(), &Integers::none(), None).unwrap();
-    assert_eq!(costs.total().math.macs, 4 * 7 * 3, "four rows count, and no gradient does");
+    assert_eq!(costs.total().macs, 4 * 7 * 3, "four rows count, and no gradient does");
 }

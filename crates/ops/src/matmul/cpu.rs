@@ -3,14 +3,32 @@
 
 #![allow(unsafe_code)]
 
-use super::{Matmul, SMALL, Sizes};
-use crate::CpuCall;
+use super::{Matmul, Sizes};
 use crate::cpu_product::{bytes_of, data_from, out_data, storage};
+use crate::{CpuCall, Needs, Request};
 use half::bf16;
 use regard_device::{
-    DataMut, Disjoint, Epilogue, Gemm, Matrix, MatrixMut, PackedB, Scratch, Storage, gemm, pack_b,
+    DataMut, Disjoint, Epilogue, Gemm, Matrix, MatrixMut, PANEL, PackedB, Scratch, Storage, gemm, pack_b,
     packed_b_bytes,
 };
+use regard_graph::{Concrete, Op, Work};
+
+/// Packed matrices up to this size are packed and multiplied by one thread each, when there are many.
+const SMALL: usize = 1 << 20;
+
+/// The work that is executed: panels are 32 wide, the last one filled up.
+pub fn work(op: &Matmul, call: &Concrete<'_>) -> Work {
+    let Sizes { m, k, n, batch, .. } = op.sizes(call.inputs[0], call.inputs[1]);
+    Work { macs: (batch * m * n.next_multiple_of(PANEL) * k) as u64, ..op.cost(call) }
+}
+
+/// Room for the panels of b, for each thread its own where matrices are shared out.
+pub fn needs(op: &Matmul, request: &Request<'_>) -> Needs {
+    let Sizes { k, n, batch, .. } = op.sizes(request.call.inputs[0], request.call.inputs[1]);
+    let scratch = packed_b_bytes(k, n, storage(op.precision));
+    let own = if batch > 1 { scratch.min(SMALL).next_multiple_of(64) } else { 0 };
+    Needs { scratch, thread_scratch: own + Gemm::thread_scratch_bytes(), packs: Vec::new() }
+}
 
 /// The products of one call.
 struct Products<'a> {

@@ -4,12 +4,10 @@
 mod cpu;
 mod reference;
 
-use crate::cpu_product::storage;
 use crate::{
     CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, ScaleOps, SumToOps, WeightGradient,
     check_float,
 };
-use regard_device::{Gemm, PANEL, packed_b_bytes};
 use regard_graph::*;
 
 /// `out = scale · a · b`, matrix by matrix.
@@ -182,18 +180,15 @@ impl Op for Matmul {
         Ok(grads)
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let Sizes { m, k, n, batch, .. } = self.sizes(call.inputs[0], call.inputs[1]);
         let scaled = if self.scale == 1.0 { 0 } else { batch * m * n };
-        let math = Work {
+        Work {
             macs: (batch * m * n * k) as u64,
             flops: scaled as u64,
             read: call.bytes_in(),
             written: call.bytes_out(),
-        };
-        // Panels are 32 wide, the last one filled up.
-        let macs = (batch * m * n.next_multiple_of(PANEL) * k) as u64;
-        Cost { math, executed: Work { macs, ..math } }
+        }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -209,20 +204,18 @@ impl Op for Matmul {
     }
 }
 
-/// Packed matrices up to this size are packed and multiplied by one thread each, when there are many.
-const SMALL: usize = 1 << 20;
-
 impl Kernels for Matmul {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference::run(self, call);
         Ok(())
     }
 
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        cpu::work(self, call)
+    }
+
     fn needs(&self, request: &Request<'_>) -> Needs {
-        let Sizes { k, n, batch, .. } = self.sizes(request.call.inputs[0], request.call.inputs[1]);
-        let scratch = packed_b_bytes(k, n, storage(self.precision));
-        let own = if batch > 1 { scratch.min(SMALL).next_multiple_of(64) } else { 0 };
-        Needs { scratch, thread_scratch: own + Gemm::thread_scratch_bytes(), packs: Vec::new() }
+        cpu::needs(self, request)
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {

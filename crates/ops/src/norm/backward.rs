@@ -113,18 +113,14 @@ impl Op for NormBackward {
         Ok(grads)
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let (rows, width) = (call.inputs[1].rows() as u64, call.inputs[1].last_size() as u64);
         let [scale, shift, stream] = [self.scale, self.shift, self.stream].map(u64::from);
         let centred = u64::from(self.kind == NormKind::Layer);
         let mut math = Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() };
         math.macs = rows * width * (2 + scale);
         math.flops = rows * (width * (2 + 3 * centred + scale + shift + stream) + 1 + centred);
-        // The mean is corrected as in the forward pass, with a sum of squares that nobody reads.
-        let mut executed = math;
-        executed.macs += rows * centred * width;
-        executed.flops += rows * centred * (2 * width + 1);
-        Cost { math, executed }
+        math
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
@@ -161,6 +157,14 @@ impl Kernels for NormBackward {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference::backward(self, call);
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        let (rows, width) = (call.inputs[1].rows() as u64, call.inputs[1].last_size() as u64);
+        let centred = u64::from(self.kind == NormKind::Layer);
+        // The mean is corrected as in the forward pass, with a sum of squares that nobody reads.
+        let (macs, flops) = (rows * centred * width, rows * centred * (2 * width + 1));
+        self.cost(call) + Work { macs, flops, ..Work::default() }
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

@@ -4,10 +4,54 @@
 
 #![allow(unsafe_code)]
 
-use super::{Norm, NormKind};
+use super::{Norm, NormKind, statistics};
 use crate::CpuCall;
 use regard_device::multiversion;
 use regard_device::statistics::{STATISTICS, columns_of_part, of, of_row, parts_of_row};
+use regard_graph::{Concrete, Op, Work};
+
+// A product gathers statistics for each of its tasks: these have to be the parts of the contract. Up to a width at which
+// everything has come round several times.
+const _: () = {
+    assert!(STATISTICS == statistics::STATISTICS);
+    let mut n = 0;
+    while n <= 4 * statistics::MOST_COLUMNS + 1 {
+        assert!(columns_of_part(n) == statistics::columns_of_part(n));
+        assert!(parts_of_row(n) == statistics::parts_of_row(n));
+        n += 1;
+    }
+};
+
+/// The work that is executed: a mean is corrected once, by Σ(h − μ), and taken as two numbers (RMS norm takes two
+/// zeros); or statistics are read, and the sums of several parts put together.
+pub fn work(op: &Norm, call: &Concrete<'_>) -> Work {
+    let (rows, width) = (call.inputs[0].rows() as u64, call.inputs[0].last_size() as u64);
+    let centred = u64::from(op.kind == NormKind::Layer);
+    let math = op.cost(call);
+    if !op.statistics {
+        return Work { flops: math.flops + rows * (centred * (width + 3) + 2 * width), ..math };
+    }
+    let parts = parts_of_row(width as usize) as u64;
+    let several = u64::from(parts > 1);
+    let reading = Work {
+        macs: rows * centred * several * 2 * parts,
+        flops: rows * (centred * width + several * parts * (1 + centred * 4)),
+        read: rows * parts * STATISTICS as u64 * 4,
+        written: 0,
+    };
+    let (macs, flops) = (math.macs - rows * width, math.flops - rows * centred * (width + 1));
+    Work { macs, flops, ..math } + reading
+}
+
+/// The work that a product executes to gather statistics of rows of n. The mathematics has it in the norm, wherever it is
+/// done.
+pub fn gathering(kind: NormKind, rows: usize, n: usize) -> Work {
+    let (rows, n, parts) = (rows as u64, n as u64, parts_of_row(n) as u64);
+    let centred = u64::from(kind == NormKind::Layer);
+    // Σx, x − mean, Σ(x − mean); Σ(x − mean)², and what the rounded mean has left.
+    let (macs, flops) = (rows * (n + centred * parts), rows * centred * (3 * n + 2 * parts));
+    Work { macs, flops, written: rows * parts * STATISTICS as u64 * 4, read: 0 }
+}
 
 /// Floats of a thread's scratch: a row, its residual; where a row has several parts, one of them and what is found of all.
 pub fn thread_floats(op: &Norm, width: usize) -> [usize; 4] {

@@ -8,6 +8,8 @@ mod cpu_backward;
 mod reference;
 pub(crate) mod statistics;
 
+pub(crate) use cpu::gathering;
+
 pub use backward::NormBackward;
 pub use statistics::join_norms;
 
@@ -286,7 +288,7 @@ impl Op for Norm {
         Ok(grads)
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let (rows, width) = (call.inputs[0].rows() as u64, call.inputs[0].last_size() as u64);
         let [residual, scale, shift] = [self.residual, self.scale, self.shift].map(u64::from);
         let centred = u64::from(self.kind == NormKind::Layer);
@@ -294,19 +296,11 @@ impl Op for Norm {
         let mut math = Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() };
         math.macs = rows * width * (1 + scale * shift);
         math.flops = rows * (width * (1 + residual + 2 * centred + (scale ^ shift)) + 4 + centred);
-        let mut executed = math;
-        if self.statistics {
-            // Mean and squares are known; the mathematics has them here.
-            let reading = statistics::reading(self.kind, rows as usize, width as usize);
-            math.read -= reading.read;
-            executed = Work { macs: math.macs - rows * width, read: math.read, ..math };
-            executed.flops -= rows * centred * (width + 1);
-            executed += reading;
-        } else {
-            // The mean is corrected once, by Σ(h − μ), and taken as two numbers; RMS norm takes two zeros.
-            executed.flops += rows * (centred * (width + 3) + 2 * width);
+        if let Some(at) = self.statistics_at() {
+            // Where mean and squares are known already: the mathematics has them here.
+            math.read -= call.inputs[at].count() as u64 * 4;
         }
-        Cost { math, executed }
+        math
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
@@ -342,6 +336,10 @@ impl Kernels for Norm {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference::run(self, call);
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        cpu::work(self, call)
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

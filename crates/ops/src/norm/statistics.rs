@@ -5,9 +5,27 @@
 use super::{Norm, NormKind};
 use crate::kernels::attached;
 use crate::{Kernels, Linear, kernels_of};
-use regard_device::statistics::{STATISTICS, columns_of_part, parts_of_row};
 use regard_graph::*;
 use std::any::Any;
+
+/// Numbers for each part of a row.
+pub(super) const STATISTICS: usize = 3;
+/// The most columns of a part.
+pub(super) const MOST_COLUMNS: usize = 512;
+/// Parts have whole multiples of so many columns, the last one of a row excepted.
+const GRAIN: usize = 32;
+
+/// Columns of each part of a row of n, but for the last one, which may have fewer: as few parts as can be, nearly equal.
+/// A matter of the width alone and the same on every device, for the shape of the statistics follows from it.
+pub(super) const fn columns_of_part(n: usize) -> usize {
+    let grains = if n == 0 { 1 } else { n.div_ceil(GRAIN) };
+    grains.div_ceil(grains.div_ceil(MOST_COLUMNS / GRAIN)) * GRAIN
+}
+
+/// Parts of a row of n.
+pub(super) const fn parts_of_row(n: usize) -> usize {
+    n.div_ceil(columns_of_part(n))
+}
 
 /// Has products gather what the norms that read them need, so that these pass over their rows once instead of three times.
 /// Every value keeps its place and its meaning: a program is joined when it is planned, whatever recorded it. Joins an f32
@@ -57,27 +75,6 @@ pub(crate) fn statistics_pattern(op: &str, width: &str, letters: &Letters) -> Re
             "rows come in parts that depend on their width: fix it, or let the norm find its own",
         )),
         dim => Ok(format!("... {} {STATISTICS}", parts_of_row(dim.and_then(Dim::fixed).unwrap_or(0)))),
-    }
-}
-
-/// What the engine executes to gather them from rows of n. The mathematics has this work in the norm, wherever it is done.
-pub(crate) fn gathering(kind: NormKind, rows: usize, n: usize) -> Work {
-    let (rows, n, parts) = (rows as u64, n as u64, parts_of_row(n) as u64);
-    let centred = u64::from(kind == NormKind::Layer);
-    // Σx, x − mean, Σ(x − mean); Σ(x − mean)², and what the rounded mean has left.
-    let (macs, flops) = (rows * (n + centred * parts), rows * centred * (3 * n + 2 * parts));
-    Work { macs, flops, written: rows * parts * STATISTICS as u64 * 4, read: 0 }
-}
-
-/// What the engine executes to read them: sums of several parts are put together, and a mean has two numbers.
-pub(super) fn reading(kind: NormKind, rows: usize, n: usize) -> Work {
-    let (rows, n, parts) = (rows as u64, n as u64, parts_of_row(n) as u64);
-    let (centred, several) = (u64::from(kind == NormKind::Layer), u64::from(parts > 1));
-    Work {
-        macs: rows * centred * several * 2 * parts,
-        flops: rows * (centred * n + several * parts * (1 + centred * 4)),
-        read: rows * parts * STATISTICS as u64 * 4,
-        written: 0,
     }
 }
 

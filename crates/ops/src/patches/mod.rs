@@ -139,8 +139,8 @@ impl Op for Patches {
         Ok(vec![Some(g.join_patches(dy, self.patch, image)?)])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
-        Cost::same(Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() })
+    fn cost(&self, call: &Concrete<'_>) -> Work {
+        Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -167,6 +167,10 @@ impl Kernels for Patches {
         Geometry::new(image.dims(), self.patch)
             .each(image.dims()[0], |from, to| out[to] = image.data()[from]);
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {
@@ -215,8 +219,8 @@ impl Op for JoinPatches {
         Ok(vec![Some(g.patches(dy, self.patch)?)])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
-        Cost::same(Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() })
+    fn cost(&self, call: &Concrete<'_>) -> Work {
+        Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -242,6 +246,10 @@ impl Kernels for JoinPatches {
         let out = call.outputs[0].data_mut();
         geometry.each(x.dims()[0], |to, from| out[to] = x.data()[from]);
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -10,11 +10,7 @@ mod weights;
 
 pub use weights::{Weights, with_weights};
 
-use crate::{
-    CpuCall, Fault, Kernels, Linear, LinearOptions, Needs, Pack, PackLayout, Record, ReferenceCall, Request,
-    WeightLayout,
-};
-use regard_device::{Gemm, Storage, packed_b_bytes};
+use crate::{CpuCall, Fault, Kernels, Linear, LinearOptions, Needs, Record, ReferenceCall, Request};
 use regard_graph::*;
 
 /// The product with a weight as integers; its settings are those of [`Linear`], whose precision rounds nothing here.
@@ -41,6 +37,21 @@ impl QuantisedLinearOps for Graph {
 const NO_DERIVATIVE: Derivative = Derivative::Missing(
     "integers have no derivative: weights are rounded for inference; train with `linear`",
 );
+
+impl QuantisedLinear {
+    /// The work of the product as it is with integers: they and the scales are read instead of the weight, and every sum is
+    /// scaled.
+    fn quantised(&self, work: Work, call: &Concrete<'_>) -> Work {
+        let (n, k) = self.linear.layout.sizes(call.inputs[1]);
+        let rows = call.inputs[0].rows();
+        let weight = call.inputs[1].count() * call.input_dtypes[1].bytes();
+        Work {
+            flops: work.flops + (rows * n) as u64,
+            read: work.read - weight as u64 + (n * k + 4 * n) as u64,
+            ..work
+        }
+    }
+}
 
 impl Op for QuantisedLinear {
     fn name(&self) -> &'static str {
@@ -74,18 +85,8 @@ impl Op for QuantisedLinear {
         Err(Error::invalid("quantised_linear", "integers have no derivative", "train with `linear`"))
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
-        let Cost { math, executed } = self.linear.cost(call);
-        let (n, k) = self.linear.layout.sizes(call.inputs[1]);
-        let rows = call.inputs[0].rows();
-        let weight = call.inputs[1].count() * call.input_dtypes[1].bytes();
-        // Integers and scales are read instead of the weight, and every sum is scaled.
-        let quantised = |work: Work| Work {
-            flops: work.flops + (rows * n) as u64,
-            read: work.read - weight as u64 + (n * k + 4 * n) as u64,
-            ..work
-        };
-        Cost { math: quantised(math), executed: quantised(executed) }
+    fn cost(&self, call: &Concrete<'_>) -> Work {
+        self.quantised(self.linear.cost(call), call)
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
@@ -100,17 +101,12 @@ impl Kernels for QuantisedLinear {
         Ok(())
     }
 
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.quantised(self.linear.cpu_work(call), call)
+    }
+
     fn needs(&self, request: &Request<'_>) -> Needs {
-        let (thread_scratch, unread_y) =
-            (Gemm::thread_scratch_bytes(), self.linear.unread_y_bytes(request.call));
-        if request.stored[1] && request.call.input_dtypes[1] == DType::F32 {
-            let transposed = self.linear.layout == WeightLayout::OutIn;
-            let layout = PackLayout { transposed, storage: Storage::Int8 };
-            return Needs { scratch: unread_y, thread_scratch, packs: vec![Pack { input: 1, layout }] };
-        }
-        let (n, k) = self.linear.layout.sizes(request.call.inputs[1]);
-        let scratch = packed_b_bytes(k, n, Storage::Int8).next_multiple_of(4);
-        Needs { scratch: scratch + unread_y, thread_scratch, packs: Vec::new() }
+        cpu::needs(&self.linear, request)
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {

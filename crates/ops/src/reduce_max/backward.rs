@@ -67,8 +67,8 @@ impl Op for ReduceMaxBackward {
         Ok(vec![None; tape.inputs.len()])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
-        Cost::same(Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() })
+    fn cost(&self, call: &Concrete<'_>) -> Work {
+        Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -100,6 +100,10 @@ impl Kernels for ReduceMaxBackward {
             call.outputs[0].data_mut()[at] = dy_j;
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -100,8 +100,8 @@ impl Op for Reshape {
         Ok(vec![Some(g.reshape(dy, shape)?)])
     }
 
-    fn cost(&self, _call: &Concrete<'_>) -> Cost {
-        Cost::default()
+    fn cost(&self, _call: &Concrete<'_>) -> Work {
+        Work::default()
     }
 
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -113,6 +113,10 @@ impl Kernels for Reshape {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         call.outputs[0].data_mut().copy_from_slice(call.inputs[0].data());
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -214,15 +214,12 @@ impl Op for Rotary {
         Ok(grads)
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let x = call.inputs[0];
         let angles = (x[0] * x[1] * self.frequencies.len()) as u64;
         let pairs = angles * x[2] as u64;
         let (read, written) = (call.bytes_in(), call.bytes_out());
-        let math = Work { macs: 2 * pairs, flops: 3 * angles + 2 * pairs, read, written };
-        // Sine and cosine are polynomials of seven terms each, after a reduction.
-        let executed = Work { macs: math.macs + 17 * angles, ..math };
-        Cost { math, executed }
+        Work { macs: 2 * pairs, flops: 3 * angles + 2 * pairs, read, written }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -280,6 +277,13 @@ impl Kernels for Rotary {
             }
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        let x = call.inputs[0];
+        let (angles, work) = ((x[0] * x[1] * self.frequencies.len()) as u64, self.cost(call));
+        // Sine and cosine are polynomials of seven terms each, after a reduction.
+        Work { macs: work.macs + 17 * angles, ..work }
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

@@ -63,9 +63,9 @@ impl Op for Scale {
         Ok(vec![Some(g.scale(dy, self.scale)?)]) // y = s·x + c, so dx = s·dy
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let macs = call.outputs[0].count() as u64;
-        Cost::same(Work { macs, flops: 0, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs, flops: 0, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -81,6 +81,10 @@ impl Kernels for Scale {
         }
         call.count_macs(x.data().len());
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -116,12 +116,12 @@ impl Op for SgdStep {
         Ok(vec![None; tape.inputs.len()])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let count = call.inputs[0].count() as u64;
         let Sgd { nesterov, .. } = self.settings;
         let macs = count * (2 + u64::from(self.settings.has_momentum()) + u64::from(nesterov));
         let flops = count * u64::from(self.scaled);
-        Cost::same(Work { macs, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, _call: &Concrete<'_>, output: usize, input: usize) -> Relation {
@@ -170,6 +170,10 @@ impl Kernels for SgdStep {
             call.count_macs(1);
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

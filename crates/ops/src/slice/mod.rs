@@ -130,9 +130,9 @@ impl Op for Slice {
         Ok(vec![Some(g.apply_one(PadSlice { axis: self.axis, start: self.start, size }, &[dy])?)])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let written = call.bytes_out();
-        Cost::same(Work { read: written, written, ..Work::default() })
+        Work { read: written, written, ..Work::default() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -173,6 +173,10 @@ impl Kernels for Slice {
             *y = x.data()[from];
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

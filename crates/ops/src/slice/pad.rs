@@ -61,8 +61,8 @@ impl Op for PadSlice {
         Ok(vec![Some(g.apply_one(Slice { axis: self.axis, start: self.start, length }, &[dy])?)])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
-        Cost::same(Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() })
+    fn cost(&self, call: &Concrete<'_>) -> Work {
+        Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -84,6 +84,10 @@ impl Kernels for PadSlice {
             out.data_mut()[to] = x;
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -47,12 +47,12 @@ impl Op for SoftmaxBackward {
         Ok(vec![None; tape.inputs.len()])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let count = call.inputs[0].count() as u64;
         let (read, written) = (call.bytes_in(), call.bytes_out());
         // Σ dy·y is multiply-adds; then subtract, times y, times β. For the logarithm: Σ dy, exp, the
         // multiply-add of dy and −eʸ·Σ dy, times β. The counts are the same.
-        Cost::same(Work { macs: count, flops: 3 * count, read, written })
+        Work { macs: count, flops: 3 * count, read, written }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -65,6 +65,10 @@ impl Kernels for SoftmaxBackward {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference::backward(self, call);
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

@@ -87,12 +87,12 @@ impl Op for Softmax {
         Ok(vec![Some(g.apply_one(backward, &[tape.outputs[0], dy])?)])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         // Scale, compare, subtract, exp, add, divide by the sum; or subtract its logarithm, one a row.
         let flops = 6 * call.inputs[0].count() as u64;
         let logarithms = if self.log { rows(&call.inputs[0]) } else { 0 };
         let (read, written) = (call.bytes_in(), call.bytes_out());
-        Cost::same(Work { macs: 0, flops: flops + logarithms, read, written })
+        Work { macs: 0, flops: flops + logarithms, read, written }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -116,6 +116,10 @@ impl Kernels for Softmax {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference::forward(self, call);
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {

@@ -89,10 +89,10 @@ impl Op for Split {
         Ok(vec![Some(g.concat(&parts, self.axis)?)]) // x is its parts one after another
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let written = call.bytes_out();
         // Parts that nobody reads are not read here, either.
-        Cost::same(Work { read: written, written, ..Work::default() })
+        Work { read: written, written, ..Work::default() }
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, _input: usize) -> Relation {
@@ -121,6 +121,10 @@ impl Kernels for Split {
             before += dims[self.axis];
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

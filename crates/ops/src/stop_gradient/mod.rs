@@ -48,8 +48,8 @@ impl Op for StopGradient {
         Ok(vec![None])
     }
 
-    fn cost(&self, _call: &Concrete<'_>) -> Cost {
-        Cost::default()
+    fn cost(&self, _call: &Concrete<'_>) -> Work {
+        Work::default()
     }
 
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -61,6 +61,10 @@ impl Kernels for StopGradient {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         call.outputs[0] = call.inputs[0].clone();
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -102,10 +102,10 @@ impl Op for SumTo {
         Ok(vec![Some(g.apply_one(back, &[dy])?)])
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let divisions = if self.mean { call.outputs[0].count() } else { 0 };
         let flops = (call.inputs[0].count() + divisions) as u64;
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -117,6 +117,10 @@ impl Kernels for SumTo {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         reference::run(self, call);
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

@@ -79,8 +79,8 @@ impl Op for Transpose {
         Ok(vec![Some(g.transpose(dy, &self.inverse())?)]) // the axes go back to where they were
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
-        Cost::same(Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() })
+    fn cost(&self, call: &Concrete<'_>) -> Work {
+        Work { read: call.bytes_in(), written: call.bytes_out(), ..Work::default() }
     }
 
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -98,6 +98,10 @@ impl Kernels for Transpose {
             *y = x.data()[from];
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

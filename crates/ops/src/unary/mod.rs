@@ -112,9 +112,9 @@ impl Op for Unary {
         Ok(vec![Some(g.apply_one(UnaryBackward { function }, &[saved, dy])?)]) // y = f(x), so dx = dy·f′(x)
     }
 
-    fn cost(&self, call: &Concrete<'_>) -> Cost {
+    fn cost(&self, call: &Concrete<'_>) -> Work {
         let flops = (call.outputs[0].count() * self.function.flops()) as u64;
-        Cost::same(Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() })
+        Work { macs: 0, flops, read: call.bytes_in(), written: call.bytes_out() }
     }
 
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
@@ -130,6 +130,10 @@ impl Kernels for Unary {
             call.count_flops(self.function.flops());
         }
         Ok(())
+    }
+
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
     }
 
     fn needs(&self, _request: &Request<'_>) -> Needs {

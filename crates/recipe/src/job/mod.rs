@@ -315,7 +315,7 @@ fn parameters_of(model: &AnyModel, from: &Store) -> Result<Store> {
     let mut store = Store::new(0);
     for declared in model.parameters().declared() {
         store.declare(&declared.name, &declared.shape, Init::Zeros)?;
-        store.set_f32(&declared.name, from.f32(&declared.name)?)?;
+        store.set_f32(&declared.name, &from.f32(&declared.name)?)?;
     }
     Ok(store)
 }

@@ -124,7 +124,7 @@ impl Start {
             match own.fact(&declared.name) {
                 Ok(fact) if fact.shape == declared.shape => {
                     store.declare(&declared.name, &declared.shape, Init::Zeros)?;
-                    store.set_f32(&declared.name, own.f32(&declared.name)?)?;
+                    store.set_f32(&declared.name, &own.f32(&declared.name)?)?;
                     loaded.tensors += 1;
                 }
                 _ => loaded.made.push(declared.name.clone()),

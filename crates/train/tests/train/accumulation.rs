@@ -24,7 +24,7 @@ fn four_micro_batches_are_the_large_batch() {
         for name in ["hidden.weight", "hidden.bias", "head.weight"] {
             let (large, small) = (large.f32(name).unwrap(), small.f32(name).unwrap());
             let most = large.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-            let apart = large.iter().zip(small).fold(0.0_f32, |most, (a, b)| most.max((a - b).abs()));
+            let apart = large.iter().zip(&small).fold(0.0_f32, |most, (a, b)| most.max((a - b).abs()));
             assert!(apart <= 1e-6 * most, "{name} after {steps}: {apart} of {most}");
         }
     }

@@ -9,7 +9,7 @@ use regard_train::*;
 use std::sync::Arc;
 
 /// Two layers of which the second squares: large inputs overflow there and nowhere before.
-struct Squares;
+pub struct Squares;
 
 impl Task for Squares {
     fn record(&self, g: &mut Graph, scale: Var, _mode: Mode) -> regard_graph::Result<Var> {
@@ -43,12 +43,12 @@ impl Task for Backward {
     }
 }
 
-fn batch(x: [f32; 4]) -> Batch {
+pub fn batch(x: [f32; 4]) -> Batch {
     Batch { fields: vec![Field::f32("x", &[4], x.to_vec())], targets: 1, tokens: 4, examples: 1 }
 }
 
 /// Batches from a list, over and over.
-struct Listed(Vec<Batch>);
+pub struct Listed(pub Vec<Batch>);
 
 impl Source for Listed {
     fn batches(&self, _epoch: u64) -> usize {

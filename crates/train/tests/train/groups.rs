@@ -66,7 +66,7 @@ fn a_group_has_its_own_rate() {
     trainer_store(&mut begun);
     let (whole, half) = (run(1.0), run(0.5));
     let moved = |store: &Store, name: &str| -> f32 {
-        store.f32(name).unwrap().iter().zip(begun.f32(name).unwrap()).map(|(a, b)| (a - b).abs()).sum()
+        store.f32(name).unwrap().iter().zip(&begun.f32(name).unwrap()).map(|(a, b)| (a - b).abs()).sum()
     };
     let ratio = moved(&half, "head.weight") / moved(&whole, "head.weight");
     assert!((ratio - 0.5).abs() < 1e-4, "{ratio}");

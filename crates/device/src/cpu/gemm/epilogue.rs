@@ -11,9 +11,10 @@ use crate::cpu::threads::Disjoint;
 use crate::cpu::{convert, math};
 use half::bf16;
 
-/// The activations that a product can apply.
+/// The function of single numbers that a product applies before it stores them: what the kernels can do, to which the
+/// activations of ops are mapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Activation {
+pub enum Pointwise {
     /// The identity.
     #[default]
     None,
@@ -27,16 +28,16 @@ pub enum Activation {
     Silu,
 }
 
-impl Activation {
+impl Pointwise {
     /// The value at x.
     #[inline(always)]
     pub fn apply(self, x: f32) -> f32 {
         match self {
-            Activation::None => x,
-            Activation::Relu => math::relu(x),
-            Activation::Gelu => math::gelu(x),
-            Activation::GeluTanh => math::gelu_tanh(x),
-            Activation::Silu => math::silu(x),
+            Pointwise::None => x,
+            Pointwise::Relu => math::relu(x),
+            Pointwise::Gelu => math::gelu(x),
+            Pointwise::GeluTanh => math::gelu_tanh(x),
+            Pointwise::Silu => math::silu(x),
         }
     }
 
@@ -44,11 +45,11 @@ impl Activation {
     #[inline(always)]
     pub fn derivative(self, x: f32) -> f32 {
         match self {
-            Activation::None => 1.0,
-            Activation::Relu => math::relu_derivative(x),
-            Activation::Gelu => math::gelu_derivative(x),
-            Activation::GeluTanh => math::gelu_tanh_derivative(x),
-            Activation::Silu => math::silu_derivative(x),
+            Pointwise::None => 1.0,
+            Pointwise::Relu => math::relu_derivative(x),
+            Pointwise::Gelu => math::gelu_derivative(x),
+            Pointwise::GeluTanh => math::gelu_tanh_derivative(x),
+            Pointwise::Silu => math::silu_derivative(x),
         }
     }
 }
@@ -64,10 +65,10 @@ pub struct Epilogue<'a> {
     /// Also store the value before the activation, here.
     pub pre: Option<MatrixMut<'a>>,
     /// Applied after the bias.
-    pub activation: Activation,
+    pub activation: Pointwise,
     /// Multiplied by the derivative of this activation at z, whose columns must be contiguous: what a gradient goes
     /// through on its way to before an activation.
-    pub derivative: Option<(Activation, Matrix<'a>)>,
+    pub derivative: Option<(Pointwise, Matrix<'a>)>,
     /// Added at the end; columns must be contiguous.
     pub residual: Option<Matrix<'a>>,
     /// Add to the output instead of replacing it; f32 output only.
@@ -82,7 +83,7 @@ impl Default for Epilogue<'_> {
             scale: 1.0,
             bias: None,
             pre: None,
-            activation: Activation::None,
+            activation: Pointwise::None,
             derivative: None,
             residual: None,
             accumulate: false,
@@ -131,8 +132,8 @@ pub(super) struct Finish<'a> {
     pub scale: f32,
     pub bias: Option<&'a [f32]>,
     pub pre: Option<Target<'a>>,
-    pub activation: Activation,
-    pub derivative: Option<(Activation, Matrix<'a>)>,
+    pub activation: Pointwise,
+    pub derivative: Option<(Pointwise, Matrix<'a>)>,
     pub residual: Option<Matrix<'a>>,
     pub accumulate: bool,
     pub out: Target<'a>,
@@ -181,7 +182,7 @@ impl Finish<'_> {
         let plain = *scale == 1.0
             && bias.is_none()
             && pre.is_none()
-            && *activation == Activation::None
+            && *activation == Pointwise::None
             && derivative.is_none()
             && residual.is_none()
             && statistics.is_none();
@@ -270,7 +271,7 @@ impl Finish<'_> {
 
 /// [`times_derivative`] for use inside a `multiversion!` body.
 #[inline(always)]
-fn times_derivative_inline(values: &mut [f32], activation: Activation, z: Data<'_>) {
+fn times_derivative_inline(values: &mut [f32], activation: Pointwise, z: Data<'_>) {
     // One loop for each activation and dtype, so that each vectorises; plain loops, because the body of a
     // `for_each` may stay out of line, and then it is compiled without the level's instructions.
     macro_rules! times {
@@ -290,17 +291,17 @@ fn times_derivative_inline(values: &mut [f32], activation: Activation, z: Data<'
         };
     }
     match activation {
-        Activation::None => (),
-        Activation::Relu => times!(Activation::Relu),
-        Activation::Gelu => times!(Activation::Gelu),
-        Activation::GeluTanh => times!(Activation::GeluTanh),
-        Activation::Silu => times!(Activation::Silu),
+        Pointwise::None => (),
+        Pointwise::Relu => times!(Pointwise::Relu),
+        Pointwise::Gelu => times!(Pointwise::Gelu),
+        Pointwise::GeluTanh => times!(Pointwise::GeluTanh),
+        Pointwise::Silu => times!(Pointwise::Silu),
     }
 }
 
 crate::multiversion! {
     /// Multiplies values by the derivative of an activation at z, one by one.
-    pub fn times_derivative(values: &mut [f32], activation: Activation, z: Data<'_>) {
+    pub fn times_derivative(values: &mut [f32], activation: Pointwise, z: Data<'_>) {
         times_derivative_inline(values, activation, z);
     }
 
@@ -309,8 +310,8 @@ crate::multiversion! {
         scale: f32,
         bias: Option<&[f32]>,
         pre: Option<RowMut<'_>>,
-        activation: Activation,
-        derivative: Option<(Activation, Data<'_>)>,
+        activation: Pointwise,
+        derivative: Option<(Pointwise, Data<'_>)>,
         residual: Option<Data<'_>>,
         accumulate: bool,
         out: RowMut<'_>,
@@ -325,11 +326,11 @@ crate::multiversion! {
             pre.store(values);
         }
         match activation {
-            Activation::None => (),
-            Activation::Relu => values.iter_mut().for_each(|x| *x = math::relu(*x)),
-            Activation::Gelu => values.iter_mut().for_each(|x| *x = math::gelu(*x)),
-            Activation::GeluTanh => values.iter_mut().for_each(|x| *x = math::gelu_tanh(*x)),
-            Activation::Silu => values.iter_mut().for_each(|x| *x = math::silu(*x)),
+            Pointwise::None => (),
+            Pointwise::Relu => values.iter_mut().for_each(|x| *x = math::relu(*x)),
+            Pointwise::Gelu => values.iter_mut().for_each(|x| *x = math::gelu(*x)),
+            Pointwise::GeluTanh => values.iter_mut().for_each(|x| *x = math::gelu_tanh(*x)),
+            Pointwise::Silu => values.iter_mut().for_each(|x| *x = math::silu(*x)),
         }
         if let Some((activation, z)) = derivative {
             times_derivative_inline(values, activation, z);

@@ -44,7 +44,7 @@ mod tests_few_rows;
 mod tests_tasks;
 mod transpose;
 
-pub use epilogue::{Activation, Epilogue, times_derivative};
+pub use epilogue::{Epilogue, Pointwise, times_derivative};
 pub use matrix::{Data, DataMut, Matrix, MatrixMut};
 pub use operand::Operand;
 pub use pack_b::{PackedB, Storage, pack_b, packed_b_bytes};

@@ -19,13 +19,13 @@ pub struct RowStatistics<'a> {
 pub const STATISTICS: usize = 3;
 
 /// Columns of each part of a row of n, but for the last one, which may have fewer.
-pub fn columns_of_part(n: usize) -> usize {
-    let panels = n.div_ceil(PANEL).max(1);
+pub const fn columns_of_part(n: usize) -> usize {
+    let panels = if n == 0 { 1 } else { n.div_ceil(PANEL) };
     panels.div_ceil(panels.div_ceil(MOST_PANELS)) * PANEL
 }
 
 /// Parts of a row of n.
-pub fn parts_of_row(n: usize) -> usize {
+pub const fn parts_of_row(n: usize) -> usize {
     n.div_ceil(columns_of_part(n))
 }
 

@@ -260,7 +260,7 @@ fn epilogues_do_what_they_say() {
         let plain = product(&pool, Level::PORTABLE, size, &a, &b, Storage::F32);
         let panels = packed(&pool, Level::best(), Matrix::rows(&b[..], n), k, n, Storage::F32);
         let activations =
-            [Activation::None, Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu];
+            [Pointwise::None, Pointwise::Relu, Pointwise::Gelu, Pointwise::GeluTanh, Pointwise::Silu];
         // Every combination of: activation, bias, scale, residual (none, f32, bf16), accumulate.
         for index in 0..5 * 2 * 2 * 3 * 2 {
             let (activation, with_bias) = (activations[index % 5], index / 5 % 2 == 1);
@@ -322,12 +322,12 @@ fn epilogues_do_what_they_say() {
 }
 
 /// The derivatives of the activations in f64, from their formulas. Beside erf, which has none: its series.
-fn derivative(activation: Activation, z: f64) -> f64 {
+fn derivative(activation: Pointwise, z: f64) -> f64 {
     let sigmoid = |z: f64| 1.0 / (1.0 + (-z).exp());
     match activation {
-        Activation::None => 1.0,
-        Activation::Relu => f64::from(u8::from(z > 0.0)),
-        Activation::Gelu => {
+        Pointwise::None => 1.0,
+        Pointwise::Relu => f64::from(u8::from(z > 0.0)),
+        Pointwise::Gelu => {
             // Phi(z) = 1/2 + phi(z) (z + z^3/3 + z^5/15 + ...)
             let density = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
             let (mut term, mut sum) = (z, z);
@@ -337,19 +337,19 @@ fn derivative(activation: Activation, z: f64) -> f64 {
             }
             0.5 + density * sum + z * density
         }
-        Activation::GeluTanh => {
+        Pointwise::GeluTanh => {
             let root = (2.0 / std::f64::consts::PI).sqrt();
             let t = (root * (z + 0.044715 * z.powi(3))).tanh();
             0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * root * (1.0 + 3.0 * 0.044715 * z * z)
         }
-        Activation::Silu => sigmoid(z) * (1.0 + z * (1.0 - sigmoid(z))),
+        Pointwise::Silu => sigmoid(z) * (1.0 + z * (1.0 - sigmoid(z))),
     }
 }
 
 #[test]
 fn a_product_is_multiplied_by_a_derivative() {
     let activations =
-        [Activation::None, Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu];
+        [Pointwise::None, Pointwise::Relu, Pointwise::Gelu, Pointwise::GeluTanh, Pointwise::Silu];
     let pools = [Pool::new(1).unwrap(), Pool::new(3).unwrap()];
     // One row, few, and many; half a panel at the end.
     for size @ [m, k, n] in [[1, 60, 40], [5, 17, 75], [100, 8, 257]] {
@@ -541,7 +541,7 @@ fn wrong_sizes_are_refused() {
     let refused = |z: Matrix<'_>| {
         let (a, mut out) = ([0.0f32; 12], [0.0f32; 24]);
         let b = PackedB::new(panels.as_slice(), 4, 8, Storage::F32);
-        let epilogue = Epilogue { derivative: Some((Activation::Relu, z)), ..Epilogue::default() };
+        let epilogue = Epilogue { derivative: Some((Pointwise::Relu, z)), ..Epilogue::default() };
         let call = Gemm::new(3, Matrix::rows(&a[..], 4), b, MatrixMut::rows(&mut out[..], 8));
         let work = std::panic::AssertUnwindSafe(|| run(&pool, Level::best(), call.with(epilogue)));
         std::panic::catch_unwind(work).is_err()
