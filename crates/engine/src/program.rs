@@ -96,6 +96,8 @@ impl Program {
             kernels.push(own.clone());
         }
         let plan = plan(&graph, &Request { keep: kept, scratch: &|node| needs[node].scratch })?;
+        // What `Cpu::replay` relies on when it turns places into addresses.
+        plan.check(&graph)?;
 
         let entries =
             graph.stored().iter().map(|stored| store.declare_stored(stored)).collect::<Result<Vec<_>>>()?;
@@ -114,7 +116,7 @@ impl Program {
                 packs_used.push(copy);
             }
             let mut updates = Vec::new();
-            for alias in node.op.aliases() {
+            for &alias in &node.declared.aliases {
                 let Alias::Update { input, .. } = alias else { continue };
                 updates.extend(graph.value(node.inputs[input]).version_of.map(|stored| entries[stored]));
             }

@@ -2,7 +2,7 @@
 //! which is also the order in which they run. Recording checks shapes, names, state versions and
 //! derivatives; nothing here touches a number.
 
-use crate::{DType, Dim, Error, Fact, Letter, Letters, Op, Precision, Result, Shape};
+use crate::{DType, Declared, Dim, Error, Fact, Letter, Letters, Op, Precision, Result, Shape};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -141,6 +141,8 @@ pub type Attachment = Arc<dyn Any + Send + Sync>;
 pub struct Node {
     /// The operation and its settings.
     pub op: Arc<dyn Op>,
+    /// What it said of itself when it was recorded.
+    pub declared: Declared,
     /// Its kernels, opaque here.
     pub attachment: Attachment,
     /// The values it reads.
@@ -401,9 +403,10 @@ impl Graph {
         inputs: &[Var],
         name: String,
     ) -> Result<Vec<Var>> {
-        let facts = self.results_of(&*op, inputs)?;
-        let flow = self.flow_through(self.pass, &*op, &op.operands(), inputs)?;
-        let updates = self.updates_of(&*op, inputs, &facts)?;
+        let declared = Declared::by(&*op);
+        let facts = self.results_of(&*op, &declared, inputs)?;
+        let flow = self.flow_through(self.pass, &*op, &declared, inputs)?;
+        let updates = self.updates_of(&*op, &declared, inputs, &facts)?;
 
         let node = self.nodes.len();
         let mut outputs = Vec::new();
@@ -418,7 +421,8 @@ impl Graph {
             outputs.push(var);
         }
         let (inputs, pass, region) = (inputs.to_vec(), self.pass, self.region);
-        self.nodes.push(Node { op, attachment, inputs, outputs: outputs.clone(), name, pass, region });
+        let made = outputs.clone();
+        self.nodes.push(Node { op, declared, attachment, inputs, outputs: made, name, pass, region });
         Ok(outputs)
     }
 

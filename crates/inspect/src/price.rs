@@ -67,7 +67,7 @@ fn counted(g: &Graph) -> Result<Costs> {
 
 /// A view is the same bytes under another shape: nothing runs.
 fn runs(node: &Node) -> bool {
-    !node.op.aliases().iter().any(|alias| matches!(alias, Alias::View { .. }))
+    !node.declared.aliases.iter().any(|alias| matches!(alias, Alias::View { .. }))
 }
 
 /// From how many keys on attention itself costs more multiply-adds than the products beside it: than the projections of the

@@ -164,7 +164,7 @@ fn changed(g: &Graph, place: &[usize]) -> BTreeSet<usize> {
             Alias::Update { output, .. } => Some(place[node.outputs[output].index()]),
             _ => None,
         };
-        node.op.aliases().into_iter().filter_map(updated).collect::<Vec<_>>()
+        node.declared.aliases.iter().copied().filter_map(updated).collect::<Vec<_>>()
     });
     updates.collect()
 }
@@ -173,7 +173,7 @@ fn changed(g: &Graph, place: &[usize]) -> BTreeSet<usize> {
 fn places(g: &Graph) -> Vec<usize> {
     let mut place: Vec<usize> = (0..g.values().len()).collect();
     for node in g.nodes() {
-        for alias in node.op.aliases() {
+        for &alias in &node.declared.aliases {
             if let Alias::View { output, input } | Alias::Update { output, input } = alias {
                 place[node.outputs[output].index()] = place[node.inputs[input].index()];
             }
