@@ -6,6 +6,7 @@ use crate::program::{Program, Step};
 use crate::{Error, Result, Store};
 use regard_device::{Buffer, Level, Pool};
 use regard_graph::plan::Place;
+use regard_graph::{Graph, Node, Var};
 use regard_ops::{CpuCall, Packed, Slot};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -177,9 +178,17 @@ pub(crate) fn for_all_threads(for_each: usize, threads: usize) -> usize {
 }
 
 impl Step {
-    pub(crate) fn empty_slots(graph: &regard_graph::Graph, vars: &[regard_graph::Var]) -> Vec<Slot> {
-        let slot =
-            |&var| Slot { at: std::ptr::null_mut(), dims: graph.shape(var).bound(), dtype: graph.dtype(var) };
-        vars.iter().map(slot).collect()
+    /// Slots for the operands of a node and for its results, still without addresses.
+    pub(crate) fn empty_slots(graph: &Graph, node: &Node) -> (Vec<Slot>, Vec<Slot>) {
+        let slot = |var: Var, overwritten: bool| Slot {
+            at: std::ptr::null_mut(),
+            dims: graph.shape(var).bound(),
+            dtype: graph.dtype(var),
+            overwritten,
+        };
+        let overwritten =
+            |input: usize| (0..node.outputs.len()).any(|output| graph.may_overwrite(node, output, input));
+        let inputs = node.inputs.iter().enumerate().map(|(input, &var)| slot(var, overwritten(input)));
+        (inputs.collect(), node.outputs.iter().map(|&var| slot(var, false)).collect())
     }
 }

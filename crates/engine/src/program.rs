@@ -121,12 +121,16 @@ impl Program {
                 updates.extend(graph.value(node.inputs[input]).version_of.map(|stored| entries[stored]));
             }
             thread_scratch = thread_scratch.max(needs[planned.node].thread_scratch);
+            let (inputs, outputs) = Step::empty_slots(&graph, node);
+            // A view has its bytes already: no kernel writes it.
+            let used = planned.used.iter().enumerate();
+            let used = used.map(|(output, &used)| used && !node.declared.views(output)).collect();
             steps.push(Step {
                 node: planned.node,
                 kernels: kernels[planned.node].clone(),
-                inputs: Step::empty_slots(&graph, &node.inputs),
-                outputs: Step::empty_slots(&graph, &node.outputs),
-                used: planned.used.clone(),
+                inputs,
+                outputs,
+                used,
                 scratch: planned.scratch,
                 packs,
                 updates,

@@ -2,7 +2,7 @@
 //! which is also the order in which they run. Recording checks shapes, names, state versions and
 //! derivatives; nothing here touches a number.
 
-use crate::{DType, Declared, Dim, Error, Fact, Letter, Letters, Op, Precision, Result, Shape};
+use crate::{Alias, DType, Declared, Dim, Error, Fact, Letter, Letters, Op, Precision, Result, Shape};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -518,6 +518,17 @@ impl Graph {
     /// The handle of a value by its place in [`Graph::values`].
     pub fn var(&self, index: usize) -> Var {
         Var { graph: self.id, index: index as u32 }
+    }
+
+    /// Whether a kernel may find a result written over an operand of its node: where the op declared so and the result has as
+    /// many elements of the same width. Equal bytes alone could be another layout, whose elements a kernel would write over
+    /// others that it has yet to read.
+    pub fn may_overwrite(&self, node: &Node, output: usize, input: usize) -> bool {
+        let layout = |var: Var| (self.shape(var).count(), self.dtype(var).bytes());
+        let declared =
+            |alias: &Alias| !matches!(alias, Alias::View { .. }) && alias.ends() == (output, input);
+        node.declared.aliases.iter().any(declared)
+            && layout(node.inputs[input]) == layout(node.outputs[output])
     }
 
     /// True if the handle belongs to this graph.

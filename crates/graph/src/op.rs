@@ -104,12 +104,6 @@ impl Declared {
     pub fn views(&self, output: usize) -> bool {
         self.aliases.iter().any(|alias| matches!(alias, Alias::View { output: o, .. } if *o == output))
     }
-
-    /// Whether a kernel may find an output written over this input.
-    pub fn overwrites(&self, input: usize) -> bool {
-        let over = |alias: &Alias| !matches!(alias, Alias::View { .. }) && alias.ends().1 == input;
-        self.aliases.iter().any(over)
-    }
 }
 
 /// What is known of the derivative with respect to one input.

@@ -342,9 +342,6 @@ impl Planner<'_> {
     /// The block of an input that the kernel may write this output over.
     fn reusable(&self, index: usize, node: &Node, output: usize, taken: &[usize]) -> Option<usize> {
         let root = |input: usize| self.sharing.root[node.inputs[input].index()];
-        // As many elements of the same width: equal bytes alone could be another layout, whose elements a
-        // kernel would write over others that it has yet to read.
-        let layout = |var: Var| (self.g.shape(var).count(), self.g.dtype(var).bytes());
         node.declared.aliases.iter().find_map(|alias| {
             let Alias::Reuse { output: o, input } = *alias else { return None };
             let block = self.block_of[root(input)]?;
@@ -353,7 +350,7 @@ impl Planner<'_> {
             let fits = o == output
                 && alone
                 && self.last[root(input)] == index
-                && layout(node.inputs[input]) == layout(node.outputs[output])
+                && self.g.may_overwrite(node, output, input)
                 && !taken.contains(&block);
             fits.then_some(block)
         })

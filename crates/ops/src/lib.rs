@@ -74,7 +74,7 @@ pub use batch_norm::{BatchNorm, BatchNormBackward, BatchNormMode, BatchNormOps, 
 pub use binary::{Arithmetic, Binary, BinaryOps};
 pub use broadcast_to::{BroadcastOps, BroadcastTo};
 pub use cache_write::{CacheWrite, CacheWriteOps};
-pub use call::{CHUNK, CpuCall, Packed, Slot};
+pub use call::{CHUNK, CpuCall, Number, Packed, Part, Slot};
 pub use cast::{Cast, CastOps};
 pub use clip_norm::{ClipNorm, ClipNormOps};
 pub use compare::{Compare, CompareOps, Comparison};

@@ -2,7 +2,7 @@
 //! find what it expects. Independent of how the plan was made.
 
 use super::{ALIGNMENT, Place, Plan, Sharing, Slot, Step};
-use crate::{Alias, Error, Graph, Node, Origin, Result, Var};
+use crate::{Error, Graph, Node, Origin, Result, Var};
 use std::collections::BTreeMap;
 
 /// Who last wrote each stretch of a memory: start → (end, writer).
@@ -48,8 +48,8 @@ impl Plan {
     /// when it turns places into addresses:
     /// * every place lies inside of its memory, aligned, and has the bytes of its value at the bounds;
     /// * every operand of a step, and all that is kept, holds what was last written to it as that value;
-    /// * what a step writes, results and scratch, overlaps neither each other nor an operand, except where the op declared
-    ///   it, and then exactly.
+    /// * what a step writes, results and scratch, overlaps neither each other nor an operand, except where it may
+    ///   ([`Graph::may_overwrite`]), and then exactly.
     pub fn check(&self, g: &Graph) -> Result<()> {
         let player = Player { plan: self, g, sharing: Sharing::of(g) };
         // The arena, what is fed and kept, the constants, and each stored value by itself.
@@ -91,7 +91,7 @@ const ARENA: usize = 0;
 /// What a kernel writes: a result, or its scratch.
 #[derive(Clone, Copy)]
 enum Written {
-    Result(Var),
+    Result(usize),
     Scratch,
 }
 
@@ -146,7 +146,7 @@ impl Player<'_> {
                 continue; // nobody writes it
             }
             if let Some(place) = self.stretch(var)? {
-                written.push((Written::Result(var), place));
+                written.push((Written::Result(output), place));
             }
         }
         if let Some(slot) = step.scratch {
@@ -156,11 +156,9 @@ impl Player<'_> {
         for (input, &from) in node.inputs.iter().enumerate() {
             let Some(there) = self.stretch(from)? else { continue };
             for &(what, place) in written.iter().filter(|(_, place)| overlap(*place, there)) {
-                let declared = |alias: &Alias| {
-                    let (output, of) = alias.ends();
-                    of == input && matches!(what, Written::Result(var) if var == node.outputs[output])
-                };
-                let part = match node.declared.aliases.iter().any(declared) {
+                let may =
+                    matches!(what, Written::Result(output) if self.g.may_overwrite(node, output, input));
+                let part = match may {
                     true if place == there => continue,
                     true => "a part of ",
                     false => "",
@@ -180,7 +178,7 @@ impl Player<'_> {
 
     fn title(&self, node: &Node, written: Written) -> String {
         match written {
-            Written::Result(var) => self.g.title(var),
+            Written::Result(output) => self.g.title(node.outputs[output]),
             Written::Scratch => format!("the scratch of `{}`", node.name),
         }
     }

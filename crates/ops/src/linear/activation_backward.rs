@@ -76,13 +76,14 @@ impl Kernels for LinearActivationBackward {
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
-        call.chunks(call.out_dims(0).count(), |range| {
+        call.chunks(call.out_dims(0).count(), |part| {
+            let range = part.items();
             let (mut z, mut dy) = ([0.0; CHUNK], [0.0; CHUNK]);
             let (z, dy) = (&mut z[..range.len()], &mut dy[..range.len()]);
-            call.load(0, range.clone(), z);
-            call.load(1, range.clone(), dy);
+            part.load(0, range.clone(), z);
+            part.load(1, range.clone(), dy);
             times_derivative(call.level, dy, self.activation, Data::F32(z));
-            call.store(0, range, dy);
+            part.store(0, range, dy);
         });
         Ok(())
     }
