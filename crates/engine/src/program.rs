@@ -22,6 +22,8 @@ pub(crate) struct Step {
     pub outputs: Vec<Slot>,
     pub used: Vec<bool>,
     pub scratch: Option<PlannedSlot>,
+    /// Bytes that the kernel asked for each thread.
+    pub thread_scratch: usize,
     pub packs: Vec<(usize, usize)>,
     pub updates: Vec<usize>,
 }
@@ -132,6 +134,7 @@ impl Program {
                 outputs,
                 used,
                 scratch: planned.scratch,
+                thread_scratch: needs[planned.node].thread_scratch,
                 packs,
                 updates,
             });
