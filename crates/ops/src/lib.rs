@@ -9,6 +9,7 @@ mod array;
 mod broadcast;
 #[allow(unsafe_code)] // hands out operands and results in the arena
 mod call;
+mod counted;
 mod cpu_product;
 mod cpu_runs;
 mod differentiate;

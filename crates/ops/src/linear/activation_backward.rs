@@ -65,8 +65,9 @@ impl Kernels for LinearActivationBackward {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let [z, dy] = [call.inputs[0], call.inputs[1]];
         for (i, (z, dy)) in z.data().iter().zip(dy.data()).enumerate() {
-            call.outputs[0].data_mut()[i] = activation::backward(self.activation, *z, *dy);
-            call.count_flops(activation::backward_flops(self.activation));
+            let (dz, operations) = activation::backward(self.activation, *z, *dy);
+            call.outputs[0].data_mut()[i] = dz;
+            call.count_flops(operations);
         }
         Ok(())
     }
