@@ -5,7 +5,7 @@ use crate::programs::Recipe;
 use regard::check::{Case, Recorded, error_of_scale, fill_store, largest};
 use regard::device::Stream;
 use regard::graph::{Node, Origin, Pass};
-use regard::ops::{ReferenceCall, kernels_of, random_numbers};
+use regard::ops::{AttentionBackward, Linear, ReferenceCall, kernels_of, random_numbers};
 use regard::prelude::*;
 use std::collections::HashMap;
 
@@ -173,7 +173,7 @@ fn condition(graph: &Graph, node: &Node, inputs: &[Array], scale: f64, moved: f6
             | "linear_activation_backward"
             | "cross_entropy"
             | "linear_cross_entropy"
-    ) || (node.op.name() == "linear"
+    ) || (node.is::<Linear>()
         && (node.outputs.len() == 2 || node.declared.operands.contains(&"z")));
     let floats = node.inputs.iter().zip(inputs).filter(|(var, _)| graph.dtype(**var).is_float());
     let product: f64 = floats.map(|(_, array)| largest(array.data())).product();
@@ -217,7 +217,7 @@ fn movements(graph: &Graph, node: &Node, inputs: &[Array]) -> Vec<f64> {
 /// weights, as PyTorch is, whatever the rounding of what was kept; of a y in bf16, that rounding is part of the
 /// rounded specification.
 fn specified(graph: &Graph, node: &Node, inputs: &[Array], rounded: bool) -> Vec<Array> {
-    if node.op.name() != "attention_backward" {
+    if !node.is::<AttentionBackward>() {
         return computed(graph, node, inputs, rounded);
     }
     let Origin::Node { node: forward, .. } = graph.value(node.inputs[LSE]).origin else {

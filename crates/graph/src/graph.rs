@@ -157,6 +157,19 @@ pub struct Node {
     pub region: Option<usize>,
 }
 
+impl Node {
+    /// The op with its settings, if it is of this kind. Kinds are told apart by their type, never by a name that another
+    /// crate may use, too.
+    pub fn op_as<T: Op>(&self) -> Option<&T> {
+        (&*self.op as &dyn Any).downcast_ref()
+    }
+
+    /// Whether the op is of this kind.
+    pub fn is<T: Op>(&self) -> bool {
+        self.op_as::<T>().is_some()
+    }
+}
+
 /// The recording of a program.
 pub struct Graph {
     id: u32,
