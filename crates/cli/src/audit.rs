@@ -8,7 +8,7 @@ use crate::{forward, loaded};
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::graph::Graph;
-use regard::ops::WeightsRequest;
+use regard::ops::{AttentionOp, WeightsRequest};
 use regard::prelude::*;
 use regard_hub::{AnyModel, Opened};
 use regard_inspect::audit::{Agreement, Comparison, Way, compare, compare_looked, compare_reference};
@@ -174,13 +174,8 @@ fn texts(options: &Options, opened: &Opened) -> Result<(Text, Text)> {
 
 /// Asks every attention for its weights.
 fn look(g: &mut Graph) -> regard_inspect::Result<()> {
-    let attentions: Vec<usize> = g
-        .nodes()
-        .iter()
-        .enumerate()
-        .filter(|(_, node)| node.op.name() == "attention")
-        .map(|(at, _)| at)
-        .collect();
+    let attentions: Vec<usize> =
+        g.nodes().iter().enumerate().filter(|(_, node)| node.is::<AttentionOp>()).map(|(at, _)| at).collect();
     for node in attentions {
         let name = format!("look.{}", g.nodes()[node].name);
         let found = g.weights_of(node, WeightsRequest::ColumnSums)?;

@@ -5,7 +5,7 @@ use crate::programs::Recipe;
 use regard::check::{Case, Recorded, error_of_scale, fill_store, largest};
 use regard::device::Stream;
 use regard::graph::{Node, Origin, Pass};
-use regard::ops::{ReferenceCall, kernels_of, random_numbers};
+use regard::ops::{AttentionBackward, Linear, ReferenceCall, kernels_of, random_numbers};
 use regard::prelude::*;
 use std::collections::HashMap;
 
@@ -146,7 +146,7 @@ fn node_run(graph: &Graph, node: &Node, values: &HashMap<usize, Array>) -> NodeR
         name: node.name.clone(),
         backward: node.pass == Pass::Backward || node.op.name().ends_with("_backward"),
         precision: if bf16 { Precision::Bf16 } else { Precision::F32 },
-        operands: node.op.operands().into_iter().zip(inputs.iter().cloned()).collect(),
+        operands: node.declared.operands.iter().copied().zip(inputs.iter().cloned()).collect(),
         results: results.collect(),
         attributes,
     }
@@ -173,8 +173,8 @@ fn condition(graph: &Graph, node: &Node, inputs: &[Array], scale: f64, moved: f6
             | "linear_activation_backward"
             | "cross_entropy"
             | "linear_cross_entropy"
-    ) || (node.op.name() == "linear"
-        && (node.outputs.len() == 2 || node.op.operands().contains(&"z")));
+    ) || (node.is::<Linear>()
+        && (node.outputs.len() == 2 || node.declared.operands.contains(&"z")));
     let floats = node.inputs.iter().zip(inputs).filter(|(var, _)| graph.dtype(**var).is_float());
     let product: f64 = floats.map(|(_, array)| largest(array.data())).product();
     let small = if vanishes { product / scale.max(1e-30) } else { 0.0 };
@@ -197,7 +197,7 @@ fn movements(graph: &Graph, node: &Node, inputs: &[Array]) -> Vec<f64> {
         for (operand, (array, var)) in moved.iter_mut().zip(&node.inputs).enumerate() {
             let signs = Stream::new(draw, operand as u64, &node.name);
             // Random numbers are bits, not measurements.
-            if graph.dtype(*var).is_float() && node.op.operands()[operand] != "random" {
+            if graph.dtype(*var).is_float() && node.declared.operands[operand] != "random" {
                 for (i, x) in array.data_mut().iter_mut().enumerate() {
                     *x *= if signs.bits(0, 0, i as u32).is_multiple_of(2) { 1.0 + STEP } else { 1.0 - STEP };
                 }
@@ -217,13 +217,13 @@ fn movements(graph: &Graph, node: &Node, inputs: &[Array]) -> Vec<f64> {
 /// weights, as PyTorch is, whatever the rounding of what was kept; of a y in bf16, that rounding is part of the
 /// rounded specification.
 fn specified(graph: &Graph, node: &Node, inputs: &[Array], rounded: bool) -> Vec<Array> {
-    if node.op.name() != "attention_backward" {
+    if !node.is::<AttentionBackward>() {
         return computed(graph, node, inputs, rounded);
     }
     let Origin::Node { node: forward, .. } = graph.value(node.inputs[LSE]).origin else {
         unreachable!("the log-sum-exp comes from the forward")
     };
-    let operands = node.op.operands();
+    let operands = &node.declared.operands;
     let extras = SAVED + 1 + usize::from(operands.contains(&"dlse"));
     let kept = computed(graph, &graph.nodes()[forward], &[&inputs[..3], &inputs[extras..]].concat(), rounded);
     let mut inputs = inputs.to_vec();

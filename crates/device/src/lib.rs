@@ -23,6 +23,6 @@ pub use cpu::gemm::{
 pub use cpu::level::{Bf16Chain, Kind, Level};
 pub use cpu::scratch::Scratch;
 pub use cpu::threads::{Disjoint, Pool};
-pub use cpu::{convert, math, reduce, zero};
+pub use cpu::{convert, math, reduce, store_log, zero};
 pub use error::DeviceError;
 pub use random::Stream;

@@ -1,16 +1,20 @@
 //! The CPU engine: threads, a SIMD level and one arena, shared by all programs made with it; and the loop
-//! that replays a planned program. The only unsafe code of this crate is here: it turns the plan's offsets
-//! into the addresses that kernels are handed.
+//! that replays a planned program. The only unsafe code of this crate is here and in the debug mode beside it: it turns the
+//! plan's offsets into the addresses that kernels are handed.
 
 use crate::cpu_program::{CpuProgram, Step, make_copy};
 use crate::program::PlannedGraph;
-use crate::{Error, Result, Store};
+use crate::{Result, Store};
 use regard_device::{Buffer, Level, Pool};
 use regard_graph::Sizes;
 use regard_graph::plan::Place;
-use regard_ops::{CpuCall, Packed, Slot};
+use regard_graph::{Graph, Node, Var};
+use regard_ops::{Packed, Slot};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+mod checked;
+use checked::Planned;
 
 /// How many leading operands of an op may have packed copies.
 pub(crate) const MOST_PACKED: usize = 4;
@@ -42,7 +46,18 @@ impl Cpu {
     /// A number of threads and a SIMD level of one's own. Neither changes a bit of any result, but that AMX sums products
     /// of bf16 in an order of its own ([`Level::same_bits`]).
     pub fn with(threads: usize, level: Level) -> Result<Self> {
-        let pool = Pool::new(threads)?;
+        Cpu::on(Pool::new(threads)?, level)
+    }
+
+    /// The same in the debug mode, which is slow and changes no bit: every kernel is rehearsed in memory of its own, and a
+    /// store that meets another task's, a byte that nobody stores, a read of what was not written, or a write outside of
+    /// results and scratch is an error of the run.
+    pub fn checked(threads: usize, level: Level) -> Result<Self> {
+        Cpu::on(Pool::with_store_log(threads)?, level)
+    }
+
+    fn on(pool: Pool, level: Level) -> Result<Self> {
+        let threads = pool.threads();
         // A whole line for each thread: whatever the number of threads, its scratch is aligned.
         let scratch = Buffer::zeroed(for_all_threads(1, threads))?;
         let arena = Mutex::new(Arena { values: Buffer::zeroed(64)?, threads: scratch });
@@ -108,7 +123,7 @@ impl Cpu {
             }
             let mut address = |place: Option<Place>| match place {
                 None => std::ptr::null_mut(),
-                // SAFETY: the planner laid every place inside its block, and `grow` above made sure that the
+                // SAFETY: every place lies inside of its memory (`Plan::check`), and `grow` above made sure that the
                 // arena is large enough; the offsets are therefore in bounds.
                 Some(Place::Arena { offset, .. }) => unsafe { arena_at.add(offset) },
                 // SAFETY: as above; the program's own block has `io_bytes`.
@@ -127,7 +142,7 @@ impl Cpu {
                 slot.dims = graph.shape(var).at(sizes)?;
             }
             let scratch = step.scratch.map_or((std::ptr::null_mut(), 0), |slot| {
-                // SAFETY: the planner gave scratch a place of its own inside the arena.
+                // SAFETY: scratch has a place of its own inside of the arena (`Plan::check`).
                 (unsafe { arena_at.add(slot.offset) }, slot.bytes)
             });
             // Before the kernel, which may stop half-way: no packed copy outlives what it was made from.
@@ -138,23 +153,26 @@ impl Cpu {
             for &(input, pack) in &step.packs {
                 packed[input] = Some(Packed { bytes: store.copy_bytes(pack) });
             }
-            // SAFETY: the plan's places are disjoint unless aliased as the op declared (`Plan::check`), they
-            // are sized for the bounds, which `Sizes` keeps every run under; the arena is locked and the
-            // store and the program are borrowed exclusively for the whole replay.
-            let call = unsafe {
-                let threads = (threads_at, thread_bytes);
-                CpuCall::new(
-                    &step.inputs,
-                    &step.outputs,
-                    &packed,
-                    scratch,
-                    threads,
-                    self.pool(),
-                    self.level(),
-                )
+            let planned = Planned {
+                node,
+                kernels: &*step.kernels,
+                inputs: &step.inputs,
+                outputs: &step.outputs,
+                packed: &packed,
+                scratch,
+                threads: (threads_at, thread_bytes),
+                pool: self.pool(),
+                level: self.level(),
             };
-            let result = step.kernels.cpu(&call);
-            result.map_err(|fault| Error::Fault { node: node.name.clone(), fault })?;
+            // SAFETY: `Plan::check`, which ran when the program was made, says that places are disjoint but where a result
+            // may lie over an operand, and then exactly; they are sized for the bounds, which `Sizes` keeps every run under;
+            // the arena is locked and the store and the program are borrowed exclusively for the whole replay.
+            unsafe {
+                match self.pool().store_log() {
+                    None => planned.run()?,
+                    Some(log) => planned.run_checked(log, step.thread_scratch)?,
+                }
+            }
             if let Some(began) = began {
                 spent[index] += began.elapsed().as_nanos() as u64;
             }
@@ -188,9 +206,17 @@ pub(crate) fn for_all_threads(for_each: usize, threads: usize) -> usize {
 }
 
 impl Step {
-    pub(crate) fn empty_slots(graph: &regard_graph::Graph, vars: &[regard_graph::Var]) -> Vec<Slot> {
-        let slot =
-            |&var| Slot { at: std::ptr::null_mut(), dims: graph.shape(var).bound(), dtype: graph.dtype(var) };
-        vars.iter().map(slot).collect()
+    /// Slots for the operands of a node and for its results, still without addresses.
+    pub(crate) fn empty_slots(graph: &Graph, node: &Node) -> (Vec<Slot>, Vec<Slot>) {
+        let slot = |var: Var, overwritten: bool| Slot {
+            at: std::ptr::null_mut(),
+            dims: graph.shape(var).bound(),
+            dtype: graph.dtype(var),
+            overwritten,
+        };
+        let overwritten =
+            |input: usize| (0..node.outputs.len()).any(|output| graph.may_overwrite(node, output, input));
+        let inputs = node.inputs.iter().enumerate().map(|(input, &var)| slot(var, overwritten(input)));
+        (inputs.collect(), node.outputs.iter().map(|&var| slot(var, false)).collect())
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Step {
     pub outputs: Vec<Slot>,
     pub used: Vec<bool>,
     pub scratch: Option<PlannedSlot>,
+    /// Bytes that the kernel asked for each thread.
+    pub thread_scratch: usize,
     pub packs: Vec<(usize, usize)>,
     pub updates: Vec<usize>,
 }
@@ -51,18 +53,23 @@ impl CpuProgram {
                 packs_used.push(copy);
             }
             let mut updates = Vec::new();
-            for alias in node.op.aliases() {
+            for &alias in &node.declared.aliases {
                 let Alias::Update { input, .. } = alias else { continue };
                 updates.extend(graph.value(node.inputs[input]).version_of.map(|stored| entries[stored]));
             }
             thread_scratch = thread_scratch.max(needs[step.node].thread_scratch);
+            let (inputs, outputs) = Step::empty_slots(graph, node);
+            // A view has its bytes already: no kernel writes it.
+            let used = step.used.iter().enumerate();
+            let used = used.map(|(output, &used)| used && !node.declared.views(output)).collect();
             steps.push(Step {
                 node: step.node,
                 kernels: kernels_at(graph, step.node)?.clone(),
-                inputs: Step::empty_slots(graph, &node.inputs),
-                outputs: Step::empty_slots(graph, &node.outputs),
-                used: step.used.clone(),
+                inputs,
+                outputs,
+                used,
                 scratch: step.scratch,
+                thread_scratch: needs[step.node].thread_scratch,
                 packs,
                 updates,
             });

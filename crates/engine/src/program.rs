@@ -86,6 +86,8 @@ impl Program {
         (0..graph.values().len()).try_for_each(|index| check_size(&graph, "plan", graph.var(index), None))?;
         let needs = device.needs(&graph, &kept)?;
         let plan = plan(&graph, &Request { keep: kept, scratch: &|node| needs[node].scratch })?;
+        // What a device relies on when it turns places into addresses.
+        plan.check(&graph)?;
         let entries =
             graph.stored().iter().map(|stored| store.declare_stored(stored)).collect::<Result<Vec<_>>>()?;
         let planned = PlannedGraph { graph, plan, entries };

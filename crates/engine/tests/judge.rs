@@ -76,12 +76,13 @@ impl Kernels for Double {
             Lie::Threads if call.pool.threads() > 1 => 2.0 + f32::EPSILON * 2.0,
             _ => 2.0,
         };
-        call.chunks(call.out_dims(0).count(), |range| {
+        call.chunks(call.out_dims(0).count(), |part| {
+            let range = part.items();
             let mut x = [0.0; CHUNK];
             let x = &mut x[..range.len()];
-            call.load(0, range.clone(), x);
+            part.load(0, range.clone(), x);
             x.iter_mut().for_each(|x| *x *= by);
-            call.store(0, range, x);
+            part.store(0, range, x);
         });
         Ok(())
     }

@@ -126,17 +126,17 @@ fn back(
                 let var = node.inputs[i];
                 leads[var.index()]
                     && g.value(var).flow != Flow::None
-                    && node.op.derivative(i) != Derivative::Zero
+                    && node.declared.derivatives[i] != Derivative::Zero
             })
             .collect();
         if !wanted.contains(&true) {
             continue;
         }
         for (input, _) in wanted.iter().enumerate().filter(|(_, wanted)| **wanted) {
-            if let Derivative::Missing(reason) = node.op.derivative(input) {
+            if let Derivative::Missing(reason) = node.declared.derivatives[input] {
                 return Err(Error::NoGradient {
                     op: node.name.clone(),
-                    operand: node.op.operands()[input].into(),
+                    operand: node.declared.operands[input].into(),
                     reason: reason.into(),
                 });
             }
@@ -176,7 +176,7 @@ fn back(
                 if g.fact(grad) != g.fact(var) {
                     return Err(Error::Shape {
                         op: node.name.clone(),
-                        operand: format!("the gradient of {}", node.op.operands()[input]),
+                        operand: format!("the gradient of {}", node.declared.operands[input]),
                         got: g.fact(grad).to_string(),
                         expected: g.fact(var).to_string(),
                         origin: format!("; mend the rule of {}", node.op.name()),

@@ -2,7 +2,7 @@
 //! which is also the order in which they run. Recording checks shapes, names, state versions and
 //! derivatives; nothing here touches a number.
 
-use crate::{DType, Dim, Error, Fact, Letter, Letters, Op, Precision, Result, Shape};
+use crate::{Alias, DType, Declared, Dim, Error, Fact, Letter, Letters, Op, Precision, Result, Shape};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -141,6 +141,8 @@ pub type Attachment = Arc<dyn Any + Send + Sync>;
 pub struct Node {
     /// The operation and its settings.
     pub op: Arc<dyn Op>,
+    /// What it said of itself when it was recorded.
+    pub declared: Declared,
     /// Its kernels, opaque here.
     pub attachment: Attachment,
     /// The values it reads.
@@ -153,6 +155,19 @@ pub struct Node {
     pub pass: Pass,
     /// The block marked *recompute* to which it belongs.
     pub region: Option<usize>,
+}
+
+impl Node {
+    /// The op with its settings, if it is of this kind. Kinds are told apart by their type, never by a name that another
+    /// crate may use, too.
+    pub fn op_as<T: Op>(&self) -> Option<&T> {
+        (&*self.op as &dyn Any).downcast_ref()
+    }
+
+    /// Whether the op is of this kind.
+    pub fn is<T: Op>(&self) -> bool {
+        self.op_as::<T>().is_some()
+    }
 }
 
 /// The recording of a program.
@@ -401,9 +416,10 @@ impl Graph {
         inputs: &[Var],
         name: String,
     ) -> Result<Vec<Var>> {
-        let facts = self.results_of(&*op, inputs)?;
-        let flow = self.flow_through(self.pass, &*op, &op.operands(), inputs)?;
-        let updates = self.updates_of(&*op, inputs, &facts)?;
+        let declared = Declared::by(&*op);
+        let facts = self.results_of(&*op, &declared, inputs)?;
+        let flow = self.flow_through(self.pass, &*op, &declared, inputs)?;
+        let updates = self.updates_of(&*op, &declared, inputs, &facts)?;
 
         let node = self.nodes.len();
         let mut outputs = Vec::new();
@@ -418,7 +434,8 @@ impl Graph {
             outputs.push(var);
         }
         let (inputs, pass, region) = (inputs.to_vec(), self.pass, self.region);
-        self.nodes.push(Node { op, attachment, inputs, outputs: outputs.clone(), name, pass, region });
+        let made = outputs.clone();
+        self.nodes.push(Node { op, declared, attachment, inputs, outputs: made, name, pass, region });
         Ok(outputs)
     }
 
@@ -514,6 +531,17 @@ impl Graph {
     /// The handle of a value by its place in [`Graph::values`].
     pub fn var(&self, index: usize) -> Var {
         Var { graph: self.id, index: index as u32 }
+    }
+
+    /// Whether a kernel may find a result written over an operand of its node: where the op declared so and the result has as
+    /// many elements of the same width. Equal bytes alone could be another layout, whose elements a kernel would write over
+    /// others that it has yet to read.
+    pub fn may_overwrite(&self, node: &Node, output: usize, input: usize) -> bool {
+        let layout = |var: Var| (self.shape(var).count(), self.dtype(var).bytes());
+        let declared =
+            |alias: &Alias| !matches!(alias, Alias::View { .. }) && alias.ends() == (output, input);
+        node.declared.aliases.iter().any(declared)
+            && layout(node.inputs[input]) == layout(node.outputs[output])
     }
 
     /// True if the handle belongs to this graph.

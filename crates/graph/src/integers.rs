@@ -64,7 +64,7 @@ impl Integers {
             }
         }
         for node in g.nodes() {
-            for alias in node.op.aliases() {
+            for &alias in &node.declared.aliases {
                 let Alias::View { output, input } = alias else { continue };
                 let (output, input) = (node.outputs[output], node.inputs[input]);
                 if let (Some(elements), false) = (known.get(&input).cloned(), g.dtype(output).is_float()) {

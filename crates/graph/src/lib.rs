@@ -36,7 +36,7 @@ pub use graph::{Attachment, Flow, Graph, Init, Node, Origin, Pass, Role, Stored,
 pub use integers::Integers;
 pub use largest::{MOST_ELEMENTS, check_size};
 pub use needed::{Needed, everything, needed};
-pub use op::{Alias, Concrete, Derivative, Fact, Op, Tape};
+pub use op::{Alias, Concrete, Declared, Derivative, Fact, Op, Tape};
 pub use plan::{Place, Plan, Request, Slot, Step, plan};
 pub use reach::{Along, Cell, Grain, Query, Reach, Relation, Verdict, reach};
 pub use rewrite::rewrite;

@@ -34,8 +34,8 @@ pub(crate) fn walk(g: &Graph, reader: &str, keep: &[Var], updates: bool) -> Resu
     }
     for (index, node) in g.nodes().iter().enumerate().rev() {
         if updates {
-            for alias in node.op.aliases() {
-                if let Alias::Update { output, .. } = alias {
+            for alias in &node.declared.aliases {
+                if let Alias::Update { output, .. } = *alias {
                     found.values[node.outputs[output].index()] = true;
                 }
             }
@@ -59,8 +59,8 @@ pub fn everything(g: &Graph) -> Needed {
         values[var.index()] = true;
     }
     for node in g.nodes() {
-        for alias in node.op.aliases() {
-            if let Alias::Update { output, .. } = alias {
+        for alias in &node.declared.aliases {
+            if let Alias::Update { output, .. } = *alias {
                 values[node.outputs[output].index()] = true;
             }
         }

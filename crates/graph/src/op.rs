@@ -64,6 +64,48 @@ pub enum Alias {
     },
 }
 
+impl Alias {
+    /// The output and the input that share memory.
+    pub fn ends(self) -> (usize, usize) {
+        match self {
+            Alias::View { output, input }
+            | Alias::Update { output, input }
+            | Alias::Reuse { output, input } => (output, input),
+        }
+    }
+}
+
+/// What an op said of itself when it was recorded. Readers go by these answers and never ask again: memory is planned by
+/// them, and an op that answered otherwise the next time would write where others live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The names of the inputs, one for each.
+    pub operands: Vec<&'static str>,
+    /// Which outputs share memory with which inputs.
+    pub aliases: Vec<Alias>,
+    /// What is known of the derivative with respect to each input.
+    pub derivatives: Vec<Derivative>,
+}
+
+impl Declared {
+    /// Asks an op once for each of its answers.
+    pub(crate) fn by(op: &dyn Op) -> Declared {
+        let operands = op.operands();
+        let derivatives = (0..operands.len()).map(|input| op.derivative(input)).collect();
+        Declared { operands, aliases: op.aliases(), derivatives }
+    }
+
+    /// Whether the op replaces state.
+    pub fn updates(&self) -> bool {
+        self.aliases.iter().any(|alias| matches!(alias, Alias::Update { .. }))
+    }
+
+    /// Whether an output is the bytes of an input under another shape: then no kernel writes it.
+    pub fn views(&self, output: usize) -> bool {
+        self.aliases.iter().any(|alias| matches!(alias, Alias::View { output: o, .. } if *o == output))
+    }
+}
+
 /// What is known of the derivative with respect to one input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Derivative {

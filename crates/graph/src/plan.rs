@@ -189,9 +189,7 @@ pub fn plan(g: &Graph, request: &Request<'_>) -> Result<Plan> {
 }
 
 fn only_views(node: &Node) -> bool {
-    let aliases = node.op.aliases();
-    let views = |output| aliases.iter().any(|a| matches!(a, Alias::View { output: o, .. } if *o == output));
-    (0..node.outputs.len()).all(views)
+    (0..node.outputs.len()).all(|output| node.declared.views(output))
 }
 
 fn too_large(what: &str) -> Error {
@@ -215,7 +213,7 @@ impl Sharing {
         let mut root: Vec<usize> = (0..g.values().len()).collect();
         let mut contents = root.clone();
         for node in g.nodes() {
-            for alias in node.op.aliases() {
+            for &alias in &node.declared.aliases {
                 match alias {
                     Alias::View { output, input } => {
                         let (output, input) = (node.outputs[output].index(), node.inputs[input].index());
@@ -253,7 +251,7 @@ impl Sharing {
             for &input in &node.inputs {
                 check(&present, &node.name, input)?;
             }
-            for alias in node.op.aliases() {
+            for &alias in &node.declared.aliases {
                 let Alias::Update { output, input } = alias else { continue };
                 let (made, replaced) = (node.outputs[output].index(), node.inputs[input]);
                 let Some(stored) = g.values()[made].version_of else { continue };
@@ -261,7 +259,7 @@ impl Sharing {
                     other != input && self.root[node.inputs[other].index()] == self.root[replaced.index()]
                 });
                 if let Some(other) = twice {
-                    let (name, operand) = (&g.stored()[stored].name, node.op.operands()[other]);
+                    let (name, operand) = (&g.stored()[stored].name, node.declared.operands[other]);
                     return Err(Error::invalid(
                         &node.name,
                         format!("reads `{name}` as {operand} while it replaces it"),
@@ -344,18 +342,15 @@ impl Planner<'_> {
     /// The block of an input that the kernel may write this output over.
     fn reusable(&self, index: usize, node: &Node, output: usize, taken: &[usize]) -> Option<usize> {
         let root = |input: usize| self.sharing.root[node.inputs[input].index()];
-        // As many elements of the same width: equal bytes alone could be another layout, whose elements a
-        // kernel would write over others that it has yet to read.
-        let layout = |var: Var| (self.g.shape(var).count(), self.g.dtype(var).bytes());
-        node.op.aliases().into_iter().find_map(|alias| {
-            let Alias::Reuse { output: o, input } = alias else { return None };
+        node.declared.aliases.iter().find_map(|alias| {
+            let Alias::Reuse { output: o, input } = *alias else { return None };
             let block = self.block_of[root(input)]?;
             // The kernel overwrites one operand: any other that shares its memory must stay readable.
             let alone = (0..node.inputs.len()).all(|other| other == input || root(other) != root(input));
             let fits = o == output
                 && alone
                 && self.last[root(input)] == index
-                && layout(node.inputs[input]) == layout(node.outputs[output])
+                && self.g.may_overwrite(node, output, input)
                 && !taken.contains(&block);
             fits.then_some(block)
         })

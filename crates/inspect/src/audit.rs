@@ -243,7 +243,7 @@ fn run_stage(graph: Graph, stage: &Stage, store: &mut Store, cpu: &Cpu, into: &m
 fn keep_everything(g: &mut Graph) -> Result<()> {
     let mut all: Vec<(String, Var)> = Vec::new();
     for node in g.nodes() {
-        let aliases = node.op.aliases();
+        let aliases = &node.declared.aliases;
         for (output, &var) in node.outputs.iter().enumerate() {
             let updates =
                 aliases.iter().any(|alias| matches!(alias, Alias::Update { output: o, .. } if *o == output));

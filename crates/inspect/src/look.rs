@@ -5,8 +5,8 @@
 use crate::{Error, Result};
 use regard_engine::Program;
 use regard_graph::Graph;
-use regard_ops::WeightsRequest;
 use regard_ops::prelude::*;
+use regard_ops::{AttentionOp, WeightsRequest};
 use regard_picture::{Colours, Heat};
 
 /// An attention of a graph.
@@ -34,7 +34,7 @@ impl Attention {
 
 /// The attentions of a graph, in the order of running; open sizes at their bounds.
 pub fn attentions(g: &Graph) -> Vec<Attention> {
-    let all = g.nodes().iter().enumerate().filter(|(_, node)| node.op.name() == "attention");
+    let all = g.nodes().iter().enumerate().filter(|(_, node)| node.is::<AttentionOp>());
     all.map(|(at, node)| {
         let (query, key) = (g.shape(node.inputs[0]).bound(), g.shape(node.inputs[1]).bound());
         let name = node.name.strip_suffix(".attention").unwrap_or(&node.name).to_string();

@@ -17,6 +17,7 @@ pub use clock::{Clocked, clock};
 use crate::Result;
 use regard_engine::{Cpu, Memory, Program, Store};
 use regard_graph::{Alias, CostRow, Costs, Graph, Init, Node, Role, Var, cost};
+use regard_ops::AttentionOp;
 
 /// The predicted time of one node.
 #[derive(Clone, Debug)]
@@ -75,15 +76,14 @@ fn kept(g: &Graph) -> Vec<Var> {
 
 /// A view is the same bytes under another shape: nothing runs.
 fn runs(node: &Node) -> bool {
-    !node.op.aliases().iter().any(|alias| matches!(alias, Alias::View { .. }))
+    !node.declared.aliases.iter().any(|alias| matches!(alias, Alias::View { .. }))
 }
 
 /// From how many keys on attention itself costs more multiply-adds than the products beside it: than the projections of the
 /// attention, and than all products of the block. Read off the first attention of a graph; none without one.
 pub fn crossovers(g: &Graph) -> Result<Option<(f64, f64)>> {
     let costs = counted(g)?;
-    let Some((at, node)) = g.nodes().iter().enumerate().find(|(_, node)| node.op.name() == "attention")
-    else {
+    let Some((at, node)) = g.nodes().iter().enumerate().find(|(_, node)| node.is::<AttentionOp>()) else {
         return Ok(None);
     };
     let (query, value) = (g.shape(node.inputs[0]).bound(), g.shape(node.inputs[2]).bound());

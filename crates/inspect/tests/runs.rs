@@ -9,7 +9,7 @@ use regard_layers::{
     AttentionConfig, BlockConfig, Cached, Context, Embedding, EmbeddingConfig, FeedForwardConfig,
     FeedForwardKind, NormConfig, NormKind, NormPlace, Parameters, RelativeConfig, Stack, StackConfig,
 };
-use regard_ops::{Array, RotarySpec, WeightsRequest, prelude::*};
+use regard_ops::{Array, AttentionOp, RotarySpec, WeightsRequest, prelude::*};
 
 const LENGTH: usize = 6;
 const WIDTH: usize = 8;
@@ -141,7 +141,7 @@ fn the_right_model_agrees_with_itself() {
     assert!(found.same && found.difference > 0.0, "{found:?}");
     let look = |g: &mut Graph| {
         let attentions: Vec<usize> =
-            (0..g.nodes().len()).filter(|&at| g.nodes()[at].op.name() == "attention").collect();
+            (0..g.nodes().len()).filter(|&at| g.nodes()[at].is::<AttentionOp>()).collect();
         for at in attentions {
             let weights = g.weights_of(at, WeightsRequest::Rows(vec![0, 3]))?.values;
             g.output(&format!("look.{at}"), weights)?;

@@ -1,6 +1,6 @@
 //! Broadcasting: shapes are aligned at the last axis; an axis of size 1, or one that is missing, is repeated.
 
-use crate::CpuCall;
+use crate::Part;
 use regard_graph::{Along, Dim, Dims, Error, MAX_RANK, Result, Shape};
 
 /// The shape that two shapes broadcast to.
@@ -59,13 +59,13 @@ impl Walk {
 
     /// Loads part of one row of the result's shape from the operand: `at` is the operand's flat index for the
     /// row's first element, `from` the column where the part begins.
-    pub fn load(&self, call: &CpuCall<'_>, input: usize, at: usize, from: usize, into: &mut [f32]) {
+    pub fn load(&self, part: &Part<'_>, input: usize, at: usize, from: usize, into: &mut [f32]) {
         if self.rank > 0 && self.strides[self.rank - 1] == 1 {
             let start = at + from;
-            call.load(input, start..start + into.len(), into);
+            part.load(input, start..start + into.len(), into);
         } else {
             let mut one = [0.0];
-            call.load(input, at..at + 1, &mut one);
+            part.load(input, at..at + 1, &mut one);
             into.fill(one[0]);
         }
     }

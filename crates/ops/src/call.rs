@@ -1,11 +1,15 @@
-//! What a CPU kernel is handed: operands and results in the arena, scratch, packed weights, threads.
-//! Elementwise kernels work on chunks that are loaded to and stored from small f32 buffers, so that one
-//! body serves f32 and bf16 and a result may be written over an operand.
+//! What a CPU kernel is handed: operands and results in the arena, scratch, packed weights, threads. Safe code stores only
+//! through a [`Part`], which its task alone has, and cannot look at memory that a part may write; whoever needs another
+//! pattern (tiles, rows by index) uses the unsafe functions and says why its tasks do not meet.
 
 use half::bf16;
-use regard_device::{Level, Pool, Scratch, convert};
+use regard_device::{Element, Level, Pool, Scratch, convert, store_log};
 use regard_graph::{DType, Dims};
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+mod part;
+pub use part::Part;
 
 /// Where an operand or a result lies. A null pointer marks a result that nobody reads.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +20,30 @@ pub struct Slot {
     pub dims: Dims,
     /// What its elements are.
     pub dtype: DType,
+    /// Of an operand: whether a result may lie over it, as the op declared.
+    pub overwritten: bool,
+}
+
+/// The elements of a dtype as Rust has them; booleans are bytes 0 and 1.
+pub trait Number: Element {
+    /// Their dtype.
+    const DTYPE: DType;
+}
+
+impl Number for f32 {
+    const DTYPE: DType = DType::F32;
+}
+
+impl Number for bf16 {
+    const DTYPE: DType = DType::BF16;
+}
+
+impl Number for i32 {
+    const DTYPE: DType = DType::I32;
+}
+
+impl Number for u8 {
+    const DTYPE: DType = DType::Bool;
 }
 
 // SAFETY: a slot is an address with a shape; `CpuCall::new` states who may use it and when.
@@ -39,20 +67,28 @@ pub struct CpuCall<'a> {
     scratch_bytes: usize,
     thread_scratch: *mut u8,
     thread_scratch_bytes: usize,
+    /// Whether tasks have parts at the moment: two such runs at once would hand out everything twice.
+    parted: AtomicBool,
+    /// Whether stores are noted, in the debug mode.
+    logged: bool,
     /// The threads.
     pub pool: &'a Pool,
     /// The SIMD level.
     pub level: Level,
 }
 
-// SAFETY: the pointers are to memory that outlives the call; threads touch disjoint parts of it, which the
-// methods below and the kernels that use them uphold.
+// SAFETY: the pointers are to memory that outlives the call. Safe functions read only what nothing writes meanwhile
+// (operands that no result lies over) and write only through parts, which do not meet; who calls the unsafe ones upholds
+// the same.
 unsafe impl Sync for CpuCall<'_> {}
 
 /// How many elements an elementwise kernel handles at a time: two such buffers stay in the first cache.
 pub const CHUNK: usize = 512;
 /// How many elements make one task of an elementwise kernel.
 const TASK: usize = 32 * CHUNK;
+
+/// Why an operand cannot be looked at as a whole.
+const OVERWRITTEN: &str = "a result may lie over this operand, as `aliases` of the op says: load it through the part that stores there";
 
 /// Whether rows of `width` elements, `stride` apart from `start` on and `elements` in all, lie inside of `count`.
 fn fits(start: usize, stride: usize, width: usize, elements: usize, count: usize) -> bool {
@@ -68,7 +104,7 @@ impl<'a> CpuCall<'a> {
     /// Every non-null slot points to as many valid, aligned elements of its dtype as its shape says; scratch
     /// and thread scratch (`thread_scratch_bytes` for each thread of the pool) likewise; all of it outlives
     /// the call and nothing else touches it meanwhile; results overlap neither each other nor scratch, and an
-    /// operand only where the op declared `View`, `Update` or `Reuse`, and then exactly.
+    /// operand only where its slot says `overwritten`, and then exactly: as many elements of as many bytes.
     #[allow(clippy::too_many_arguments)] // one call site, in the engine
     pub unsafe fn new(
         inputs: &'a [Slot],
@@ -87,6 +123,8 @@ impl<'a> CpuCall<'a> {
             scratch_bytes: scratch.1,
             thread_scratch: thread_scratch.0,
             thread_scratch_bytes: thread_scratch.1,
+            parted: AtomicBool::new(false),
+            logged: pool.store_log().is_some(),
             pool,
             level,
         }
@@ -134,47 +172,57 @@ impl<'a> CpuCall<'a> {
 
     // ---- whole operands -----------------------------------------------------------------------------
 
-    /// An f32 operand. Not for operands that a result may overwrite (`Reuse`, `Update`): load those.
+    /// An f32 operand. Panics, as its sisters do, if a result may lie over the operand (`Reuse`, `Update`): the part of a
+    /// run loads those.
+    #[track_caller]
     pub fn f32(&self, input: usize) -> &'a [f32] {
-        self.typed(input, DType::F32)
+        self.typed(input)
     }
 
     /// A bf16 operand.
+    #[track_caller]
     pub fn bf16(&self, input: usize) -> &'a [bf16] {
-        self.typed(input, DType::BF16)
+        self.typed(input)
     }
 
     /// An integer operand.
+    #[track_caller]
     pub fn i32(&self, input: usize) -> &'a [i32] {
-        self.typed(input, DType::I32)
+        self.typed(input)
     }
 
     /// A boolean operand: bytes 0 and 1.
+    #[track_caller]
     pub fn bools(&self, input: usize) -> &'a [u8] {
-        self.typed(input, DType::Bool)
+        self.typed(input)
     }
 
     /// An operand of any dtype as plain bytes: for kernels that only move elements.
+    #[track_caller]
     pub fn bytes(&self, input: usize) -> &'a [u8] {
         let slot = self.inputs[input];
-        // SAFETY: the engine's promise in `new`; every dtype is plain bytes without padding.
+        assert!(!slot.overwritten, "operand {input}: {OVERWRITTEN}");
+        // SAFETY: the engine's promise in `new`: nothing writes there during the call; every dtype is plain bytes.
         unsafe { std::slice::from_raw_parts(slot.at, slot.dims.count() * slot.dtype.bytes()) }
     }
 
-    fn typed<T>(&self, input: usize, dtype: DType) -> &'a [T] {
+    #[track_caller]
+    fn typed<T: Number>(&self, input: usize) -> &'a [T] {
         let slot = self.inputs[input];
-        assert!(slot.dtype == dtype && size_of::<T>() == dtype.bytes());
-        // SAFETY: the engine's promise in `new`: valid elements of this dtype.
+        assert!(slot.dtype == T::DTYPE, "operand {input} is {}, not {}", slot.dtype, T::DTYPE);
+        assert!(!slot.overwritten, "operand {input}: {OVERWRITTEN}");
+        // SAFETY: the engine's promise in `new`: valid elements of this dtype, and nothing writes there during the call.
         unsafe { std::slice::from_raw_parts(slot.at.cast::<T>(), slot.dims.count()) }
     }
 
     /// All of an f32 result, to be written.
     ///
     /// # Safety
-    /// The caller takes each result at most once at a time, and reads no operand that it overlaps.
+    /// The caller takes each result at most once at a time, stores to it in no other way meanwhile, and reads no operand that
+    /// it overlaps.
     pub unsafe fn out_f32(&self, output: usize) -> &'a mut [f32] {
         // SAFETY: passed on to the caller.
-        unsafe { self.out_typed(output, DType::F32) }
+        unsafe { self.out_typed(output) }
     }
 
     /// All of a bf16 result, to be written.
@@ -183,7 +231,7 @@ impl<'a> CpuCall<'a> {
     /// As for [`CpuCall::out_f32`].
     pub unsafe fn out_bf16(&self, output: usize) -> &'a mut [bf16] {
         // SAFETY: passed on to the caller.
-        unsafe { self.out_typed(output, DType::BF16) }
+        unsafe { self.out_typed(output) }
     }
 
     /// All of an integer result, to be written.
@@ -192,7 +240,7 @@ impl<'a> CpuCall<'a> {
     /// As for [`CpuCall::out_f32`].
     pub unsafe fn out_i32(&self, output: usize) -> &'a mut [i32] {
         // SAFETY: passed on to the caller.
-        unsafe { self.out_typed(output, DType::I32) }
+        unsafe { self.out_typed(output) }
     }
 
     /// All of a boolean result, to be written with 0 and 1.
@@ -201,7 +249,7 @@ impl<'a> CpuCall<'a> {
     /// As for [`CpuCall::out_f32`].
     pub unsafe fn out_bools(&self, output: usize) -> &'a mut [u8] {
         // SAFETY: passed on to the caller.
-        unsafe { self.out_typed(output, DType::Bool) }
+        unsafe { self.out_typed(output) }
     }
 
     /// All of a result of any dtype as plain bytes, to be written with elements of its dtype.
@@ -215,9 +263,9 @@ impl<'a> CpuCall<'a> {
         unsafe { std::slice::from_raw_parts_mut(slot.at, slot.dims.count() * slot.dtype.bytes()) }
     }
 
-    unsafe fn out_typed<T>(&self, output: usize, dtype: DType) -> &'a mut [T] {
+    unsafe fn out_typed<T: Number>(&self, output: usize) -> &'a mut [T] {
         let slot = self.outputs[output];
-        assert!(!slot.at.is_null() && slot.dtype == dtype && size_of::<T>() == dtype.bytes());
+        assert!(!slot.at.is_null() && slot.dtype == T::DTYPE);
         // SAFETY: the engine's promise in `new`; exclusiveness is the caller's.
         unsafe { std::slice::from_raw_parts_mut(slot.at.cast::<T>(), slot.dims.count()) }
     }
@@ -264,14 +312,30 @@ impl<'a> CpuCall<'a> {
         Scratch::new(block, self.pool.threads())
     }
 
-    // ---- chunks -------------------------------------------------------------------------------------
+    // ---- elements as f32 ----------------------------------------------------------------------------
 
-    /// Loads elements of a float operand as f32.
+    /// Loads elements of a float operand as f32. Panics if a result may lie over the operand: [`Part::load`] loads those.
+    #[track_caller]
     pub fn load(&self, input: usize, range: Range<usize>, into: &mut [f32]) {
+        assert!(!self.inputs[input].overwritten, "operand {input}: {OVERWRITTEN}");
+        // SAFETY: nothing writes to the operand during the call.
+        unsafe { self.load_any(input, range, into) };
+    }
+
+    /// The same for any operand.
+    ///
+    /// # Safety
+    /// No other task stores to these elements meanwhile.
+    #[track_caller]
+    unsafe fn load_any(&self, input: usize, range: Range<usize>, into: &mut [f32]) {
         let slot = self.inputs[input];
         assert!(range.start <= range.end && range.end <= slot.dims.count() && range.len() == into.len());
+        if self.logged && slot.overwritten {
+            let bytes = slot.dtype.bytes();
+            store_log::loaded(slot.at.wrapping_add(range.start * bytes), range.len() * bytes);
+        }
         match slot.dtype {
-            // SAFETY: in bounds by the assertion; the copy ends before any store to the same elements.
+            // SAFETY: in bounds by the assertion; nobody writes there, by the caller's promise.
             DType::F32 => unsafe {
                 let from = slot.at.cast::<f32>().add(range.start);
                 std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());
@@ -285,14 +349,28 @@ impl<'a> CpuCall<'a> {
         }
     }
 
-    /// Stores f32 numbers as elements of a float result, rounding to bf16 where that is its dtype.
-    /// Tasks of one call store disjoint ranges.
-    pub fn store(&self, output: usize, range: Range<usize>, from: &[f32]) {
+    /// Stores f32 numbers as elements of a float result, rounding to bf16 where that is its dtype. For tasks whose elements
+    /// are not neighbours; others have a [`Part`], and safe code has nothing else:
+    ///
+    /// ```compile_fail,E0133
+    /// #![forbid(unsafe_code)]
+    /// // Behind a slice of the operand that the result lies over.
+    /// fn scale(call: &regard_ops::CpuCall<'_>) {
+    ///     let x = call.f32(0);
+    ///     call.chunks(x.len(), |part| call.store(0, part.items(), &x[part.items()]));
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    /// No other task stores to these elements or loads them meanwhile, and no slice of them is in use.
+    #[track_caller]
+    pub unsafe fn store(&self, output: usize, range: Range<usize>, from: &[f32]) {
         let slot = self.outputs[output];
         assert!(range.start <= range.end && range.end <= slot.dims.count() && range.len() == from.len());
         assert!(!slot.at.is_null());
+        self.note_store(slot, &range);
         match slot.dtype {
-            // SAFETY: in bounds by the assertion; tasks store disjoint ranges.
+            // SAFETY: in bounds by the assertion; the elements are the caller's alone.
             DType::F32 => unsafe {
                 let into = slot.at.cast::<f32>().add(range.start);
                 std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len());
@@ -306,14 +384,25 @@ impl<'a> CpuCall<'a> {
         }
     }
 
+    #[inline]
+    fn note_store(&self, slot: Slot, range: &Range<usize>) {
+        if self.logged {
+            let bytes = slot.dtype.bytes();
+            store_log::stored(slot.at.wrapping_add(range.start * bytes), range.len() * bytes);
+        }
+    }
+
     /// Loads rows of `width` elements, `stride` apart from `start` on, as f32: as many as `into` has room for.
+    /// Panics if a result may lie over the operand.
+    #[track_caller]
     pub fn load_rows(&self, input: usize, start: usize, stride: usize, width: usize, into: &mut [f32]) {
         let slot = self.inputs[input];
+        assert!(!slot.overwritten, "operand {input}: {OVERWRITTEN}");
         assert!(fits(start, stride, width, into.len(), slot.dims.count()));
         for (row, into) in into.chunks_exact_mut(width.max(1)).enumerate() {
             let from = start + row * stride;
             match slot.dtype {
-                // SAFETY: in bounds by the assertion; the copy ends before any store to the same elements.
+                // SAFETY: in bounds by the assertion; nothing writes to the operand during the call.
                 DType::F32 => unsafe {
                     let from = slot.at.cast::<f32>().add(from);
                     std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), width);
@@ -331,14 +420,19 @@ impl<'a> CpuCall<'a> {
     }
 
     /// Stores rows of `width` f32 numbers as elements of a float result, `stride` apart from `start` on, rounding to
-    /// bf16 where that is its dtype. Tasks of one call store disjoint rows.
-    pub fn store_rows(&self, output: usize, start: usize, stride: usize, width: usize, from: &[f32]) {
+    /// bf16 where that is its dtype.
+    ///
+    /// # Safety
+    /// As for [`CpuCall::store`].
+    #[track_caller]
+    pub unsafe fn store_rows(&self, output: usize, start: usize, stride: usize, width: usize, from: &[f32]) {
         let slot = self.outputs[output];
         assert!(fits(start, stride, width, from.len(), slot.dims.count()) && !slot.at.is_null());
         for (row, from) in from.chunks_exact(width.max(1)).enumerate() {
             let into = start + row * stride;
+            self.note_store(slot, &(into..into + width));
             match slot.dtype {
-                // SAFETY: in bounds by the assertion; tasks store disjoint rows.
+                // SAFETY: in bounds by the assertion; the elements are the caller's alone.
                 DType::F32 => unsafe {
                     let into = slot.at.cast::<f32>().add(into);
                     std::ptr::copy_nonoverlapping(from.as_ptr(), into, width);
@@ -353,29 +447,5 @@ impl<'a> CpuCall<'a> {
                 }
             }
         }
-    }
-
-    /// Runs `body` over all chunks of `count` elements, on all threads. A chunk has at most [`CHUNK`] elements.
-    pub fn chunks(&self, count: usize, body: impl Fn(Range<usize>) + Sync) {
-        self.pool.run(count.div_ceil(TASK), &|task, _| {
-            let mut start = task * TASK;
-            let end = (start + TASK).min(count);
-            while start < end {
-                let stop = (start + CHUNK).min(end);
-                body(start..stop);
-                start = stop;
-            }
-        });
-    }
-
-    /// Runs `body(row, worker)` for every row, on all threads, several neighbouring rows to a task.
-    pub fn rows(&self, rows: usize, width: usize, body: impl Fn(usize, usize) + Sync) {
-        let rows_per_task = (TASK / width.max(1)).max(1);
-        self.pool.run(rows.div_ceil(rows_per_task), &|task, worker| {
-            let first = task * rows_per_task;
-            for row in first..(first + rows_per_task).min(rows) {
-                body(row, worker);
-            }
-        });
     }
 }

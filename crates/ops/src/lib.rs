@@ -1,14 +1,16 @@
 //! The maths of Regard: one folder per operation.
 //!
-//! Each folder holds the op's contract (`mod.rs`: shapes, cost, reach, gradient), its f64 specification
-//! (`reference.rs`), its fast version (`cpu.rs`) and its tests (`tests.rs`). Recording is an extension trait
-//! for each op, so that `use regard_ops::prelude::*` makes `g.add(a, b)` read like maths, and a user's crate
+//! Each folder holds the op's contract (`mod.rs`: shapes, cost, reach, gradient) and its tests (`tests.rs`). Its f64
+//! specification (`Kernels::reference`) and its fast version (`Kernels::cpu`) stand in `mod.rs` where they are a few lines, in
+//! `reference.rs` and `cpu.rs` where they are more; what only the backward pass needs, in files of that name. Recording is an
+//! extension trait for each op, so that `use regard_ops::prelude::*` makes `g.add(a, b)` read like maths, and a user's crate
 //! can add an op of its own with nothing but [`Record::apply`].
 
 mod array;
 mod broadcast;
 #[allow(unsafe_code)] // hands out operands and results in the arena
 mod call;
+mod counted;
 mod cpu_product;
 mod cpu_runs;
 mod differentiate;
@@ -74,7 +76,7 @@ pub use batch_norm::{BatchNorm, BatchNormBackward, BatchNormMode, BatchNormOps, 
 pub use binary::{Arithmetic, Binary, BinaryOps};
 pub use broadcast_to::{BroadcastOps, BroadcastTo};
 pub use cache_write::{CacheWrite, CacheWriteOps};
-pub use call::{CHUNK, CpuCall, Packed, Slot};
+pub use call::{CHUNK, CpuCall, Number, Packed, Part, Slot};
 pub use cast::{Cast, CastOps};
 pub use clip_norm::{ClipNorm, ClipNormOps};
 pub use compare::{Compare, CompareOps, Comparison};

@@ -4,6 +4,7 @@
 //! so who does which task is chance in the end. What a task computes must not depend on it, and then results do not
 //! depend on the number of threads.
 
+use super::store_log::{self, StoreLog};
 use crate::DeviceError;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -88,6 +89,8 @@ pub struct Pool {
     shared: Arc<Shared>,
     run_lock: Mutex<()>,
     workers: Vec<JoinHandle<()>>,
+    /// Who stores what, in the debug mode.
+    log: Option<Arc<StoreLog>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -114,7 +117,8 @@ impl Pool {
             done: Condvar::new(),
             panic: Mutex::new(None),
         });
-        let mut pool = Pool { shared, run_lock: Mutex::new(()), workers: Vec::with_capacity(threads - 1) };
+        let workers = Vec::with_capacity(threads - 1);
+        let mut pool = Pool { shared, run_lock: Mutex::new(()), workers, log: None };
         for index in 1..threads {
             let shared = Arc::clone(&pool.shared);
             let builder = std::thread::Builder::new().name(format!("regard-{index}"));
@@ -124,6 +128,18 @@ impl Pool {
             pool.workers.push(worker);
         }
         Ok(pool)
+    }
+
+    /// The same with a log of stores: the debug mode of kernels. Slow; results are the same.
+    pub fn with_store_log(threads: usize) -> Result<Pool, DeviceError> {
+        let mut pool = Pool::new(threads)?;
+        pool.log = Some(Arc::default());
+        Ok(pool)
+    }
+
+    /// The log of stores, if there is one.
+    pub fn store_log(&self) -> Option<&Arc<StoreLog>> {
+        self.log.as_ref()
     }
 
     /// The number of cores that this process may use.
@@ -146,9 +162,24 @@ impl Pool {
         let id = Arc::as_ptr(&self.shared) as usize;
         let (inside, number) = INSIDE.get();
         let nested = inside == id;
-        if nested || tasks <= 1 || self.workers.is_empty() {
-            let worker = if nested { number } else { 0 };
-            let _inside = Inside::enter((id, worker));
+        match &self.log {
+            // A run inside a task is part of that task.
+            Some(log) if !nested => {
+                let run = log.begin_run();
+                self.share_out(tasks, None, &|task, worker| {
+                    let _noting = log.work_on(run, task);
+                    work(task, worker);
+                });
+            }
+            _ => self.share_out(tasks, nested.then_some(number), work),
+        }
+    }
+
+    /// Runs the tasks; `nested` is the worker in whose task it was called.
+    fn share_out(&self, tasks: usize, nested: Option<usize>, work: &(dyn Fn(usize, usize) + Sync)) {
+        if nested.is_some() || tasks <= 1 || self.workers.is_empty() {
+            let worker = nested.unwrap_or(0);
+            let _inside = Inside::enter((Arc::as_ptr(&self.shared) as usize, worker));
             (0..tasks).for_each(|task| work(task, worker));
             return;
         }
@@ -325,6 +356,8 @@ fn is_news(state: u64, last: u64) -> bool {
 pub struct Disjoint<'a, T> {
     start: *mut T,
     len: usize,
+    /// Whether parts are noted in a log of stores.
+    logged: bool,
     slice: PhantomData<&'a mut [T]>,
 }
 
@@ -336,7 +369,8 @@ unsafe impl<T: Send> Send for Disjoint<'_, T> {}
 impl<'a, T> Disjoint<'a, T> {
     /// Takes the slice for the time of the run.
     pub fn new(slice: &'a mut [T]) -> Self {
-        Disjoint { start: slice.as_mut_ptr(), len: slice.len(), slice: PhantomData }
+        let logged = store_log::is_on();
+        Disjoint { start: slice.as_mut_ptr(), len: slice.len(), logged, slice: PhantomData }
     }
 
     /// Length of the whole slice.
@@ -358,16 +392,27 @@ impl<'a, T> Disjoint<'a, T> {
     pub unsafe fn range(&self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {}", self.len);
         // SAFETY: inside the slice; the caller keeps parts that are in use apart.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(range.start), range.end - range.start) }
+        let part =
+            unsafe { std::slice::from_raw_parts_mut(self.start.add(range.start), range.end - range.start) };
+        if self.logged {
+            store_log::stored(part.as_ptr().cast(), size_of_val(part));
+        }
+        part
     }
 
-    /// Where a part begins, for writing rows of it that are not next to one another. Panics as [`Self::range`] does;
-    /// whoever writes keeps to elements that nobody else uses.
+    /// Where a tile of rows begins that are `stride` apart and `width` long. Panics as [`Self::range`] does if they reach
+    /// beyond the slice; whoever writes keeps to elements of the tile, and to tiles that nobody else uses.
     #[inline]
-    pub(super) fn start_of(&self, range: Range<usize>) -> *mut T {
+    pub(super) fn tile(&self, first: usize, rows: usize, stride: usize, width: usize) -> *mut T {
+        let range = first..first + (rows - 1) * stride + width;
         assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {}", self.len);
         // SAFETY: inside the slice.
-        unsafe { self.start.add(range.start) }
+        let start = unsafe { self.start.add(first) };
+        if self.logged {
+            let row = |row: usize| start.wrapping_add(row * stride).cast();
+            (0..rows).for_each(|at| store_log::stored(row(at), width * size_of::<T>()));
+        }
+        start
     }
 }
 

@@ -13,7 +13,8 @@ const THREADS: [usize; 2] = [1, 3];
 impl Case<'_> {
     /// Compares outputs and gradients of the CPU engine with the reference in its rounded mode (which is the
     /// exact one where nothing is bf16), and asks for the same bits at every SIMD level and thread count; where something
-    /// is bf16, at all levels that sum its products in the same order ([`Level::same_bits`]).
+    /// is bf16, at all levels that sum its products in the same order ([`Level::same_bits`]). Every kernel runs in the debug
+    /// mode, too ([`Cpu::checked`]): which task stored each byte, and whether all were.
     pub fn cpu(&self, bound: f64) -> Result<()> {
         let Recorded { graph, outputs, gradients, feed } = self.backward()?;
         let expected = run(&graph, &feed, Mode::Rounded)?;
@@ -30,7 +31,9 @@ impl Case<'_> {
         let mut firsts: Vec<(Level, Vec<Array>)> = Vec::new();
         for &level in Level::available() {
             for threads in THREADS {
-                let got = self.run_on(&Cpu::with(threads, level)?)?;
+                // Once on one thread as programs run, once on several with every store watched.
+                let cpu = if threads == 1 { Cpu::with(threads, level) } else { Cpu::checked(threads, level) };
+                let got = self.run_on(&cpu?)?;
                 for ((name, want), got) in wanted.iter().zip(&got) {
                     let error = relative_error(got.data(), want.data());
                     if error > bound {

@@ -80,7 +80,7 @@ fn nodes(g: &Graph) -> Vec<Value> {
             "op": node.op.name(),
             "pass": pass_name(node.pass),
             "region": node.region,
-            "operands": node.op.operands(),
+            "operands": node.declared.operands,
             "inputs": places(&node.inputs),
             "outputs": places(&node.outputs),
             "attributes": settings,

@@ -48,6 +48,6 @@ fn fold(indent: &str, before: &Option<(Vec<String>, &str)>, alike: &mut Vec<&str
 }
 
 fn only_views(node: &Node) -> bool {
-    let aliases = node.op.aliases();
+    let aliases = &node.declared.aliases;
     !aliases.is_empty() && aliases.iter().all(|alias| matches!(alias, Alias::View { .. }))
 }

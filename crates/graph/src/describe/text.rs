@@ -67,11 +67,11 @@ fn first(scope: &Scope) -> usize {
 fn line(g: &Graph, index: usize) -> String {
     let node = &g.nodes()[index];
     let (_, name) = crate::dotted::split(&node.name);
-    let operands = node.op.operands();
+    let operands = &node.declared.operands;
     let inputs: Vec<String> = node
         .inputs
         .iter()
-        .zip(&operands)
+        .zip(operands)
         .map(|(&var, operand)| format!("{operand} = {} {}", short(g, var), g.fact(var)))
         .collect();
     let facts = |vars: &[Var]| vars.iter().map(|&var| g.fact(var).to_string()).collect::<Vec<_>>().join(", ");

@@ -3,7 +3,7 @@
 //! And whatever is read already may be computed in another way, if it stays the same.
 
 use super::{Attachment, Flow, Graph, Node, Origin, Value, Var};
-use crate::{Alias, Error, Fact, Op, Result};
+use crate::{Declared, Error, Fact, Op, Result};
 use std::sync::Arc;
 
 impl Graph {
@@ -46,22 +46,22 @@ impl Graph {
                 "record what follows as a node of its own",
             ));
         }
-        check_no_updates("amend", node, &*op)?;
-        let facts = self.results_of(&*op, inputs)?;
-        let operands = op.operands();
+        let declared = Declared::by(&*op);
+        check_no_updates("amend", node, &*op, &declared)?;
+        let facts = self.results_of(&*op, &declared, inputs)?;
         if let Some(late) = inputs.iter().position(|var| var.index() >= node.outputs[0].index()) {
-            return Err(self.late("amend", node, &*op, inputs, late));
+            return Err(self.late("amend", node, &*op, &declared, inputs[late], late));
         }
         if !facts.iter().eq(node.outputs.iter().map(|&output| self.fact(output))) {
             return Err(self.other_results("amend", node, &*op, &facts));
         }
-        let flow = self.flow_through(node.pass, &*op, &operands, inputs)?;
+        let flow = self.flow_through(node.pass, &*op, &declared, inputs)?;
         for output in node.outputs.clone() {
             let value = &mut self.values[output.index()];
             value.flow = if value.fact.dtype.is_float() { flow.clone() } else { Flow::None };
         }
         let node = &mut self.nodes[at];
-        (node.op, node.attachment, node.inputs) = (op, attachment, inputs.to_vec());
+        (node.op, node.declared, node.attachment, node.inputs) = (op, declared, attachment, inputs.to_vec());
         Ok(())
     }
 
@@ -82,12 +82,13 @@ impl Graph {
                 format!("this graph has {}", self.nodes.len()),
             ));
         };
-        check_no_updates("refine", old, &*op)?;
-        let mut facts = self.results_beside(&*op, inputs, &old.inputs)?;
+        let declared = Declared::by(&*op);
+        check_no_updates("refine", old, &*op, &declared)?;
+        let mut facts = self.results_beside(&*op, &declared, inputs, &old.inputs)?;
         let comes_late =
             |var: &Var| matches!(self.value(*var).origin, Origin::Node { node: from, .. } if from >= node);
         if let Some(late) = inputs.iter().position(comes_late) {
-            return Err(self.late("refine", old, &*op, inputs, late));
+            return Err(self.late("refine", old, &*op, &declared, inputs[late], late));
         }
         let known = old.outputs.len();
         if !old.outputs.iter().map(|&output| Some(self.fact(output))).eq((0..known).map(|at| facts.get(at))) {
@@ -99,13 +100,21 @@ impl Graph {
             outputs.push(self.push(Value { fact, origin, flow: Flow::None, version_of: None }));
         }
         let node = &mut self.nodes[node];
-        (node.op, node.attachment, node.inputs) = (op, attachment, inputs.to_vec());
+        (node.op, node.declared, node.attachment, node.inputs) = (op, declared, attachment, inputs.to_vec());
         node.outputs.clone_from(&outputs);
         Ok(outputs)
     }
 
-    fn late(&self, doing: &str, node: &Node, op: &dyn Op, inputs: &[Var], late: usize) -> Error {
-        let (operand, title) = (op.operands()[late], self.title(inputs[late]));
+    fn late(
+        &self,
+        doing: &str,
+        node: &Node,
+        op: &dyn Op,
+        declared: &Declared,
+        var: Var,
+        input: usize,
+    ) -> Error {
+        let (operand, title) = (declared.operands[input], self.title(var));
         Error::invalid(
             doing,
             format!("{operand} of {}, {title}, was recorded after `{}`", op.name(), node.name),
@@ -130,9 +139,8 @@ impl Graph {
 }
 
 /// Refuses nodes that replace state, before or after.
-fn check_no_updates(doing: &str, node: &Node, op: &dyn Op) -> Result<()> {
-    let updates = |op: &dyn Op| op.aliases().iter().any(|alias| matches!(alias, Alias::Update { .. }));
-    if !updates(&*node.op) && !updates(op) {
+fn check_no_updates(doing: &str, node: &Node, op: &dyn Op, declared: &Declared) -> Result<()> {
+    if !node.declared.updates() && !declared.updates() {
         return Ok(());
     }
     Err(Error::invalid(

@@ -2,7 +2,7 @@
 //! not live in the store.
 
 use super::{Flow, Graph, Origin, Pass, Var};
-use crate::{Alias, DType, Derivative, Dim, Error, Fact, Init, Op, Result};
+use crate::{Alias, DType, Declared, Derivative, Dim, Error, Fact, Init, Op, Result};
 
 impl Graph {
     pub(super) fn check_fact(&self, op: &str, name: &str, fact: &Fact) -> Result<()> {
@@ -33,13 +33,19 @@ impl Graph {
     }
 
     /// The results of an op on these operands, if it can be recorded on them.
-    pub(super) fn results_of(&self, op: &dyn Op, inputs: &[Var]) -> Result<Vec<Fact>> {
-        self.results_beside(op, inputs, &[])
+    pub(super) fn results_of(&self, op: &dyn Op, declared: &Declared, inputs: &[Var]) -> Result<Vec<Fact>> {
+        self.results_beside(op, declared, inputs, &[])
     }
 
     /// The same in the place of a node that reads some of them already: state that was replaced since is not stale to it.
-    pub(super) fn results_beside(&self, op: &dyn Op, inputs: &[Var], read: &[Var]) -> Result<Vec<Fact>> {
-        let operands = op.operands();
+    pub(super) fn results_beside(
+        &self,
+        op: &dyn Op,
+        declared: &Declared,
+        inputs: &[Var],
+        read: &[Var],
+    ) -> Result<Vec<Fact>> {
+        let operands = &declared.operands;
         if operands.len() != inputs.len() {
             return Err(Error::invalid(
                 op.name(),
@@ -52,7 +58,8 @@ impl Graph {
         }
         let input_facts: Vec<Fact> = inputs.iter().map(|&var| self.fact(var).clone()).collect();
         let facts = op.infer(&input_facts)?;
-        self.check_outputs(op, &input_facts, &facts)?;
+        self.check_outputs(op, &facts)?;
+        check_aliases(op, declared, &input_facts, &facts)?;
         Ok(facts)
     }
 
@@ -61,13 +68,13 @@ impl Graph {
         &self,
         pass: Pass,
         op: &dyn Op,
-        operands: &[&'static str],
+        declared: &Declared,
         inputs: &[Var],
     ) -> Result<Flow> {
         let mut result = Flow::None;
         for (input, &var) in inputs.iter().enumerate() {
             let flow = &self.value(var).flow;
-            match (flow, op.derivative(input)) {
+            match (flow, declared.derivatives[input]) {
                 (Flow::None, _) | (_, Derivative::Zero) => {}
                 (Flow::Blocked(by), _) => result = Flow::Blocked(by),
                 (Flow::Open, Derivative::Exists) => {
@@ -77,11 +84,10 @@ impl Graph {
                 }
                 // An update takes gradients as data: what it returns is state, through which none flows.
                 (Flow::Open, Derivative::Missing(reason)) => {
-                    let only_state = op.aliases().iter().any(|a| matches!(a, Alias::Update { .. }));
-                    if pass == Pass::Forward && !only_state {
+                    if pass == Pass::Forward && !declared.updates() {
                         return Err(Error::NoGradient {
                             op: op.name().into(),
-                            operand: operands[input].into(),
+                            operand: declared.operands[input].into(),
                             reason: reason.into(),
                         });
                     }
@@ -95,16 +101,17 @@ impl Graph {
     pub(super) fn updates_of(
         &self,
         op: &dyn Op,
+        declared: &Declared,
         inputs: &[Var],
         facts: &[Fact],
     ) -> Result<Vec<(usize, usize)>> {
         let mut updates = Vec::new();
-        for alias in op.aliases() {
+        for &alias in &declared.aliases {
             let Alias::Update { output, input } = alias else { continue };
             let Some(stored) = self.value(inputs[input]).version_of else {
                 return Err(Error::invalid(
                     op.name(),
-                    format!("{} is neither a parameter nor a state", op.operands()[input]),
+                    format!("{} is neither a parameter nor a state", declared.operands[input]),
                     "only what lives in the store can be updated",
                 ));
             };
@@ -125,7 +132,7 @@ impl Graph {
             if facts[output] != self.stored[stored].fact {
                 return Err(Error::Shape {
                     op: op.name().into(),
-                    operand: op.operands()[input].into(),
+                    operand: declared.operands[input].into(),
                     got: facts[output].to_string(),
                     expected: self.stored[stored].fact.to_string(),
                     origin: format!("; an update keeps the shape of `{}`", self.stored[stored].name),
@@ -154,7 +161,7 @@ impl Graph {
     }
 
     /// What an op says of its outputs must hold together: the plan relies on it.
-    pub(super) fn check_outputs(&self, op: &dyn Op, inputs: &[Fact], outputs: &[Fact]) -> Result<()> {
+    fn check_outputs(&self, op: &dyn Op, outputs: &[Fact]) -> Result<()> {
         for (output, fact) in outputs.iter().enumerate() {
             if fact.shape.len() > crate::MAX_RANK {
                 return Err(Error::invalid(
@@ -174,33 +181,46 @@ impl Graph {
                 ));
             }
         }
-        for alias in op.aliases() {
-            let (Alias::View { output, input }
-            | Alias::Update { output, input }
-            | Alias::Reuse { output, input }) = alias;
-            let (Some(from), Some(to)) = (inputs.get(input), outputs.get(output)) else {
-                let (ins, outs) = (inputs.len(), outputs.len());
-                return Err(Error::invalid(
-                    op.name(),
-                    format!(
-                        "it shares output {output} with input {input}, but has {outs} outputs and {ins} inputs"
-                    ),
-                    "mend `aliases` of the op",
-                ));
-            };
-            let is_view = matches!(alias, Alias::View { .. });
-            if is_view && (from.shape.count(), from.dtype) != (to.shape.count(), to.dtype) {
-                return Err(Error::Shape {
-                    op: op.name().into(),
-                    operand: format!("output {output}"),
-                    got: to.to_string(),
-                    expected: format!("{} elements of {}", from.shape.count(), from.dtype),
-                    origin: format!("; a view has the bytes of {}, which is {from}", op.operands()[input]),
-                });
-            }
-        }
         Ok(())
     }
+}
+
+/// What an op says of shared memory must hold together: an output has the bytes of one input, and no two outputs those of
+/// the same one. How many elements a `Reuse` needs is for the plan: it is a leave, not a demand.
+fn check_aliases(op: &dyn Op, declared: &Declared, inputs: &[Fact], outputs: &[Fact]) -> Result<()> {
+    let wrong = |what: String| Err(Error::invalid(op.name(), what, "mend `aliases` of the op"));
+    for (index, alias) in declared.aliases.iter().enumerate() {
+        let (output, input) = alias.ends();
+        let (Some(from), Some(to)) = (inputs.get(input), outputs.get(output)) else {
+            let (ins, outs) = (inputs.len(), outputs.len());
+            return wrong(format!(
+                "it shares output {output} with input {input}, but has {outs} outputs and {ins} inputs"
+            ));
+        };
+        if matches!(alias, Alias::View { .. })
+            && (from.shape.count(), from.dtype) != (to.shape.count(), to.dtype)
+        {
+            return Err(Error::Shape {
+                op: op.name().into(),
+                operand: format!("output {output}"),
+                got: to.to_string(),
+                expected: format!("{} elements of {}", from.shape.count(), from.dtype),
+                origin: format!("; a view has the bytes of {}, which is {from}", declared.operands[input]),
+            });
+        }
+        for other in &declared.aliases[..index] {
+            let both_reuse = matches!((alias, other), (Alias::Reuse { .. }, Alias::Reuse { .. }));
+            let (other_output, other_input) = other.ends();
+            if alias == other || (!both_reuse && output == other_output) {
+                return wrong(format!("it shares output {output} twice, as {other:?} and as {alias:?}"));
+            }
+            if !both_reuse && input == other_input {
+                let operand = declared.operands[input];
+                return wrong(format!("it shares {operand} with outputs {other_output} and {output}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Integers and booleans hold what they can: the readers and every engine take constants by their value.

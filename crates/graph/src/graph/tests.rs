@@ -1,11 +1,12 @@
 //! What recording accepts, and the text of everything that it refuses.
 
-use crate::mock::{Mock, gather, map, mix, one, pair, record, spread, text, update, view};
+use crate::mock::{Mock, Mocks, gather, map, mix, one, pair, record, spread, sum, text, update, view};
 use crate::{
-    Alias, Attachment, DType, Derivative, Dim, Fact, Flow, Graph, Init, Letter, Origin, Pass, Role, Var,
-    shape,
+    Alias, Attachment, Concrete, Cost, DType, Derivative, Dim, Fact, Flow, Graph, Init, Letter, Op, Origin,
+    Pass, Relation, Request, Result, Role, Tape, Var, gradient, plan, shape,
 };
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn data(g: &mut Graph, name: &str) -> Var {
     g.input(name, DType::F32, shape![2, 3]).unwrap()
@@ -261,10 +262,81 @@ fn aliases_must_fit_the_op() {
         text(record(&mut g, beyond, &[x])),
         "map: it shares output 1 with input 0, but has 1 outputs and 1 inputs; mend `aliases` of the op"
     );
+    let several = |aliases: Vec<Alias>| Mock { aliases, ..pair() };
+    let (view_it, reuse_it) = (Alias::View { output: 0, input: 0 }, Alias::Reuse { output: 0, input: 0 });
+    assert_eq!(
+        text(record(&mut g, several(vec![view_it, reuse_it]), &[x])),
+        "pair: it shares output 0 twice, as View { output: 0, input: 0 } and as Reuse { output: 0, input: 0 }; \
+         mend `aliases` of the op"
+    );
+    assert_eq!(
+        text(record(&mut g, several(vec![view_it, Alias::Reuse { output: 1, input: 0 }]), &[x])),
+        "pair: it shares a with outputs 0 and 1; mend `aliases` of the op"
+    );
+    // Either output may take the place of the operand: the plan gives it to one.
+    one(&mut g, several(vec![reuse_it, Alias::Reuse { output: 1, input: 0 }]), &[x]);
     one(&mut g, view(shape![3, 2]), &[x]);
     let t = g.open('T', 4).unwrap();
     let y = g.input("y", DType::F32, shape![t, 2]).unwrap();
     one(&mut g, view(shape![Dim::from(t).times(&2.into())]), &[y]);
+}
+
+#[test]
+fn an_op_is_asked_once_what_it_is() {
+    /// Says at first that it only views, and ever after that it has a result of its own and no operand at all.
+    #[derive(Debug)]
+    struct Fickle(AtomicUsize, Mock);
+    impl Op for Fickle {
+        fn name(&self) -> &'static str {
+            "fickle"
+        }
+        fn attributes(&self) -> Vec<(&'static str, String)> {
+            Vec::new()
+        }
+        fn operands(&self) -> Vec<&'static str> {
+            if self.0.load(Ordering::Relaxed) == 0 { vec!["a"] } else { Vec::new() }
+        }
+        fn infer(&self, inputs: &[Fact]) -> Result<Vec<Fact>> {
+            self.1.infer(inputs)
+        }
+        fn aliases(&self) -> Vec<Alias> {
+            if self.0.fetch_add(1, Ordering::Relaxed) == 0 { self.1.aliases() } else { Vec::new() }
+        }
+        fn derivative(&self, _input: usize) -> Derivative {
+            if self.0.load(Ordering::Relaxed) == 0 {
+                Derivative::Exists
+            } else {
+                Derivative::Missing("fickle")
+            }
+        }
+        fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
+            self.1.gradient(g, tape)
+        }
+        fn cost(&self, call: &Concrete<'_>) -> Cost {
+            self.1.cost(call)
+        }
+        fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
+            self.1.reach(call, output, input)
+        }
+    }
+    let mut g = Graph::new();
+    let w = g.parameter("w", shape![2, 3], Init::Ones).unwrap();
+    let op = Arc::new(Fickle(AtomicUsize::new(0), view(shape![2, 3])));
+    let y = g.record(op.clone(), Arc::new(()), &[w]).unwrap()[0];
+    let loss = one(&mut g, sum(), &[y]);
+    gradient(&mut g, loss, &[w], &Mocks).unwrap();
+    let plan = plan(&g, &Request { keep: vec![loss], scratch: &|_| 0 }).unwrap();
+    plan.check(&g).unwrap();
+    assert_eq!(plan.place(y), plan.place(w), "a view, as it said when it was recorded");
+    assert!(crate::describe::text(&g).contains("fickle(a = "));
+    assert_eq!(op.0.load(Ordering::Relaxed), 1, "it was asked again");
+    // To another graph it is another op, with one answer there.
+    let mut other = Graph::inference();
+    let x = data(&mut other, "x");
+    assert_eq!(
+        text(g.nodes()[0].record_again(&mut other, &[x])),
+        "fickle: 1 operands were given, it takes 0; give "
+    );
 }
 
 #[test]

@@ -294,6 +294,33 @@ fn the_check_finds_what_is_broken() {
         "the scratch of `map#4` lies over output 0 of `map#3`, which its kernel reads"
     );
     assert_eq!(broken(&|p| p.places[x.index()] = None), "map reads input `x`, which has no place");
+    assert_eq!(
+        broken(&|p| p.places[x.index()] = Some(Place::Stored(0))),
+        "input `x` is stored value 0, which is none"
+    );
+    assert_eq!(
+        broken(&|p| p.steps[3].scratch = Some(Slot { offset: 1 << 20, bytes: 64 })),
+        format!("the scratch of `map#4` ends outside of its memory of {} bytes", whole.arena_bytes)
+    );
+}
+
+#[test]
+fn a_result_over_its_operand_lies_over_all_of_it() {
+    let mut g = Graph::new();
+    let x = data(&mut g, "x");
+    let a = one(&mut g, apart(1), &[x]);
+    let b = one(&mut g, map(1), &[a]);
+    let c = one(&mut g, apart(1), &[b]);
+    let mut made = plan(&g, &Request { keep: vec![c], scratch: &|_| 0 }).unwrap();
+    made.check(&g).unwrap();
+    assert_eq!(made.place(a), made.place(b), "in place");
+    made.places[b.index()] = Some(Place::Arena { offset: 64, bytes: 400 });
+    made.arena_bytes += 64;
+    assert_eq!(
+        text(made.check(&g)),
+        "plan: output 0 of `map#2` lies over a part of output 0 of `map`, which its kernel reads; the plan is broken: \
+         make it anew from the graph that it belongs to"
+    );
 }
 
 #[test]

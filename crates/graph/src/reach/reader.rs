@@ -61,7 +61,7 @@ pub fn reach(g: &Graph, query: &Query) -> Result<Reach> {
                 if let Some(from) = &carried.sets[source.index()] {
                     let grid = Grid::new(call.inputs[input], g.dtype(source), query.grain);
                     carry(&relation, (&grid, from), (&to, &mut set)).map_err(|what| {
-                        let operand = node.op.operands()[input];
+                        let operand = node.declared.operands[input];
                         Error::invalid(
                             &node.name,
                             format!("its reach from {operand} to output {output} says {what}"),

@@ -7,7 +7,8 @@ use super::{counted, executed, runs};
 use crate::Result;
 use regard_device::Ceilings;
 use regard_graph::{Alias, CostRow, Costs, DType, Graph, Node, Var};
-use std::collections::{BTreeMap, BTreeSet};
+use regard_ops::{Linear, WeightLayout};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What the machine can do at best.
 #[derive(Clone, Debug)]
@@ -102,7 +103,7 @@ fn memory(g: &Graph, rows: &[CostRow], machine: &Machine) -> Vec<f64> {
     let fresh = most_alive(g, rows, &place);
     let mut touched: BTreeMap<usize, f64> = BTreeMap::new();
     // Packed copies: when they were last touched, and in which round they were made.
-    let mut copies: BTreeMap<(usize, String), (f64, usize)> = BTreeMap::new();
+    let mut copies: HashMap<(usize, WeightLayout), (f64, usize)> = HashMap::new();
     let (mut at, mut spent) = (0.0, Vec::new());
     // Twice round: at the first node of a run, weights were last touched in the run before.
     for round in 0..2 {
@@ -152,11 +153,10 @@ fn memory(g: &Graph, rows: &[CostRow], machine: &Machine) -> Vec<f64> {
 }
 
 /// The stored weight that a product multiplies with, of which the engine keeps a packed copy, and how that is laid out.
-fn weight(g: &Graph, node: &Node) -> Option<(Var, String)> {
-    let weight = *node.inputs.get(1).filter(|_| node.op.name() == "linear")?;
+fn weight(g: &Graph, node: &Node) -> Option<(Var, WeightLayout)> {
+    let (op, weight) = (node.op_as::<Linear>()?, *node.inputs.get(1)?);
     let kept = g.value(weight).version_of.is_some() && g.dtype(weight) == DType::F32;
-    let layout = node.op.attributes().into_iter().find(|(name, _)| *name == "layout")?.1;
-    kept.then(|| (weight, layout.to_string()))
+    kept.then_some((weight, op.layout))
 }
 
 /// Places that a run changes: what is packed of them is old by the next run.
@@ -166,7 +166,7 @@ fn changed(g: &Graph, place: &[usize]) -> BTreeSet<usize> {
             Alias::Update { output, .. } => Some(place[node.outputs[output].index()]),
             _ => None,
         };
-        node.op.aliases().into_iter().filter_map(updated).collect::<Vec<_>>()
+        node.declared.aliases.iter().copied().filter_map(updated).collect::<Vec<_>>()
     });
     updates.collect()
 }
@@ -175,7 +175,7 @@ fn changed(g: &Graph, place: &[usize]) -> BTreeSet<usize> {
 fn places(g: &Graph) -> Vec<usize> {
     let mut place: Vec<usize> = (0..g.values().len()).collect();
     for node in g.nodes() {
-        for alias in node.op.aliases() {
+        for &alias in &node.declared.aliases {
             if let Alias::View { output, input } | Alias::Update { output, input } = alias {
                 place[node.outputs[output].index()] = place[node.inputs[input].index()];
             }

@@ -2,7 +2,7 @@
 
 use super::{Batch, Model, one_cpu};
 use regard::Result;
-use regard::ops::WeightsRequest;
+use regard::ops::{AttentionOp, WeightsRequest};
 use regard::prelude::*;
 
 /// The weights of one layer: rows × heads × queries × keys.
@@ -55,7 +55,7 @@ pub fn patterns(model: &Model, store: &mut Store, batch: &Batch) -> Result<Vec<(
     let attentions: Vec<[Var; 4]> = g
         .nodes()
         .iter()
-        .filter(|node| node.op.name() == "attention")
+        .filter(|node| node.is::<AttentionOp>())
         .map(|node| [node.inputs[0], node.inputs[1], node.outputs[1], node.outputs[0]])
         .collect();
     let spec = model.spec();

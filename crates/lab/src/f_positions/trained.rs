@@ -12,7 +12,7 @@ use regard::layers::{
     AttentionConfig, AttentionLayer, Context as Surroundings, Parameters, RelativeConfig, RelativePositions,
     Source,
 };
-use regard::ops::{AdamW, Attention, WeightsRequest};
+use regard::ops::{AdamW, Attention, AttentionOp, WeightsRequest};
 use regard::prelude::*;
 
 /// Accuracies at each length, after training at one.
@@ -262,7 +262,7 @@ fn record_look(
     let x = g.input("x", DType::F32, [batch, n, width])?;
     let bias = relative.bias(g)?;
     layer.forward(g, x, Source::Own, &Surroundings { bias, ..Default::default() })?;
-    let found = g.nodes().iter().find(|node| node.op.name() == "attention");
+    let found = g.nodes().iter().find(|node| node.is::<AttentionOp>());
     if let Some([q, k, lse]) = found.map(|node| [node.inputs[0], node.inputs[1], node.outputs[1]]) {
         let spec = Attention { bias, ..Default::default() };
         let request = WeightsRequest::Block { queries: 0..n, keys: 0..n };

@@ -9,6 +9,7 @@ use regard::layers::{
     AttentionConfig, AttentionLayer, Context as Surroundings, FeedForward, FeedForwardConfig,
     FeedForwardKind, Parameters, Source, SourceConfig,
 };
+use regard::ops::AttentionOp;
 use regard::prelude::*;
 use regard::{Result, cost};
 use regard_graph::{Integers, Sizes};
@@ -198,7 +199,7 @@ pub fn crossover(context: &Context) -> Result<Finding> {
     let (mut weights, mut scores, mut more) = (vec![], vec![], vec![]);
     for n in [32usize, 64, 96, 128, 192, 256, 384, 512, 768] {
         let split = |g: Graph| -> Result<[f64; 2]> {
-            let attention: Vec<bool> = g.nodes().iter().map(|node| node.op.name() == "attention").collect();
+            let attention: Vec<bool> = g.nodes().iter().map(|node| node.is::<AttentionOp>()).collect();
             let (_, nodes) = timed(g, context.size(3, 15))?;
             let of = |wanted: bool| {
                 nodes

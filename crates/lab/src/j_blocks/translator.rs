@@ -10,7 +10,7 @@ use regard::evaluate::{Bleu, Chrf, exact_match};
 use regard::generate::{Beams, Generator, Settings};
 use regard::layers::{Embedding, EmbeddingConfig, Linear, LinearConfig, Parameters};
 use regard::models::{Transformer, TransformerConfig};
-use regard::ops::{Attention, AttentionMask, CrossEntropyOptions, IGNORE_INDEX, WeightsRequest};
+use regard::ops::{Attention, AttentionMask, AttentionOp, CrossEntropyOptions, IGNORE_INDEX, WeightsRequest};
 use regard::prelude::*;
 
 const ENGLISH: [&str; 31] = [
@@ -252,7 +252,7 @@ fn cross_weights(model: &Transformer, store: &mut Store, n: usize) -> Result<(us
     let target = g.input("target", DType::I32, [1, t])?;
     let logits = model.logits(&mut g, source, None, target)?;
     g.output("logits", logits)?;
-    let last = g.nodes().iter().rev().find(|node| node.op.name() == "attention");
+    let last = g.nodes().iter().rev().find(|node| node.is::<AttentionOp>());
     let last = last.map(|node| [node.inputs[0], node.inputs[1], node.outputs[1]]);
     let Some([query, key, lse]) = last else { return Ok((s, vec![])) };
     let spec = Attention { mask: AttentionMask::default(), ..Default::default() };

@@ -8,7 +8,7 @@ use crate::picture::{Colours, Heat, figure};
 use crate::{Context, Draws, Finding, Number, Verdict};
 use regard::Result;
 use regard::models::{Vit, VitConfig, VitHead, VitPooling};
-use regard::ops::{AdamW, Attention, CrossEntropyOptions, WeightsRequest};
+use regard::ops::{AdamW, Attention, AttentionOp, CrossEntropyOptions, WeightsRequest};
 use regard::prelude::*;
 
 const SIDE: usize = 4;
@@ -166,7 +166,7 @@ pub fn class_token(context: &Context) -> Result<Finding> {
         let found: Vec<[Var; 3]> = g
             .nodes()
             .iter()
-            .filter(|node| node.op.name() == "attention")
+            .filter(|node| node.is::<AttentionOp>())
             .map(|node| [node.inputs[0], node.inputs[1], node.outputs[1]])
             .collect();
         for (layer, &[q, k, lse]) in found.iter().enumerate() {

@@ -84,13 +84,14 @@ impl Kernels for Accumulate {
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
-        call.chunks(call.out_dims(0).count(), |range| {
+        call.chunks(call.out_dims(0).count(), |part| {
+            let range = part.items();
             let (mut state, mut x) = ([0.0; CHUNK], [0.0; CHUNK]);
             let (state, x) = (&mut state[..range.len()], &mut x[..range.len()]);
-            call.load(0, range.clone(), state);
-            call.load(1, range.clone(), x);
+            part.load(0, range.clone(), state);
+            part.load(1, range.clone(), x);
             add(call.level, state, x);
-            call.store(0, range, state);
+            part.store(0, range, state);
         });
         Ok(())
     }

@@ -1,10 +1,8 @@
 //! AdamW in one pass over the gradient and the states, which are updated where they are.
 
-#![allow(unsafe_code)]
-
 use super::AdamWStep;
 use crate::CpuCall;
-use regard_device::{Disjoint, multiversion};
+use regard_device::multiversion;
 
 /// The numbers of one step, rounded from f64 once.
 #[derive(Clone, Copy)]
@@ -36,14 +34,12 @@ pub fn run(op: &AdamWStep, call: &CpuCall<'_>, step: i32) {
         rate: constants.rate as f32,
         root_correction: constants.root_correction as f32,
     };
-    // SAFETY: each result is taken once. It is its own state (`Update`), which is read through it and not as an
-    // operand; the gradient is another value, which the plan checks.
-    let [p, m, v] = [0, 1, 2].map(|output| Disjoint::new(unsafe { call.out_f32(output) }));
     let g = call.f32(1);
-    call.chunks(g.len(), |range| {
-        // SAFETY: chunks do not overlap.
-        let [p, m, v] = [&p, &m, &v].map(|state| unsafe { state.range(range.clone()) });
-        update(call.level, numbers, p, &g[range], m, v);
+    call.chunks(g.len(), |part| {
+        let g = &g[part.items()];
+        // Each result is its own state (`Update`), which is read through it.
+        let [p, m, v] = part.own_of([0, 1, 2]);
+        update(call.level, numbers, p, g, m, v);
     });
 }
 

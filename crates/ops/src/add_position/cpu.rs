@@ -8,16 +8,17 @@ use regard_device::multiversion;
 pub fn run(call: &CpuCall<'_>, position: Option<&[i32]>) {
     let (table, dims) = (call.f32(1), call.dims(0));
     let (rows, t, width) = (dims.rows(), dims[1], dims[2]);
-    call.rows(rows, width, |n, _| {
+    call.rows(rows, width, |own, _| {
+        let n = own.first();
         let position = position.map_or_else(|| n % t, |position| position[n] as usize);
         let row = &table[position * width..][..width];
         let mut x = [0.0; CHUNK];
         for (piece, part) in row.chunks(CHUNK).enumerate() {
             let start = n * width + piece * CHUNK;
             let x = &mut x[..part.len()];
-            call.load(0, start..start + part.len(), x);
+            own.load(0, start..start + part.len(), x);
             add(call.level, x, part);
-            call.store(0, start..start + part.len(), x);
+            own.store(0, start..start + part.len(), x);
         }
     });
 }

@@ -391,12 +391,14 @@ impl Work<'_> {
         }
         let first = extent.row(b, start, h);
         if call.wants(0) {
-            call.store_rows(0, first * e, extent.h * e, e, mixed);
+            // SAFETY: these queries of this head are this task's alone.
+            unsafe { call.store_rows(0, first * e, extent.h * e, e, mixed) };
         }
         if call.wants(1) {
             let mut lse = [0.0; QUERIES];
             log_sum_exp(level, &rows.most, after, &sum, &mut lse);
-            call.store_rows(1, first, extent.h, 1, &lse[..count]);
+            // SAFETY: as above.
+            unsafe { call.store_rows(1, first, extent.h, 1, &lse[..count]) };
         }
         if let Some(choice) = choice {
             for i in 0..count {

@@ -396,7 +396,8 @@ impl<T: Operand> Work<'_, T> {
             dq.iter_mut().for_each(|x| *x *= factor);
             let there = (extent.t - start).min(QUERIES) * extent.d;
             let first = extent.row(pair.b, start, h) * extent.d;
-            tiles.call.store_rows(0, first, extent.h * extent.d, extent.d, &dq[..there]);
+            // SAFETY: these queries of this head are one task's alone.
+            unsafe { tiles.call.store_rows(0, first, extent.h * extent.d, extent.d, &dq[..there]) };
         }
         part
     }
@@ -414,7 +415,9 @@ impl<T: Operand> Work<'_, T> {
             let at = |key_row: usize, s: usize| ((key_row * extent.s + s) * extent.g + pair.g) * width;
             let (first, there) = (tile * KEYS, (extent.s - tile * KEYS).min(KEYS));
             let Some(sums) = &self.shared[output - 1] else {
-                call.store_rows(output, at(pair.b, first), extent.g * width, width, &rows[..there * width]);
+                let rows = &rows[..there * width];
+                // SAFETY: these keys of this key/value head are one task's alone.
+                unsafe { call.store_rows(output, at(pair.b, first), extent.g * width, width, rows) };
                 continue;
             };
             for (s, row) in (first..first + there).zip(rows.chunks_exact(width)) {
@@ -518,9 +521,9 @@ enum Sums<'a> {
 impl<'a> Sums<'a> {
     fn new(call: &CpuCall<'a>, output: usize) -> Self {
         let count = call.out_dims(output).count();
-        call.chunks(count, |range| {
+        call.chunks(count, |part| {
             let zeros = [0.0; crate::CHUNK];
-            call.store(output, range.clone(), &zeros[..range.len()]);
+            part.store(output, part.items(), &zeros[..part.len()]);
         });
         match call.out_dtype(output) {
             // SAFETY: taken once in this call.

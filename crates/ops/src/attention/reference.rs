@@ -77,23 +77,32 @@ impl<'a> Naive<'a> {
         let mut dot = 0.0;
         for d in 0..self.extent.d {
             dot += self.query[[b, t, h, d]] * self.key[[row, s, g, d]];
+            call.count_macs(1);
         }
         let mut score = self.beta[h] * dot;
+        call.count_flops(1);
         if let Some(bias) = self.bias {
             score += match self.form.bias {
-                BiasForm::Alibi => -bias.data()[h] * self.distance(b, t, s).unsigned_abs() as f64,
-                BiasForm::Dense => self.dense(bias).row(&self.extent, b, h, t)[s],
-                form => bias[[table_row(form, bias.dims()[0], self.distance(b, t, s)), h]],
+                BiasForm::Alibi => {
+                    call.count_macs(1);
+                    -bias.data()[h] * self.distance(b, t, s).unsigned_abs() as f64
+                }
+                BiasForm::Dense => {
+                    call.count_flops(1);
+                    self.dense(bias).row(&self.extent, b, h, t)[s]
+                }
+                form => {
+                    call.count_flops(1);
+                    bias[[table_row(form, bias.dims()[0], self.distance(b, t, s)), h]]
+                }
             };
         }
         if let Some(temperature) = self.form.kind.temperature() {
             let allowed = self.known.allowed();
             let noise = self.random.gumbel(b, h, allowed.query_at(b, t), allowed.key_at(b, s));
             score = (score + noise) / temperature as f64;
+            call.count_flops(2);
         }
-        let (macs, flops) = self.form.score_work(self.extent.d);
-        call.count_macs(macs as usize);
-        call.count_flops(flops as usize);
         (score, dot)
     }
 

@@ -136,7 +136,8 @@ impl Looker<'_> {
                 let length = KEYS.min(keys.end - start);
                 for (n, weights) in buffers.weights.chunks_exact(KEYS).take(count).enumerate() {
                     let from = (own * total + first + n) * width + start - keys.start;
-                    self.call.store(0, from..from + length, &weights[..length]);
+                    // SAFETY: these queries of this head are this task's alone.
+                    unsafe { self.call.store(0, from..from + length, &weights[..length]) };
                 }
             }
         });
@@ -164,7 +165,8 @@ impl Looker<'_> {
                     let lse = lse[extent.row(b, first + n, h)];
                     weigh(call.level, &mut score, &mut weight, &added, terms.factor(h), lse);
                     let at = (own * extent.t + first + n) * list.len() + column;
-                    call.store(0, at..at + 1, &weight);
+                    // SAFETY: this query of this head is this task's alone.
+                    unsafe { call.store(0, at..at + 1, &weight) };
                 }
             }
         });
@@ -195,7 +197,8 @@ impl Looker<'_> {
             }
             let length = KEYS.min(extent.s - start);
             let from = own * extent.s + start;
-            self.call.store(0, from..from + length, &total[..length]);
+            // SAFETY: these keys of this head are this task's alone.
+            unsafe { self.call.store(0, from..from + length, &total[..length]) };
         });
     }
 
@@ -294,7 +297,8 @@ impl Looker<'_> {
                 for (n, best) in buffers.best.chunks_exact(3 * k).take(count).enumerate() {
                     let at = extent.row(b, first + n, h) * k;
                     if call.wants(0) {
-                        call.store(0, at..at + k, &best[k..2 * k]);
+                        // SAFETY: this query of this head is this task's alone.
+                        unsafe { call.store(0, at..at + k, &best[k..2 * k]) };
                     }
                     if let Some(indices) = &indices {
                         // SAFETY: this row belongs to this task.

@@ -11,7 +11,6 @@ mod reference;
 use crate::attention::{AttentionOp, Extra, Form, record_form};
 use crate::{Attention, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
 use regard_graph::*;
-use std::any::Any;
 use std::ops::Range;
 
 /// Which weights.
@@ -83,7 +82,7 @@ impl AttentionWeightsOps for Graph {
             Some(Origin::Node { node, output: 1 }) => Some(&self.nodes()[*node]),
             _ => None,
         };
-        let node = node.filter(|node| node.op.name() == "attention");
+        let node = node.and_then(|node| Some((node, node.op_as::<AttentionOp>()?)));
         let (hard, random) = (spec.kind.is_hard(), spec.kind.temperature().is_some());
         if (hard || random) && node.is_none() {
             return Err(Error::invalid(
@@ -92,9 +91,9 @@ impl AttentionWeightsOps for Graph {
                 "hard and random weights are known to the attention alone; give its own lse",
             ));
         }
-        let choice = node.map(|node| node.outputs[2]).filter(|_| hard);
-        let attributes = node.map(|node| node.op.attributes()).unwrap_or_default();
-        let noise = attributes.into_iter().find(|(name, _)| *name == "noise").map(|(_, stream)| stream);
+        let choice = node.map(|(node, _)| node.outputs[2]).filter(|_| hard);
+        let noisy = node.filter(|(_, op)| op.form.kind.temperature().is_some());
+        let noise = noisy.map(|(_, op)| op.form.noise_stream.clone());
         if random && noise.is_none() {
             return Err(Error::invalid(
                 "attention_weights",
@@ -110,10 +109,7 @@ impl AttentionWeightsOps for Graph {
     }
 
     fn weights_of(&mut self, node: usize, request: WeightsRequest) -> Result<AttentionWeightsFound> {
-        let op = self.nodes().get(node).and_then(|node| {
-            let op: &dyn Any = &*node.op;
-            op.downcast_ref::<AttentionOp>()
-        });
+        let op = self.nodes().get(node).and_then(|node| node.op_as::<AttentionOp>());
         let Some(mut form) = op.map(|op| op.form.clone()) else {
             let what = match self.nodes().get(node) {
                 Some(other) => format!("`{}` is no attention", other.name),

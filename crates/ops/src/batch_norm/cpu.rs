@@ -5,8 +5,8 @@
 #![allow(unsafe_code)]
 
 use super::BatchNorm;
-use crate::CpuCall;
 use crate::call::CHUNK;
+use crate::{CpuCall, Part};
 use regard_device::{Disjoint, multiversion};
 
 /// Rows of one block.
@@ -27,33 +27,32 @@ pub fn run(op: &BatchNorm, call: &CpuCall<'_>) {
     let (known, partial) = scratch.split_at_mut(3 * width);
     let partial = Disjoint::new(partial);
     if op.trains() {
-        call.pool.run(rows.div_ceil(BLOCK), &|block, worker| {
-            // SAFETY: this block's part, and this thread's scratch, taken once.
-            let (sums, row) = unsafe {
-                (partial.range(block * 3 * width..(block + 1) * 3 * width), call.thread_scratch_f32(worker))
-            };
+        call.blocks(rows, BLOCK, |own, row| {
+            let block = own.first() / BLOCK;
+            // SAFETY: this block's sums.
+            let sums = unsafe { partial.range(block * 3 * width..(block + 1) * 3 * width) };
             let (mean, rest) = sums.split_at_mut(width);
             let (left, squares) = rest.split_at_mut(width);
-            let (first, last) = (block * BLOCK, ((block + 1) * BLOCK).min(rows));
             let row = &mut row[..width];
             mean.fill(0.0);
             left.fill(0.0);
             squares.fill(0.0);
-            for i in first..last {
-                call.load(0, i * width..(i + 1) * width, row);
+            for i in own.items() {
+                own.load(0, i * width..(i + 1) * width, row);
                 add(call.level, mean, row);
             }
-            divide(call.level, mean, (last - first) as f32);
-            for i in first..last {
-                call.load(0, i * width..(i + 1) * width, row);
+            divide(call.level, mean, own.len() as f32);
+            for i in own.items() {
+                own.load(0, i * width..(i + 1) * width, row);
                 deviations(call.level, row, mean, left, squares);
             }
         });
     }
     let parts = Disjoint::new(&mut *known);
-    call.pool.run(width.div_ceil(COLUMNS), &|task, _| {
-        for c in task * COLUMNS..((task + 1) * COLUMNS).min(width) {
-            let (mean, rstd) = if op.trains() { join(op, call, &partial, c) } else { running(op, call, c) };
+    call.blocks(width, COLUMNS, |own, _| {
+        for c in own.items() {
+            let (mean, rstd) =
+                if op.trains() { join(op, call, own, &partial, c) } else { running(op, call, c) };
             let high = mean as f32;
             for (part, number) in [high, (mean - high as f64) as f32, rstd].into_iter().enumerate() {
                 // SAFETY: this channel belongs to this task.
@@ -62,7 +61,7 @@ pub fn run(op: &BatchNorm, call: &CpuCall<'_>) {
             }
             for (output, number) in [(1, high), (2, rstd)] {
                 if call.wants(output) {
-                    call.store(output, c..c + 1, &[number]);
+                    own.store(output, c..c + 1, &[number]);
                 }
             }
         }
@@ -74,23 +73,30 @@ pub fn run(op: &BatchNorm, call: &CpuCall<'_>) {
     let (low, rstd) = rest.split_at(width);
     let scale = op.scale_at().map(|at| call.f32(at));
     let shift = op.shift_at().map(|at| call.f32(at));
-    call.rows(rows, width, |i, _| {
+    call.rows(rows, width, |own, _| {
+        let i = own.first();
         let mut x = [0.0; CHUNK];
         for from in (0..width).step_by(CHUNK) {
             let part = from..(from + CHUNK).min(width);
             let x = &mut x[..part.len()];
             let range = i * width + part.start..i * width + part.end;
-            call.load(0, range.clone(), x);
+            own.load(0, range.clone(), x);
             let [high, low, rstd] = [high, low, rstd].map(|all| &all[part.clone()]);
             let [scale, shift] = [scale, shift].map(|all| all.map(|all| &all[part.clone()]));
             normalize(call.level, x, high, low, rstd, scale, shift);
-            call.store(0, range, x);
+            own.store(0, range, x);
         }
     });
 }
 
 /// The mean of one channel over all blocks and its 1/√(σ² + ε); moves the running statistics.
-fn join(op: &BatchNorm, call: &CpuCall<'_>, partial: &Disjoint<'_, f32>, c: usize) -> (f64, f32) {
+fn join(
+    op: &BatchNorm,
+    call: &CpuCall<'_>,
+    own: &mut Part<'_>,
+    partial: &Disjoint<'_, f32>,
+    c: usize,
+) -> (f64, f32) {
     let (rows, width) = (call.dims(0).rows(), call.dims(0).last_size());
     let blocks = rows.div_ceil(BLOCK);
     let of = |block: usize| {
@@ -110,17 +116,17 @@ fn join(op: &BatchNorm, call: &CpuCall<'_>, partial: &Disjoint<'_, f32>, c: usiz
     let mean = sum / rows as f64;
     let mut squares = 0.0;
     for block in 0..blocks {
-        let (count, own, inside) = of(block);
-        squares += inside + count * (own - mean) * (own - mean);
+        let (count, of_block, inside) = of(block);
+        squares += inside + count * (of_block - mean) * (of_block - mean);
     }
     let unbiased = squares / (rows as f64 - 1.0);
     for (input, output, new) in [(1, 3, mean), (2, 4, unbiased)] {
         if call.wants(output) {
             let mut old = [0.0];
-            call.load(input, c..c + 1, &mut old);
+            own.load(input, c..c + 1, &mut old);
             let momentum = op.spec.momentum as f64;
             let moved = (1.0 - momentum) * old[0] as f64 + momentum * new;
-            call.store(output, c..c + 1, &[moved as f32]);
+            own.store(output, c..c + 1, &[moved as f32]);
         }
     }
     (mean, (1.0 / (squares / rows as f64 + op.spec.epsilon as f64).sqrt()) as f32)

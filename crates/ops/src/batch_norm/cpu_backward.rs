@@ -25,25 +25,24 @@ pub fn run(op: &BatchNormBackward, call: &CpuCall<'_>) {
     let scratch = unsafe { call.scratch_f32() };
     let (coefficients, partial) = scratch.split_at_mut(4 * width);
     let partial = Disjoint::new(partial);
-    call.pool.run(blocks, &|block, worker| {
-        // SAFETY: this block's part, and this thread's scratch, taken once.
-        let (sums, own) = unsafe {
-            (partial.range(block * 3 * width..(block + 1) * 3 * width), call.thread_scratch_f32(worker))
-        };
+    call.blocks(if sums_needed { rows } else { 0 }, BLOCK, |own, scratch| {
+        let block = own.first() / BLOCK;
+        // SAFETY: this block's sums.
+        let sums = unsafe { partial.range(block * 3 * width..(block + 1) * 3 * width) };
         sums.fill(0.0);
         let (plain, rest) = sums.split_at_mut(width);
         let (across, left) = rest.split_at_mut(width);
-        let (dy, rest) = own.split_at_mut(width);
+        let (dy, rest) = scratch.split_at_mut(width);
         let x = &mut rest[..width];
-        for i in block * BLOCK..((block + 1) * BLOCK).min(rows) {
-            call.load(0, i * width..(i + 1) * width, dy);
-            call.load(1, i * width..(i + 1) * width, x);
+        for i in own.items() {
+            own.load(0, i * width..(i + 1) * width, dy);
+            own.load(1, i * width..(i + 1) * width, x);
             gather_sums(call.level, dy, x, mean, plain, across, left);
         }
     });
     let parts = Disjoint::new(&mut *coefficients);
-    call.pool.run(width.div_ceil(COLUMNS), &|task, _| {
-        for c in task * COLUMNS..((task + 1) * COLUMNS).min(width) {
+    call.blocks(width, COLUMNS, |own, _| {
+        for c in own.items() {
             let [mut plain, mut across, mut left] = [0.0f64; 3];
             for block in 0..blocks {
                 for (part, sum) in [&mut plain, &mut across, &mut left].into_iter().enumerate() {
@@ -58,7 +57,7 @@ pub fn run(op: &BatchNormBackward, call: &CpuCall<'_>) {
             let dscale = (across - left * plain) * rstd;
             for (output, number) in parameters.into_iter().zip([dscale, plain]) {
                 if let Some(output) = output {
-                    call.store(output, c..c + 1, &[number as f32]);
+                    own.store(output, c..c + 1, &[number as f32]);
                 }
             }
             let factor = rstd * scale.map_or(1.0, |scale| scale[c] as f64);
@@ -74,7 +73,8 @@ pub fn run(op: &BatchNormBackward, call: &CpuCall<'_>) {
         return;
     }
     let coefficients = &*coefficients;
-    call.rows(rows, width, |i, _| {
+    call.rows(rows, width, |own, _| {
+        let i = own.first();
         let (mut dy, mut x) = ([0.0; CHUNK], [0.0; CHUNK]);
         for from in (0..width).step_by(CHUNK) {
             let part = from..(from + CHUNK).min(width);
@@ -82,13 +82,13 @@ pub fn run(op: &BatchNormBackward, call: &CpuCall<'_>) {
             let range = i * width + part.start..i * width + part.end;
             let [factor, common, left, across] =
                 [0, 1, 2, 3].map(|k| &coefficients[k * width + part.start..k * width + part.end]);
-            call.load(0, range.clone(), dy);
+            own.load(0, range.clone(), dy);
             if op.trains() {
-                call.load(1, range.clone(), x);
+                own.load(1, range.clone(), x);
                 centre(call.level, dy, x, &mean[part], common, left, across);
             }
             multiply(call.level, dy, factor);
-            call.store(0, range, dy);
+            own.store(0, range, dy);
         }
     });
 }

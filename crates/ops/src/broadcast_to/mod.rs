@@ -128,20 +128,20 @@ impl Kernels for BroadcastTo {
             let mut one = [0.0];
             call.load(0, 0..1, &mut one);
             let many = [if self.mean { one[0] / repeats } else { one[0] }; CHUNK];
-            call.chunks(out.count(), |range| call.store(0, range.clone(), &many[..range.len()]));
+            call.chunks(out.count(), |part| part.store(0, part.items(), &many[..part.len()]));
             return Ok(());
         }
-        call.rows(out.rows(), width, |row, _| {
-            let start = row * width;
+        call.rows(out.rows(), width, |own, _| {
+            let start = own.first() * width;
             let at = walk.flat(start);
             let mut buffer = [0.0; CHUNK];
             for from in (0..width).step_by(CHUNK) {
                 let part = &mut buffer[..CHUNK.min(width - from)];
-                walk.load(call, 0, at, from, part);
+                walk.load(own, 0, at, from, part);
                 if self.mean {
                     part.iter_mut().for_each(|x| *x /= repeats);
                 }
-                call.store(0, start + from..start + from + part.len(), part);
+                own.store(0, start + from..start + from + part.len(), part);
             }
         });
         Ok(())

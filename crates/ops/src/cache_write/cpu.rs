@@ -31,14 +31,16 @@ pub fn run(call: &CpuCall<'_>, row: Option<&[i32]>) -> Result<(), Fault> {
         }
         taken[bit / 32] |= 1 << (bit % 32);
     }
-    call.rows(slot.len(), width, |i, _| {
+    call.rows(slot.len(), width, |new, _| {
+        let i = new.first();
         let (row, slot) = place(i);
         let mut part = [0.0; CHUNK];
         for from in (0..width).step_by(CHUNK) {
             let part = &mut part[..CHUNK.min(width - from)];
             let (source, target) = (i * width + from, (row * cache[1] + slot) * width + from);
             call.load(1, source..source + part.len(), part);
-            call.store(0, target..target + part.len(), part);
+            // SAFETY: every slot is given once (checked above), by one row of the run.
+            unsafe { call.store(0, target..target + part.len(), part) };
         }
     });
     Ok(())

@@ -5,11 +5,12 @@ use crate::call::CHUNK;
 use regard_graph::DType;
 
 pub fn run(call: &CpuCall<'_>) {
-    call.chunks(call.out_dims(0).count(), |range| {
+    call.chunks(call.out_dims(0).count(), |part| {
+        let range = part.items();
         let mut x = [0.0; CHUNK];
         let x = &mut x[..range.len()];
         match call.dtype(0) {
-            DType::F32 | DType::BF16 => call.load(0, range.clone(), x),
+            DType::F32 | DType::BF16 => part.load(0, range.clone(), x),
             DType::I32 => {
                 x.iter_mut().zip(&call.i32(0)[range.clone()]).for_each(|(x, &i)| *x = i as f32);
             }
@@ -17,6 +18,6 @@ pub fn run(call: &CpuCall<'_>) {
                 x.iter_mut().zip(&call.bools(0)[range.clone()]).for_each(|(x, &b)| *x = f32::from(b));
             }
         }
-        call.store(0, range, x);
+        part.store(0, range, x);
     });
 }

@@ -123,11 +123,13 @@ impl Kernels for ClipNorm {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         let norm = cpu::norm(call);
-        for (output, number) in [(0, norm), (1, self.factor(norm))] {
-            if call.wants(output) {
-                call.store(output, 0..1, &[number as f32]);
+        call.blocks(1, 1, |part, _| {
+            for (output, number) in [(0, norm), (1, self.factor(norm))] {
+                if call.wants(output) {
+                    part.store(output, 0..1, &[number as f32]);
+                }
             }
-        }
+        });
         Ok(())
     }
 }

@@ -1,12 +1,9 @@
 //! Comparisons by rows of the result.
 
-#![allow(unsafe_code)]
-
 use super::Comparison;
 use crate::CpuCall;
 use crate::broadcast::Walk;
 use crate::call::CHUNK;
-use regard_device::Disjoint;
 use regard_graph::DType;
 
 pub fn run(comparison: Comparison, call: &CpuCall<'_>) {
@@ -16,25 +13,21 @@ pub fn run(comparison: Comparison, call: &CpuCall<'_>) {
     }
     let (walk_a, walk_b) = (Walk::new(call.dims(0), out), Walk::new(call.dims(1), out));
     let (width, integers) = (out.last_size(), call.dtype(0) == DType::I32);
-    // SAFETY: the only result, taken once; it overlaps no operand, for the op declares no alias.
-    let truths = Disjoint::new(unsafe { call.out_bools(0) });
-    call.rows(out.rows(), width, |row, _| {
-        let start = row * width;
+    call.rows(out.rows(), width, |part, _| {
+        let start = part.first() * width;
         let (at_a, at_b) = (walk_a.flat(start), walk_b.flat(start));
         for from in (0..width).step_by(CHUNK) {
             let length = CHUNK.min(width - from);
-            // SAFETY: each chunk of each row is written once.
-            let truths = unsafe { truths.range(start + from..start + from + length) };
             if integers {
                 let (mut a, mut b) = ([0; CHUNK], [0; CHUNK]);
                 walk_a.pick(call.i32(0), at_a, from, &mut a[..length]);
                 walk_b.pick(call.i32(1), at_b, from, &mut b[..length]);
-                fill(comparison, truths, &a, &b);
+                fill(comparison, &mut part.own(0)[from..from + length], &a, &b);
             } else {
                 let (mut a, mut b) = ([0.0; CHUNK], [0.0; CHUNK]);
-                walk_a.load(call, 0, at_a, from, &mut a[..length]);
-                walk_b.load(call, 1, at_b, from, &mut b[..length]);
-                fill(comparison, truths, &a, &b);
+                walk_a.load(part, 0, at_a, from, &mut a[..length]);
+                walk_b.load(part, 1, at_b, from, &mut b[..length]);
+                fill(comparison, &mut part.own(0)[from..from + length], &a, &b);
             }
         }
     });

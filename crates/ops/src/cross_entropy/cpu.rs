@@ -11,7 +11,8 @@ pub fn run(op: &CrossEntropy, call: &CpuCall<'_>) -> Result<(), Fault> {
     let (v, targets) = (call.dims(0).last_size(), call.i32(1));
     check_targets("cross_entropy", targets.iter().map(|&id| id as i64), v, op.ignore_index)?;
     let level = call.level;
-    call.rows(targets.len(), v, |row, _| {
+    call.rows(targets.len(), v, |part, _| {
+        let row = part.first();
         let (mut loss, mut lse) = (0.0, 0.0);
         if targets[row] != op.ignore_index {
             let mut buffer = [0.0; CHUNK];
@@ -38,10 +39,10 @@ pub fn run(op: &CrossEntropy, call: &CpuCall<'_>) -> Result<(), Fault> {
             lse = most + math::log(sum as f32);
         }
         if call.wants(0) {
-            call.store(0, row..row + 1, &[loss]);
+            part.store(0, row..row + 1, &[loss]);
         }
         if call.wants(1) {
-            call.store(1, row..row + 1, &[lse]);
+            part.store(1, row..row + 1, &[lse]);
         }
     });
     Ok(())
@@ -63,7 +64,8 @@ pub fn run_backward(op: &CrossEntropyBackward, call: &CpuCall<'_>) -> Result<(),
     check_targets("cross_entropy_backward", targets.iter().map(|&id| id as i64), v, op.ignore_index)?;
     let (lse, dloss) = (call.f32(2), call.f32(3));
     let spread = op.label_smoothing / v as f32;
-    call.rows(targets.len(), v, |row, _| {
+    call.rows(targets.len(), v, |part, _| {
+        let row = part.first();
         let mut buffer = [0.0; CHUNK];
         for from in (0..v).step_by(CHUNK) {
             let chunk = &mut buffer[..CHUNK.min(v - from)];
@@ -71,7 +73,7 @@ pub fn run_backward(op: &CrossEntropyBackward, call: &CpuCall<'_>) -> Result<(),
             if targets[row] == op.ignore_index {
                 chunk.fill(0.0);
             } else {
-                call.load(0, range.clone(), chunk);
+                part.load(0, range.clone(), chunk);
                 subtract_from_softmax(call.level, chunk, lse[row], spread);
                 if let Some(own) = (targets[row] as usize).checked_sub(from).and_then(|at| chunk.get_mut(at))
                 {
@@ -79,7 +81,7 @@ pub fn run_backward(op: &CrossEntropyBackward, call: &CpuCall<'_>) -> Result<(),
                 }
                 multiply(call.level, chunk, dloss[row]);
             }
-            call.store(0, range, chunk);
+            part.store(0, range, chunk);
         }
     });
     Ok(())

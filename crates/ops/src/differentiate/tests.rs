@@ -168,7 +168,7 @@ fn a_second_gradient_passes_through_what_a_norm_took_up() {
     let loss = g.add(a, b).unwrap();
     let dx = g.gradient(loss, &[x]).unwrap()[0];
     let made = g.nodes().iter().find(|node| node.outputs.contains(&dx)).unwrap();
-    assert_eq!(made.op.operands().last(), Some(&"stream"));
+    assert_eq!(made.declared.operands.last(), Some(&"stream"));
     let total = g.sum_all(dx).unwrap();
     let dw = g.gradient(total, &[w]).unwrap()[0];
     let numbers = |n: usize| (0..n).map(|i| ((i * 7) % 11) as f64 / 4.0 - 1.0).collect::<Vec<f64>>();

@@ -12,7 +12,8 @@ pub fn run(op: &Dropout, call: &CpuCall<'_>) {
     // p < 1 and has 24 bits, so the threshold is below 2³².
     let (threshold, scale) = (op.threshold() as u32, op.scale() as f32);
     let position = op.positioned.then(|| call.i32(2));
-    call.rows(dims.rows(), width, |row, _| {
+    call.rows(dims.rows(), width, |part, _| {
+        let row = part.first();
         let given = position.map(|position| |flat: usize| position[flat]);
         let (example, at) = place(&dims, rest, row, given);
         let (mut x, mut bits) = ([0.0; CHUNK], [0; CHUNK]);
@@ -20,12 +21,12 @@ pub fn run(op: &Dropout, call: &CpuCall<'_>) {
             let length = CHUNK.min(width - from);
             let (x, bits) = (&mut x[..length], &mut bits[..length]);
             let range = row * width + from..row * width + from + length;
-            call.load(0, range.clone(), x);
+            part.load(0, range.clone(), x);
             // A chunk begins at a multiple of the four channels that one draw serves.
             let block = (from / 4) as u32;
             random::fill_bits(call.level, &stream, first.wrapping_add(example), at, block, bits);
             mask(call.level, x, bits, threshold, scale);
-            call.store(0, range, x);
+            part.store(0, range, x);
         }
     });
 }

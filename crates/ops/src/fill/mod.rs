@@ -80,7 +80,7 @@ impl Kernels for Fill {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         let row = [self.value; CHUNK];
-        call.chunks(call.out_dims(0).count(), |range| call.store(0, range.clone(), &row[..range.len()]));
+        call.chunks(call.out_dims(0).count(), |part| part.store(0, part.items(), &row[..part.len()]));
         Ok(())
     }
 }

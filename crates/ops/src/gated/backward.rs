@@ -73,11 +73,14 @@ impl Kernels for GatedBackward {
         let function = self.gate.function();
         for i in 0..a.data().len() {
             let (a, b, dy) = (a.data()[i], b.data()[i], dy.data()[i]);
-            let value = function.value(a);
+            let (value, operations) = function.counted_value(a);
+            call.count_flops(operations);
             let saved = if function.from_result() { value } else { a };
-            call.outputs[0].data_mut()[i] = function.backward(saved, dy * b); // y = act(a)·b
+            let (da, operations) = function.counted_backward(saved, dy * b); // y = act(a)·b
+            call.outputs[0].data_mut()[i] = da;
+            call.count_flops(1 + operations);
             call.outputs[1].data_mut()[i] = dy * value;
-            call.count_flops(flops_per_element(self.gate));
+            call.count_flops(1);
         }
         Ok(())
     }

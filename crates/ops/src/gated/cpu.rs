@@ -6,35 +6,37 @@ use crate::{CpuCall, Function};
 use regard_device::multiversion;
 
 pub fn forward(function: Function, call: &CpuCall<'_>) {
-    call.chunks(call.out_dims(0).count(), |range| {
+    call.chunks(call.out_dims(0).count(), |part| {
+        let range = part.items();
         let (mut a, mut b) = ([0.0; CHUNK], [0.0; CHUNK]);
         let (a, b) = (&mut a[..range.len()], &mut b[..range.len()]);
-        call.load(0, range.clone(), a);
-        call.load(1, range.clone(), b);
+        part.load(0, range.clone(), a);
+        part.load(1, range.clone(), b);
         apply(call.level, function, a);
         multiply(call.level, a, b);
-        call.store(0, range, a);
+        part.store(0, range, a);
     });
 }
 
 pub fn backward(function: Function, call: &CpuCall<'_>) {
-    call.chunks(call.dims(0).count(), |range| {
+    call.chunks(call.dims(0).count(), |part| {
+        let range = part.items();
         let [mut a, mut b, mut dy, mut value] = [[0.0; CHUNK]; 4];
         let n = range.len();
         let (a, b, dy, value) = (&mut a[..n], &mut b[..n], &mut dy[..n], &mut value[..n]);
-        call.load(0, range.clone(), a);
-        call.load(1, range.clone(), b);
-        call.load(2, range.clone(), dy);
+        part.load(0, range.clone(), a);
+        part.load(1, range.clone(), b);
+        part.load(2, range.clone(), dy);
         value.copy_from_slice(a);
         apply(call.level, function, value);
         if call.wants(0) {
             multiply(call.level, b, dy);
             undo(call.level, function, if function.from_result() { value } else { a }, b);
-            call.store(0, range.clone(), b);
+            part.store(0, range.clone(), b);
         }
         if call.wants(1) {
             multiply(call.level, value, dy);
-            call.store(1, range, value);
+            part.store(1, range, value);
         }
     });
 }

@@ -115,8 +115,9 @@ impl Kernels for Gated {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let ([a, b], function) = ([call.inputs[0], call.inputs[1]], self.gate.function());
         for (i, (&a, &b)) in a.data().iter().zip(b.data()).enumerate() {
-            call.outputs[0].data_mut()[i] = function.value(a) * b;
-            call.count_flops(function.flops() + 1);
+            let (value, operations) = function.counted_value(a);
+            call.outputs[0].data_mut()[i] = value * b;
+            call.count_flops(operations + 1);
         }
         Ok(())
     }

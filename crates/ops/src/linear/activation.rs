@@ -28,25 +28,23 @@ fn function(activation: Activation) -> Option<Function> {
     }
 }
 
-/// The activation at z.
-pub fn value(activation: Activation, z: f64) -> f64 {
-    function(activation).map_or(z, |function| function.value(z))
+/// The activation at z, and how many operations it took.
+pub fn value(activation: Activation, z: f64) -> (f64, usize) {
+    function(activation).map_or((z, 0), |function| function.counted_value(z))
 }
 
-/// Operations of [`value`].
+/// What the cost reader says of [`value`].
 pub fn value_flops(activation: Activation) -> usize {
     function(activation).map_or(0, Function::flops)
 }
 
-/// The gradient dz, from z and the gradient behind the activation.
-pub fn backward(activation: Activation, z: f64, dy: f64) -> f64 {
-    function(activation).map_or(dy, |function| {
-        let saved = if function.from_result() { function.value(z) } else { z };
-        function.backward(saved, dy)
-    })
+/// The gradient dz, from z and the gradient behind the activation, and how many operations it took.
+pub fn backward(activation: Activation, z: f64, dy: f64) -> (f64, usize) {
+    // Where a function takes its slope from its value, as relu does, it is one whose value has the sign of z: z does as well.
+    function(activation).map_or((dy, 0), |function| function.counted_backward(z, dy))
 }
 
-/// Operations of [`backward`].
+/// What the cost reader says of [`backward`].
 pub fn backward_flops(activation: Activation) -> usize {
     function(activation).map_or(0, Function::backward_flops)
 }

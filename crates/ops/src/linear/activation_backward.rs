@@ -66,8 +66,9 @@ impl Kernels for LinearActivationBackward {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let [z, dy] = [call.inputs[0], call.inputs[1]];
         for (i, (z, dy)) in z.data().iter().zip(dy.data()).enumerate() {
-            call.outputs[0].data_mut()[i] = activation::backward(self.activation, *z, *dy);
-            call.count_flops(activation::backward_flops(self.activation));
+            let (dz, operations) = activation::backward(self.activation, *z, *dy);
+            call.outputs[0].data_mut()[i] = dz;
+            call.count_flops(operations);
         }
         Ok(())
     }
@@ -81,13 +82,14 @@ impl Kernels for LinearActivationBackward {
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
-        call.chunks(call.out_dims(0).count(), |range| {
+        call.chunks(call.out_dims(0).count(), |part| {
+            let range = part.items();
             let (mut z, mut dy) = ([0.0; CHUNK], [0.0; CHUNK]);
             let (z, dy) = (&mut z[..range.len()], &mut dy[..range.len()]);
-            call.load(0, range.clone(), z);
-            call.load(1, range.clone(), dy);
+            part.load(0, range.clone(), z);
+            part.load(1, range.clone(), dy);
             times_derivative(call.level, dy, pointwise(self.activation), Data::F32(z));
-            call.store(0, range, dy);
+            part.store(0, range, dy);
         });
         Ok(())
     }

@@ -40,11 +40,12 @@ pub fn finish(op: &Linear, call: &mut ReferenceCall<'_>, (row, j): (usize, usize
         call.count_flops(1);
     }
     let at = row * call.outputs[0].dims().last_size() + j;
-    let mut y = activation::value(op.activation, z);
-    call.count_flops(activation::value_flops(op.activation));
+    let (mut y, operations) = activation::value(op.activation, z);
+    call.count_flops(operations);
     if let Some(input) = op.derivative_input() {
-        y = activation::backward(op.derivative, call.inputs[input].data()[at], y);
-        call.count_flops(activation::backward_flops(op.derivative));
+        let (dz, operations) = activation::backward(op.derivative, call.inputs[input].data()[at], y);
+        y = dz;
+        call.count_flops(operations);
     }
     if let Some(residual) = op.residual_input() {
         y += call.inputs[residual].data()[at];

@@ -295,7 +295,7 @@ fn two_layers(
 fn derivatives(g: &Graph) -> (usize, usize) {
     let count =
         |which: &dyn Fn(&regard_graph::Node) -> bool| g.nodes().iter().filter(|node| which(node)).count();
-    let product = count(&|node| node.op.name() == "linear" && node.op.operands().contains(&"z"));
+    let product = count(&|node| node.op.name() == "linear" && node.declared.operands.contains(&"z"));
     (product, count(&|node| node.op.name() == "linear_activation_backward"))
 }
 

@@ -198,10 +198,13 @@ pub fn run(op: &LinearCrossEntropy, call: &CpuCall<'_>) -> Result<(), Fault> {
     if call.wants(0) {
         // One chain over the rows, in their order.
         let total = losses[..rows].iter().fold(0.0f64, |sum, &loss| sum + loss as f64);
-        call.store(0, 0..1, &[(pass.softmax.scale as f64 * total) as f32]);
+        let loss = (pass.softmax.scale as f64 * total) as f32;
+        // SAFETY: no task runs.
+        unsafe { call.store(0, 0..1, &[loss]) };
     }
     if call.wants(1) {
-        call.store(1, 0..rows, &losses[..rows]);
+        // SAFETY: no task runs.
+        unsafe { call.store(1, 0..rows, &losses[..rows]) };
     }
     Ok(())
 }
@@ -236,19 +239,20 @@ impl Pass<'_> {
         let (call, c) = (self.call, self.c);
         let zeros = [0.0; CHUNK];
         if self.wants(2) {
-            call.rows(targets.len(), c, |row, _| {
+            call.rows(targets.len(), c, |own, _| {
+                let row = own.first();
                 if targets[row] == self.op.ignore_index {
                     for from in (0..c).step_by(CHUNK) {
                         let width = CHUNK.min(c - from);
-                        call.store(2, row * c + from..row * c + from + width, &zeros[..width]);
+                        own.store(2, row * c + from..row * c + from + width, &zeros[..width]);
                     }
                 }
             });
         }
         for output in [3, 4] {
             if nothing_lives && self.wants(output) {
-                call.chunks(call.out_dims(output).count(), |range| {
-                    call.store(output, range.clone(), &zeros[..range.len()]);
+                call.chunks(call.out_dims(output).count(), |part| {
+                    part.store(output, part.items(), &zeros[..part.len()]);
                 });
             }
         }
@@ -258,7 +262,8 @@ impl Pass<'_> {
     fn gather(&mut self, chosen: &[u32]) {
         let (call, c) = (self.call, self.c);
         let x = Disjoint::new(&mut self.x[..chosen.len() * c]);
-        call.rows(chosen.len(), c, |at, _| {
+        call.rows(chosen.len(), c, |row, _| {
+            let at = row.first();
             // SAFETY: each row is gathered by one task.
             let into = unsafe { x.range(at * c..(at + 1) * c) };
             let start = chosen[at] as usize * c;
@@ -374,13 +379,15 @@ impl Pass<'_> {
         }
         let (call, c, n) = (self.call, self.c, chosen.len());
         let dx = &self.dx[..c * n];
-        call.rows(n, c, |at, _| {
+        call.rows(n, c, |own, _| {
+            let at = own.first();
             let mut buffer = [0.0; CHUNK];
             let row = chosen[at] as usize * c;
             for from in (0..c).step_by(CHUNK) {
                 let chunk = &mut buffer[..CHUNK.min(c - from)];
                 chunk.iter_mut().enumerate().for_each(|(i, y)| *y = dx[(from + i) * n + at]);
-                call.store(2, row + from..row + from + chunk.len(), chunk);
+                // SAFETY: the chosen rows are different ones, each stored by one task.
+                unsafe { call.store(2, row + from..row + from + chunk.len(), chunk) };
             }
         });
     }

@@ -12,8 +12,8 @@ use crate::cross_entropy::targets::{check_options, check_target_dtype, live_rows
 use crate::cross_entropy::{gradient_flops, loss_flops};
 use crate::linear::check_f32;
 use crate::{
-    BinaryOps, CpuCall, CrossEntropyOptions, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumToOps,
-    check_float,
+    BinaryOps, CpuCall, CrossEntropyOptions, Fault, Fill, Kernels, Needs, Record, ReferenceCall, Request,
+    SumToOps, check_float,
 };
 use regard_graph::*;
 
@@ -248,8 +248,7 @@ fn only_live_of(
 /// True for the 1 with which differentiation begins.
 fn is_one(g: &Graph, var: Var) -> bool {
     let Origin::Node { node, .. } = g.value(var).origin else { return false };
-    let op = &g.nodes()[node].op;
-    op.name() == "fill" && op.attributes().contains(&("value", "1".into()))
+    g.nodes()[node].op_as::<Fill>().is_some_and(|fill| fill.value == 1.0)
 }
 
 impl Kernels for LinearCrossEntropy {

@@ -3,7 +3,6 @@
 use super::LinearCrossEntropy;
 use crate::cross_entropy::reference::{row_gradient, row_loss};
 use crate::cross_entropy::targets::check_targets;
-use crate::cross_entropy::{gradient_flops, loss_flops};
 use crate::{Fault, ReferenceCall, round_bf16};
 use regard_graph::Precision;
 
@@ -34,15 +33,16 @@ pub fn run(op: &LinearCrossEntropy, call: &mut ReferenceCall<'_>) -> Result<(), 
                 call.count_flops(1);
             }
         }
-        let (lse, loss) = row_loss(&logits, id as usize, smoothing);
+        let mut count = 0;
+        let (lse, loss) = row_loss(&logits, id as usize, smoothing, &mut count);
         call.outputs[1].data_mut()[row] = loss;
         total += loss;
-        call.count_flops(loss_flops(v, op.label_smoothing) + 1);
+        call.count_flops(count + 1);
 
-        let mut d = vec![0.0; v];
-        row_gradient(&logits, lse, id as usize, smoothing, scale, &mut d);
+        let (mut d, mut count) = (vec![0.0; v], 0);
+        row_gradient(&logits, lse, id as usize, smoothing, scale, &mut d, &mut count);
         if call.used[2..].contains(&true) {
-            call.count_flops(gradient_flops(v, op.label_smoothing));
+            call.count_flops(count);
         }
         for (j, &d) in d.iter().enumerate() {
             if op.bias {

@@ -2,8 +2,6 @@
 //! the first has left, so that rows with a large mean lose nothing, and the variance is that of deviations. The product
 //! that made the rows may have done so already.
 
-#![allow(unsafe_code)]
-
 use super::{Norm, NormKind, statistics};
 use crate::CpuCall;
 use regard_device::multiversion;
@@ -69,20 +67,19 @@ pub fn run(op: &Norm, call: &CpuCall<'_>) {
     let known = op.statistics_at().map(|at| call.f32(at));
     let centred = op.kind == NormKind::Layer;
     let [_, residual_floats, part_floats, found_floats] = thread_floats(op, width);
-    call.rows(rows, width, |i, worker| {
-        // SAFETY: each task takes its own thread's scratch, once.
-        let scratch = unsafe { call.thread_scratch_f32(worker) };
+    call.rows(rows, width, |own, scratch| {
+        let i = own.first();
         let (h, rest) = scratch.split_at_mut(width);
         let (residual, rest) = rest.split_at_mut(residual_floats);
         let (part, rest) = rest.split_at_mut(part_floats);
         let found = &mut rest[..found_floats];
         let range = i * width..(i + 1) * width;
-        call.load(0, range.clone(), h);
+        own.load(0, range.clone(), h);
         if let Some(sum) = op.sum_at() {
-            call.load(1, range.clone(), residual);
+            own.load(1, range.clone(), residual);
             add(call.level, h, residual);
             if call.wants(sum) {
-                call.store(sum, range.clone(), h);
+                own.store(sum, range.clone(), h);
             }
         }
         let ([first, left, squares], taken) = match known {
@@ -105,13 +102,13 @@ pub fn run(op: &Norm, call: &CpuCall<'_>) {
         let rstd = 1.0 / (squares / width as f32 + op.spec.epsilon).sqrt();
         if call.wants(0) {
             normalize(call.level, h, if taken { 0.0 } else { first }, left, rstd, scale, shift);
-            call.store(0, range, h);
+            own.store(0, range, h);
         }
         if let Some(at) = op.mean_at().filter(|&at| call.wants(at)) {
-            call.store(at, i..i + 1, &[first + left]);
+            own.store(at, i..i + 1, &[first + left]);
         }
         if call.wants(op.rstd_at()) {
-            call.store(op.rstd_at(), i..i + 1, &[rstd]);
+            own.store(op.rstd_at(), i..i + 1, &[rstd]);
         }
     });
 }

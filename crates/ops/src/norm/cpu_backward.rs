@@ -29,37 +29,35 @@ pub fn run(op: &NormBackward, call: &CpuCall<'_>) {
     let stride = if wanted { 2 * width } else { 0 };
     // SAFETY: taken once, here; blocks write to disjoint parts of it.
     let partial = Disjoint::new(unsafe { call.scratch_f32() });
-    call.pool.run(blocks(rows), &|block, worker| {
-        // SAFETY: each task takes its own thread's scratch, once.
-        let scratch = unsafe { call.thread_scratch_f32(worker) };
+    call.blocks(rows, BLOCK, |own, scratch| {
+        let block = own.first() / BLOCK;
         let (dy, rest) = scratch.split_at_mut(width);
         let (h, rest) = rest.split_at_mut(width);
         // SAFETY: this block's part, which no other task touches.
         let sums = unsafe { partial.range(block * stride..(block + 1) * stride) };
         sums.fill(0.0);
         let (dscale, dshift) = sums.split_at_mut(stride / 2);
-        for i in block * BLOCK..((block + 1) * BLOCK).min(rows) {
+        for i in own.items() {
             let range = i * width..(i + 1) * width;
-            call.load(0, range.clone(), dy);
-            call.load(1, range.clone(), h);
+            own.load(0, range.clone(), dy);
+            own.load(1, range.clone(), h);
             let stream = op.stream_at().map(|at| {
                 let stream = &mut rest[..width];
-                call.load(at, range.clone(), stream);
+                own.load(at, range.clone(), stream);
                 &*stream
             });
             row(call.level, dy, h, mean.map(|mean| mean[i]), rstd[i], scale, wanted, dscale, dshift, stream);
             for output in 0..1 + usize::from(op.rounded.is_some()) {
                 if call.wants(output) {
-                    call.store(output, range.clone(), dy);
+                    own.store(output, range.clone(), dy);
                 }
             }
         }
     });
     for (output, offset) in parameters.into_iter().zip([0, width]) {
         let Some(output) = output else { continue };
-        call.pool.run(width.div_ceil(COLUMNS), &|task, _| {
-            let start = task * COLUMNS;
-            let length = COLUMNS.min(width - start);
+        call.blocks(width, COLUMNS, |own, _| {
+            let (start, length) = (own.first(), own.len());
             let mut total = [0.0f64; COLUMNS];
             for block in 0..blocks(rows) {
                 let at = block * stride + offset + start;
@@ -67,7 +65,7 @@ pub fn run(op: &NormBackward, call: &CpuCall<'_>) {
                 let part = unsafe { partial.range(at..at + length) };
                 total.iter_mut().zip(part).for_each(|(total, part)| *total += *part as f64);
             }
-            call.store(output, start..start + length, &total.map(|total| total as f32)[..length]);
+            own.store(output, own.items(), &total.map(|total| total as f32)[..length]);
         });
     }
 }

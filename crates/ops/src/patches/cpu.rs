@@ -35,7 +35,8 @@ fn copy<T: Copy + Send + Sync>(
     to: &mut [T],
 ) {
     let (to, q) = (Disjoint::new(to), geometry.patch[1]);
-    call.rows(batch * geometry.channels * geometry.height, geometry.width, |line, _| {
+    call.rows(batch * geometry.channels * geometry.height, geometry.width, |own, _| {
+        let line = own.first();
         let (b, rest) =
             (line / (geometry.channels * geometry.height), line % (geometry.channels * geometry.height));
         let (channel, y) = (rest / geometry.height, rest % geometry.height);

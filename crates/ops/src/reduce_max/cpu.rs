@@ -6,15 +6,14 @@
 use super::{Window, beats};
 use crate::CpuCall;
 use crate::call::CHUNK;
-use regard_device::{Disjoint, reduce};
+use regard_device::reduce;
 
 pub fn forward(call: &CpuCall<'_>) {
     let out = call.out_dims(0);
     let window = Window::new(call.dims(0), out);
     let count = window.dims.count();
-    // SAFETY: the result is taken once; it overlaps no operand, for the op declares no alias.
-    let indices = call.wants(1).then(|| Disjoint::new(unsafe { call.out_i32(1) }));
-    call.rows(out.count(), count, |j, _| {
+    call.rows(out.count(), count, |own, _| {
+        let j = own.first();
         let base = window.base(&out, j);
         let (mut best, mut index) = (f32::NEG_INFINITY, 0);
         let mut chunk = [0.0; CHUNK];
@@ -39,12 +38,10 @@ pub fn forward(call: &CpuCall<'_>) {
             }
         }
         if call.wants(0) {
-            call.store(0, j..j + 1, &[best]);
+            own.store(0, j..j + 1, &[best]);
         }
-        if let Some(indices) = &indices {
-            // SAFETY: each row of the call writes its own element.
-            let own = unsafe { indices.range(j..j + 1) };
-            own[0] = index as i32;
+        if call.wants(1) {
+            own.own(1)[0] = index as i32;
         }
     });
 }
@@ -53,23 +50,24 @@ pub fn backward(call: &CpuCall<'_>) {
     let small = call.dims(0);
     let window = Window::new(call.out_dims(0), small);
     let (count, indices) = (window.dims.count(), call.i32(1));
-    call.rows(small.count(), count, |j, _| {
+    call.rows(small.count(), count, |own, _| {
+        let j = own.first();
         let base = window.base(&small, j);
         let mut dy = [0.0];
         call.load(0, j..j + 1, &mut dy);
+        // SAFETY: every element of the result lies in the window of one task.
+        let store = |at: usize, numbers: &[f32]| unsafe { call.store(0, at..at + numbers.len(), numbers) };
         let zeros = [0.0; CHUNK];
         for from in (0..count).step_by(CHUNK) {
             let part = &zeros[..CHUNK.min(count - from)];
             if window.contiguous {
-                call.store(0, base + from..base + from + part.len(), part);
+                store(base + from, part);
             } else {
                 for i in from..from + part.len() {
-                    let at = base + window.offset(i);
-                    call.store(0, at..at + 1, &[0.0]);
+                    store(base + window.offset(i), &[0.0]);
                 }
             }
         }
-        let at = base + window.offset(indices[j] as usize);
-        call.store(0, at..at + 1, &dy);
+        store(base + window.offset(indices[j] as usize), &dy);
     });
 }

@@ -1,8 +1,6 @@
 //! Turns all heads of one position with one set of sines and cosines. The angles and their reduction are f64:
 //! positions of a million still have angles that are right to the last bit of an f32 sine.
 
-#![allow(unsafe_code)]
-
 use super::{Pairing, Rotary};
 use crate::CpuCall;
 use regard_device::multiversion;
@@ -12,21 +10,20 @@ pub fn run(op: &Rotary, call: &CpuCall<'_>) {
     let [b, t, heads, head] = [0, 1, 2, 3].map(|axis| x[axis]);
     let position = op.positions.then(|| call.i32(1));
     let pairs = op.frequencies.len();
-    call.rows(b * t, heads * head, |row, worker| {
-        // SAFETY: each task takes its own thread's scratch, once.
-        let scratch = unsafe { call.thread_scratch_f32(worker) };
+    call.rows(b * t, heads * head, |part, scratch| {
+        let row = part.first();
         let (cos, rest) = scratch.split_at_mut(pairs);
         let (sin, rest) = rest.split_at_mut(pairs);
         let position = position.map_or_else(|| (row % t) as f64, |position| position[row] as f64);
         angles(call.level, position, &op.frequencies, op.spec.inverse, cos, sin);
         for at in row * heads..(row + 1) * heads {
             let (range, x) = (at * head..(at + 1) * head, &mut rest[..head]);
-            call.load(0, range.clone(), x);
+            part.load(0, range.clone(), x);
             match op.spec.pairing {
                 Pairing::Halves => halves(call.level, x, cos, sin),
                 Pairing::Interleaved => interleaved(call.level, x, cos, sin),
             }
-            call.store(0, range, x);
+            part.store(0, range, x);
         }
     });
 }

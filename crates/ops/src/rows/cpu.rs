@@ -84,19 +84,18 @@ impl Scatter {
         index: impl Fn(usize, usize) -> usize + Sync,
     ) {
         let (from, to) = (self.count * self.inner, self.size * self.inner);
-        call.rows(self.outer, from + to, |outer, worker| {
-            // SAFETY: each task takes its own thread's scratch, once.
-            let scratch = unsafe { call.thread_scratch_f32(worker) };
+        call.rows(self.outer, from + to, |own, scratch| {
+            let outer = own.first();
             let (x, rest) = scratch.split_at_mut(from);
             let out = &mut rest[..to];
-            call.load(input, outer * from..(outer + 1) * from, x);
+            own.load(input, outer * from..(outer + 1) * from, x);
             out.fill(0.0);
             let group = if self.batched { outer } else { 0 };
             for (place, row) in x.chunks_exact(self.inner).enumerate() {
                 let at = index(group, place) * self.inner;
                 out[at..at + self.inner].iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
             }
-            call.store(output, outer * to..(outer + 1) * to, out);
+            own.store(output, outer * to..(outer + 1) * to, out);
         });
     }
 
@@ -122,14 +121,12 @@ impl Scatter {
             self.clear(call, output, lists);
         }
         let pieces = self.inner.div_ceil(CHUNK);
-        call.rows(self.outer * self.size * pieces, self.inner.min(CHUNK), |task, worker| {
-            let (row, from) = (task / pieces, task % pieces * CHUNK);
+        call.rows(self.outer * self.size * pieces, self.inner.min(CHUNK), |own, scratch| {
+            let (row, from) = (own.first() / pieces, own.first() % pieces * CHUNK);
             let places = self.places(lists, row);
             if streamed && places.is_empty() {
                 return;
             }
-            // SAFETY: each task takes its own thread's scratch, once.
-            let scratch = unsafe { call.thread_scratch_f32(worker) };
             let outer = row / self.size;
             let length = CHUNK.min(self.inner - from);
             let (total, rest) = scratch.split_at_mut(length);
@@ -145,7 +142,9 @@ impl Scatter {
                 }
                 add(call.level, total, block);
             }
-            call.store(output, row * self.inner + from..row * self.inner + from + length, total);
+            let at = row * self.inner + from;
+            // SAFETY: each piece of each row is stored once, by one task.
+            unsafe { call.store(output, at..at + length, total) };
         });
     }
 

@@ -92,12 +92,13 @@ impl Kernels for Scale {
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
-        call.chunks(call.out_dims(0).count(), |range| {
+        call.chunks(call.out_dims(0).count(), |part| {
+            let range = part.items();
             let mut x = [0.0; CHUNK];
             let x = &mut x[..range.len()];
-            call.load(0, range.clone(), x);
+            part.load(0, range.clone(), x);
             scale(call.level, x, self.scale, self.shift);
-            call.store(0, range, x);
+            part.store(0, range, x);
         });
         Ok(())
     }

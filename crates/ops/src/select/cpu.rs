@@ -1,11 +1,8 @@
 //! Choice by rows of the result.
 
-#![allow(unsafe_code)]
-
 use crate::CpuCall;
 use crate::broadcast::Walk;
 use crate::call::CHUNK;
-use regard_device::Disjoint;
 use regard_graph::DType;
 
 pub fn run(call: &CpuCall<'_>) {
@@ -15,32 +12,28 @@ pub fn run(call: &CpuCall<'_>) {
     }
     let walks = [0, 1, 2].map(|input| Walk::new(call.dims(input), out));
     let width = out.last_size();
-    let integers = (call.out_dtype(0) == DType::I32)
-        // SAFETY: the only result, taken once; it overlaps no operand, for the op declares no alias.
-        .then(|| Disjoint::new(unsafe { call.out_i32(0) }));
-    call.rows(out.rows(), width, |row, _| {
-        let start = row * width;
+    let integers = call.out_dtype(0) == DType::I32;
+    call.rows(out.rows(), width, |part, _| {
+        let start = part.first() * width;
         let at = walks.map(|walk| walk.flat(start));
         for from in (0..width).step_by(CHUNK) {
             let length = CHUNK.min(width - from);
-            let range = start + from..start + from + length;
             let mut mask = [0; CHUNK];
             walks[0].pick(call.bools(0), at[0], from, &mut mask[..length]);
-            match &integers {
-                Some(integers) => {
+            match integers {
+                true => {
                     let (mut a, mut b) = ([0; CHUNK], [0; CHUNK]);
                     walks[1].pick(call.i32(1), at[1], from, &mut a[..length]);
                     walks[2].pick(call.i32(2), at[2], from, &mut b[..length]);
                     choose(&mask[..length], &mut a, &b);
-                    // SAFETY: each chunk of each row is written once.
-                    unsafe { integers.range(range) }.copy_from_slice(&a[..length]);
+                    part.own(0)[from..from + length].copy_from_slice(&a[..length]);
                 }
-                None => {
+                false => {
                     let (mut a, mut b) = ([0.0; CHUNK], [0.0; CHUNK]);
-                    walks[1].load(call, 1, at[1], from, &mut a[..length]);
-                    walks[2].load(call, 2, at[2], from, &mut b[..length]);
+                    walks[1].load(part, 1, at[1], from, &mut a[..length]);
+                    walks[2].load(part, 2, at[2], from, &mut b[..length]);
                     choose(&mask[..length], &mut a, &b);
-                    call.store(0, range, &a[..length]);
+                    part.store(0, start + from..start + from + length, &a[..length]);
                 }
             }
         }

@@ -28,22 +28,23 @@ pub fn run(op: &SgdStep, call: &CpuCall<'_>) {
         nesterov: settings.nesterov,
         lr: call.f32(op.lr())[0],
     };
-    call.chunks(call.dims(0).count(), |range| {
+    call.chunks(call.dims(0).count(), |part| {
+        let range = part.items();
         let n = range.len();
         let [mut p, mut g, mut kept] = [[0.0; CHUNK]; 3];
         let (p, g, kept) = (&mut p[..n], &mut g[..n], &mut kept[..n]);
-        call.load(0, range.clone(), p);
-        call.load(1, range.clone(), g);
+        part.load(0, range.clone(), p);
+        part.load(1, range.clone(), g);
         if settings.has_momentum() {
-            call.load(2, range.clone(), kept);
+            part.load(2, range.clone(), kept);
         }
         // Without momentum the direction is 0·0 + g: the same kernel.
         update(call.level, numbers, p, g, kept);
         if call.wants(0) {
-            call.store(0, range.clone(), p);
+            part.store(0, range.clone(), p);
         }
         if settings.has_momentum() && call.wants(1) {
-            call.store(1, range, kept);
+            part.store(1, range, kept);
         }
     });
 }

@@ -1,8 +1,6 @@
 //! Softmax by rows. A row is held in the thread's own scratch, so that every element is loaded and stored
 //! once; sums run through sixteen lanes, so that −∞ at a row's end changes no bit.
 
-#![allow(unsafe_code)]
-
 use super::{Softmax, SoftmaxBackward};
 use crate::CpuCall;
 use regard_device::{math, multiversion, reduce};
@@ -13,15 +11,14 @@ pub fn forward(op: &Softmax, call: &CpuCall<'_>) {
     if width == 0 {
         return;
     }
-    call.rows(dims.rows(), width, |i, worker| {
-        // SAFETY: the thread's own scratch, taken once for this row.
-        let row = &mut unsafe { call.thread_scratch_f32(worker) }[..width];
-        call.load(0, i * width..(i + 1) * width, row);
+    call.rows(dims.rows(), width, |part, scratch| {
+        let (i, row) = (part.first(), &mut scratch[..width]);
+        part.load(0, i * width..(i + 1) * width, row);
         match op.log {
             true => log_softmax(call.level, op.beta, row),
             false => softmax(call.level, op.beta, row),
         }
-        call.store(0, i * width..(i + 1) * width, row);
+        part.store(0, i * width..(i + 1) * width, row);
     });
 }
 
@@ -31,17 +28,16 @@ pub fn backward(op: &SoftmaxBackward, call: &CpuCall<'_>) {
     if width == 0 {
         return;
     }
-    call.rows(dims.rows(), width, |i, worker| {
-        // SAFETY: the thread's own scratch, taken once for this row.
-        let (y, rest) = unsafe { call.thread_scratch_f32(worker) }.split_at_mut(width);
-        let dy = &mut rest[..width];
-        call.load(0, i * width..(i + 1) * width, y);
-        call.load(1, i * width..(i + 1) * width, dy);
+    call.rows(dims.rows(), width, |part, scratch| {
+        let (y, rest) = scratch.split_at_mut(width);
+        let (i, dy) = (part.first(), &mut rest[..width]);
+        part.load(0, i * width..(i + 1) * width, y);
+        part.load(1, i * width..(i + 1) * width, dy);
         match op.log {
             true => log_softmax_backward(call.level, op.beta, y, dy),
             false => softmax_backward(call.level, op.beta, y, dy),
         }
-        call.store(0, i * width..(i + 1) * width, dy);
+        part.store(0, i * width..(i + 1) * width, dy);
     });
 }
 

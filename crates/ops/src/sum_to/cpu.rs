@@ -2,6 +2,8 @@
 //! of columns are added up row by row; where they are summed, whole runs are. Each result is a sum of block
 //! sums, blocks of a fixed length in increasing order, so its bits depend on its own terms alone.
 
+#![allow(unsafe_code)]
+
 use super::SumTo;
 use crate::CpuCall;
 use crate::call::CHUNK;
@@ -103,14 +105,17 @@ fn strips(call: &CpuCall<'_>, walks: &Walks, terms: f32) {
             add(call.level, &mut total, &block);
         }
         total.iter_mut().for_each(|total| *total /= terms);
-        call.store(0, j * width + first..j * width + first + length, &total[..length]);
+        let at = j * width + first;
+        // SAFETY: each strip of each row is stored once, by one task.
+        unsafe { call.store(0, at..at + length, &total[..length]) };
     });
 }
 
 /// The innermost axes are summed: chunks of a run are summed in sixteen lanes, and the chunks in f64.
 fn runs(call: &CpuCall<'_>, walks: &Walks, terms: f32) {
     let count = walks.summed.count();
-    call.rows(walks.kept.count(), count * walks.run, |j, _| {
+    call.rows(walks.kept.count(), count * walks.run, |own, _| {
+        let j = own.first();
         let base = walks.base(j);
         let mut chunk = [0.0; CHUNK];
         let mut total = 0.0;
@@ -122,7 +127,7 @@ fn runs(call: &CpuCall<'_>, walks: &Walks, terms: f32) {
                 total += f64::from(reduce::sum(call.level, part));
             }
         }
-        call.store(0, j..j + 1, &[total as f32 / terms]);
+        own.store(0, j..j + 1, &[total as f32 / terms]);
     });
 }
 

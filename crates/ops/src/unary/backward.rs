@@ -59,8 +59,9 @@ impl Kernels for UnaryBackward {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let [saved, dy] = [call.inputs[0], call.inputs[1]];
         for (i, (&saved, &dy)) in saved.data().iter().zip(dy.data()).enumerate() {
-            call.outputs[0].data_mut()[i] = self.function.backward(saved, dy);
-            call.count_flops(self.function.backward_flops());
+            let (dx, operations) = self.function.counted_backward(saved, dy);
+            call.outputs[0].data_mut()[i] = dx;
+            call.count_flops(operations);
         }
         Ok(())
     }

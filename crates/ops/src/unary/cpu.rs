@@ -6,23 +6,25 @@ use crate::call::CHUNK;
 use regard_device::{math, multiversion};
 
 pub fn forward(function: Function, call: &CpuCall<'_>) {
-    call.chunks(call.out_dims(0).count(), |range| {
+    call.chunks(call.out_dims(0).count(), |part| {
+        let range = part.items();
         let mut x = [0.0; CHUNK];
         let x = &mut x[..range.len()];
-        call.load(0, range.clone(), x);
+        part.load(0, range.clone(), x);
         apply(call.level, function, x);
-        call.store(0, range, x);
+        part.store(0, range, x);
     });
 }
 
 pub fn backward(function: Function, call: &CpuCall<'_>) {
-    call.chunks(call.out_dims(0).count(), |range| {
+    call.chunks(call.out_dims(0).count(), |part| {
+        let range = part.items();
         let (mut saved, mut dy) = ([0.0; CHUNK], [0.0; CHUNK]);
         let (saved, dy) = (&mut saved[..range.len()], &mut dy[..range.len()]);
-        call.load(0, range.clone(), saved);
-        call.load(1, range.clone(), dy);
+        part.load(0, range.clone(), saved);
+        part.load(1, range.clone(), dy);
         undo(call.level, function, saved, dy);
-        call.store(0, range, dy);
+        part.store(0, range, dy);
     });
 }
 

@@ -1,6 +1,7 @@
 //! The functions of one number that ops apply, and what the specification says of them: value and backward
-//! rule in f64, and how much arithmetic each is.
+//! rule in f64, with their own count of what they did, and what the cost reader says of them.
 
+use crate::counted::{Counted, counted};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
 /// A function of one number.
@@ -75,73 +76,70 @@ impl Function {
 
     /// f(x), as the specification has it.
     pub fn value(self, x: f64) -> f64 {
-        match self {
-            Function::Relu => {
-                if x < 0.0 {
-                    0.0
-                } else {
-                    x
-                }
-            }
-            Function::Gelu => x * 0.5 * (1.0 + erf(x * FRAC_1_SQRT_2)),
-            Function::GeluTanh => x * 0.5 * (1.0 + gelu_inner(x).tanh()),
+        self.counted_value(x).0
+    }
+
+    /// The same, and how many operations it took.
+    pub(crate) fn counted_value(self, x: f64) -> (f64, usize) {
+        counted(x, |x| match self {
+            Function::Relu => x.through(|x| if x < 0.0 { 0.0 } else { x }),
+            Function::Gelu => x * 0.5 * (1.0 + (x * FRAC_1_SQRT_2).through(erf)),
+            Function::GeluTanh => x * 0.5 * (1.0 + gelu_inner(x).through(f64::tanh)),
             Function::Silu => x * sigmoid(x),
-            Function::Tanh => x.tanh(),
+            Function::Tanh => x.through(f64::tanh),
             Function::Sigmoid => sigmoid(x),
-            Function::Exp => x.exp(),
-            Function::Log => x.ln(),
-            Function::Sqrt => x.sqrt(),
+            Function::Exp => x.through(f64::exp),
+            Function::Log => x.through(f64::ln),
+            Function::Sqrt => x.through(f64::sqrt),
             Function::Square => x * x,
-            Function::Abs => x.abs(),
+            Function::Abs => x.through(f64::abs),
             Function::Recip => 1.0 / x,
-        }
+        })
     }
 
     /// The gradient dx = dy·f′(x), from `saved`: y where [`Function::from_result`], else x.
     pub fn backward(self, saved: f64, dy: f64) -> f64 {
-        let (x, y) = (saved, saved);
-        match self {
-            // The kinks of relu and |x| have slope 0.
-            Function::Relu => {
-                if y > 0.0 {
-                    dy
-                } else {
-                    0.0
-                }
-            }
-            Function::Gelu => {
-                let density = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * (-0.5 * x * x).exp();
-                dy * (0.5 * (1.0 + erf(x * FRAC_1_SQRT_2)) + x * density)
-            }
-            Function::GeluTanh => {
-                let t = gelu_inner(x).tanh();
-                let inner_slope = (2.0 / PI).sqrt() * (1.0 + 3.0 * 0.044715 * x * x);
-                dy * (0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner_slope)
-            }
-            Function::Silu => {
-                let s = sigmoid(x);
-                dy * s * (1.0 + x * (1.0 - s))
-            }
-            Function::Tanh => dy * (1.0 - y * y),
-            Function::Sigmoid => dy * y * (1.0 - y),
-            Function::Exp => dy * y,
-            Function::Log => dy / x,
-            Function::Sqrt => dy * 0.5 / y,
-            Function::Square => dy * 2.0 * x,
-            Function::Abs => {
-                if x > 0.0 {
-                    dy
-                } else if x < 0.0 {
-                    -dy
-                } else {
-                    0.0
-                }
-            }
-            Function::Recip => -dy * y * y,
-        }
+        self.counted_backward(saved, dy).0
     }
 
-    /// Operations in [`Function::value`]: erf, exp, tanh, a root and a comparison count one each.
+    /// The same, and how many operations it took.
+    pub(crate) fn counted_backward(self, saved: f64, dy: f64) -> (f64, usize) {
+        counted(saved, |saved| {
+            let (x, y, dy) = (saved, saved, saved.beside(dy));
+            match self {
+                // The kinks of relu and |x| have slope 0.
+                Function::Relu if y.sign() > 0 => dy,
+                Function::Relu => dy.beside(0.0),
+                Function::Gelu => {
+                    let density = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * (-0.5 * x * x).through(f64::exp);
+                    dy * (0.5 * (1.0 + (x * FRAC_1_SQRT_2).through(erf)) + x * density)
+                }
+                Function::GeluTanh => {
+                    let t = gelu_inner(x).through(f64::tanh);
+                    let inner_slope = (2.0 / PI).sqrt() * (1.0 + 3.0 * 0.044715 * x * x);
+                    dy * (0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner_slope)
+                }
+                Function::Silu => {
+                    let s = sigmoid(x);
+                    dy * s * (1.0 + x * (1.0 - s))
+                }
+                Function::Tanh => dy * (1.0 - y * y),
+                Function::Sigmoid => dy * y * (1.0 - y),
+                Function::Exp => dy * y,
+                Function::Log => dy / x,
+                Function::Sqrt => dy * 0.5 / y,
+                Function::Square => dy * 2.0 * x,
+                Function::Abs => match x.sign() {
+                    1 => dy,
+                    -1 => -dy,
+                    _ => dy.beside(0.0),
+                },
+                Function::Recip => -dy * y * y,
+            }
+        })
+    }
+
+    /// What the cost reader says of [`Function::value`]: erf, exp, tanh, a root and a comparison count one each.
     pub fn flops(self) -> usize {
         match self {
             Function::Gelu => 5,     // scale, erf, add, halve, multiply
@@ -152,7 +150,7 @@ impl Function {
         }
     }
 
-    /// Operations in [`Function::backward`]; signs are free.
+    /// What the cost reader says of [`Function::backward`]; signs are free.
     pub fn backward_flops(self) -> usize {
         match self {
             Function::Gelu => 11, // four for Φ, four for the density, multiply, add, times dy
@@ -166,13 +164,18 @@ impl Function {
 }
 
 /// √(2/π)·(x + 0.044715·x³)
-fn gelu_inner(x: f64) -> f64 {
+fn gelu_inner(x: Counted<'_>) -> Counted<'_> {
     (2.0 / PI).sqrt() * (x + 0.044715 * x * x * x)
 }
 
 /// The logistic function, without overflow on either side.
-fn sigmoid(x: f64) -> f64 {
-    if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
+fn sigmoid(x: Counted<'_>) -> Counted<'_> {
+    if x.number() < 0.0 {
+        let e = x.through(f64::exp);
+        e / (1.0 + e)
+    } else {
+        1.0 / (1.0 + (-x).through(f64::exp))
+    }
 }
 
 /// The error function in f64: the Maclaurin series near 0, the continued fraction of erfc beyond.

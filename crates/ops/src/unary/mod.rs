@@ -126,8 +126,9 @@ impl Kernels for Unary {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let x = call.inputs[0];
         for (i, &x) in x.data().iter().enumerate() {
-            call.outputs[0].data_mut()[i] = self.function.value(x);
-            call.count_flops(self.function.flops());
+            let (y, operations) = self.function.counted_value(x);
+            call.outputs[0].data_mut()[i] = y;
+            call.count_flops(operations);
         }
         Ok(())
     }

@@ -191,7 +191,7 @@ impl Finish<'_> {
                 if plain && columns.is_multiple_of(PANEL) && (one_sum || !accumulate) =>
             {
                 let first = row * stride + column;
-                let c = data.start_of(first..first + (rows - 1) * stride + columns);
+                let c = data.tile(first, rows, *stride, columns);
                 Some(Tile { c, stride: *stride, add: *accumulate })
             }
             _ => None,
