@@ -9,9 +9,7 @@ use half::bf16;
 use regard_device::{Buffer, Element};
 use regard_graph::plan::{Place, Plan, Request, Slot as PlannedSlot, plan};
 use regard_graph::{Alias, Concrete, DType, Dims, Graph, Origin, Sizes, Var, check_size, needed};
-use regard_ops::{
-    Array, Kernels, Needs, Request as KernelRequest, Slot, join_norms, kernels_of, with_weights,
-};
+use regard_ops::{Array, Kernels, Needs, Request as KernelRequest, Slot, join, kernels_of, with_weights};
 use std::sync::Arc;
 
 /// One planned call.
@@ -77,14 +75,14 @@ pub struct Program {
 impl Program {
     /// Plans a graph. Its outputs are kept, and so are the taps asked for: looking at a value changes no bit
     /// of any other. Parameters and states that the store does not have yet are made as declared. Weights are held as
-    /// the store says ([`Store::hold_weights`]), and products gather what norms behind them need ([`join_norms`]).
-    pub fn new(mut graph: Graph, keep: &[&str], store: &mut Store, cpu: &Cpu) -> Result<Self> {
-        join_norms(&mut graph)?;
-        let graph = with_weights(graph, store.weights())?;
+    /// the store says ([`Store::hold_weights`]), and what nobody looks at in between is joined ([`join`]).
+    pub fn new(graph: Graph, keep: &[&str], store: &mut Store, cpu: &Cpu) -> Result<Self> {
+        let mut graph = with_weights(graph, store.weights())?;
         let mut kept: Vec<Var> = graph.outputs().map(|(_, var)| var).collect();
         for name in keep {
             kept.push(graph.find(name)?);
         }
+        join(&mut graph, &kept)?;
         // Before any kernel is asked what it needs: it multiplies sizes.
         (0..graph.values().len()).try_for_each(|index| check_size(&graph, "plan", graph.var(index), None))?;
         let mut needs = Vec::new();

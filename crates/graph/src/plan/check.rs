@@ -47,7 +47,7 @@ impl Plan {
         let sharing = Sharing::of(g);
         let mut memories = [Memory::default(), Memory::default(), Memory::default(), Memory::default()];
         for (index, value) in g.values().iter().enumerate() {
-            if matches!(value.origin, Origin::Node { .. }) {
+            if matches!(value.origin, Origin::Node { .. } | Origin::Gone) {
                 continue;
             }
             if let Some((memory, slot)) = self.stretch(g, g.var(index))? {

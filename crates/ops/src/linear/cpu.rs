@@ -2,18 +2,20 @@
 
 #![allow(unsafe_code)]
 
-use super::{Linear, WeightLayout};
+use super::WeightLayout;
+use super::fused::FusedLinear;
 use crate::cpu_product::{bytes_of, data, out_data, storage};
 use crate::{CpuCall, NormKind};
 use regard_device::{Epilogue, Gemm, Matrix, MatrixMut, PackedB, RowStatistics, Storage, gemm, pack_b};
 
-pub fn run(op: &Linear, call: &CpuCall<'_>) {
-    run_with(op, storage(op.precision), call);
+pub fn run(op: &FusedLinear, call: &CpuCall<'_>) {
+    run_with(op, storage(op.linear().precision), call);
 }
 
 /// The same with the weight stored in this way.
-pub(crate) fn run_with(op: &Linear, storage: Storage, call: &CpuCall<'_>) {
-    let (n, k) = op.layout.sizes(call.dims(1));
+pub(crate) fn run_with(op: &FusedLinear, storage: Storage, call: &CpuCall<'_>) {
+    let linear = op.linear();
+    let (n, k) = linear.layout.sizes(call.dims(1));
     let rows = call.dims(0).rows();
     if rows == 0 || n == 0 {
         return;
@@ -26,7 +28,7 @@ pub(crate) fn run_with(op: &Linear, storage: Storage, call: &CpuCall<'_>) {
     let packed = match call.packed(1) {
         Some(packed) => packed.bytes,
         None => {
-            let weight = match op.layout {
+            let weight = match linear.layout {
                 WeightLayout::OutIn => Matrix::transposed(data(call, 1), k),
                 WeightLayout::InOut => Matrix::rows(data(call, 1), n),
             };
@@ -35,20 +37,21 @@ pub(crate) fn run_with(op: &Linear, storage: Storage, call: &CpuCall<'_>) {
             packing
         }
     };
-    let bias = op.bias_input().map(|input| call.f32(input));
-    let residual = op.residual_input().map(|input| Matrix::rows(data(call, input), n));
-    let derivative = op.derivative_input().map(|input| (op.derivative, Matrix::rows(data(call, input), n)));
+    let bias = linear.bias_input().map(|input| call.f32(input));
+    let residual = linear.residual_input().map(|input| Matrix::rows(data(call, input), n));
+    let derivative = op.derivative.zip(op.z_input());
+    let derivative = derivative.map(|(of, input)| (of, Matrix::rows(data(call, input), n)));
     // SAFETY: each result is taken once in this call, and overlaps no operand.
     let result = |output: usize| MatrixMut::rows(unsafe { out_data(call, output) }, n);
     let (out, epilogue) = if call.wants(0) || statistics.is_some() {
         let out = if call.wants(0) { result(0) } else { MatrixMut::rows(unread_y, n) };
-        let pre = op.z_at().filter(|&z| call.wants(z)).map(&result);
+        let pre = linear.z_at().filter(|&z| call.wants(z)).map(&result);
         let statistics = statistics.map(|at| {
             // SAFETY: taken once in this call.
             let parts = unsafe { call.out_f32(at) };
             RowStatistics { centred: op.statistics == Some(NormKind::Layer), parts }
         });
-        let (activation, accumulate, scale) = (op.activation, false, 1.0);
+        let (activation, accumulate, scale) = (linear.activation, false, 1.0);
         (out, Epilogue { scale, bias, pre, activation, derivative, residual, accumulate, statistics })
     } else {
         // Only the gradient reads this product: what came before the activation is all it needs.

@@ -4,12 +4,13 @@
 //! operand is the f32 weight itself; its integers are a packed copy in the store, a quarter of the bytes, remade whenever the
 //! weight changes.
 
-mod cpu;
-mod reference;
+pub(crate) mod reference;
 mod weights;
 
 pub use weights::{Weights, with_weights};
 
+use crate::linear::cpu;
+use crate::linear::fused::FusedLinear;
 use crate::{
     CpuCall, Fault, Kernels, Linear, LinearOptions, Needs, Pack, PackLayout, Record, ReferenceCall, Request,
     WeightLayout,
@@ -96,25 +97,25 @@ impl Op for QuantisedLinear {
 
 impl Kernels for QuantisedLinear {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
-        reference::run(&self.linear, call);
+        reference::run(&FusedLinear::from(*self), call);
         Ok(())
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {
-        let (thread_scratch, unread_y) =
-            (Gemm::thread_scratch_bytes(), self.linear.unread_y_bytes(request.call));
+        let thread_scratch = Gemm::thread_scratch_bytes();
         if request.stored[1] && request.call.input_dtypes[1] == DType::F32 {
             let transposed = self.linear.layout == WeightLayout::OutIn;
             let layout = PackLayout { transposed, storage: Storage::Int8 };
-            return Needs { scratch: unread_y, thread_scratch, packs: vec![Pack { input: 1, layout }] };
+            return Needs { scratch: 0, thread_scratch, packs: vec![Pack { input: 1, layout }] };
         }
         let (n, k) = self.linear.layout.sizes(request.call.inputs[1]);
         let scratch = packed_b_bytes(k, n, Storage::Int8).next_multiple_of(4);
-        Needs { scratch: scratch + unread_y, thread_scratch, packs: Vec::new() }
+        Needs { scratch, thread_scratch, packs: Vec::new() }
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
-        cpu::run(&self.linear, call);
+        // That of `linear`, with another copy of the weight.
+        cpu::run_with(&FusedLinear::from(*self), Storage::Int8, call);
         Ok(())
     }
 }
