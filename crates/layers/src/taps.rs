@@ -59,15 +59,15 @@ pub fn taps(g: &Graph) -> Vec<Tap> {
             about: about(name),
             on_request: false,
         };
-        (var.index(), tap)
+        (2 * var.index(), tap)
     });
     let known = |name: &str| g.taps().any(|(known, _)| known == name);
     let patterns = patterns(g).filter(|(name, _)| !known(name)).map(|(name, node)| {
         let [query, key] = [0, 1].map(|operand| g.shape(g.nodes()[node].inputs[operand]));
         let shape = Shape::new(vec![query[0].clone(), query[2].clone(), query[1].clone(), key[1].clone()]);
         let tap = Tap { about: about(&name), name, shape, dtype: DType::F32, on_request: true };
-        // Before what the heads gather by it.
-        (g.nodes()[node].outputs[0].index().saturating_sub(1), tap)
+        // Just before what the heads gather by it.
+        ((2 * g.nodes()[node].outputs[0].index()).saturating_sub(1), tap)
     });
     let mut all: Vec<(usize, Tap)> = named.chain(patterns).collect();
     all.sort_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
