@@ -5,6 +5,7 @@ use crate::machine::Machine;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::graph::Init;
+use regard::layers::taps::{Tap, taps};
 use regard::{Cpu, Program, Store};
 use regard_hub::forward::{Sizes, record};
 use regard_hub::{AnyModel, Opened};
@@ -13,9 +14,9 @@ use std::io::Write;
 
 /// Options of `regard describe`.
 #[derive(Args)]
-#[command(
-    after_help = "Example:  regard describe crates/conformance/goldens/parity/gpt2/model --tokens 16 --batch 2"
-)]
+#[command(after_help = "\
+Example:  regard describe crates/conformance/goldens/parity/gpt2/model --tokens 16 --batch 2
+Example:  regard describe crates/conformance/goldens/parity/gpt2/model --taps")]
 pub struct Options {
     /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a `.bin` of
     /// llama2.c
@@ -27,6 +28,9 @@ pub struct Options {
     /// Texts or images in one pass
     #[arg(long, default_value_t = 1, value_name = "N")]
     batch: usize,
+    /// List the values inside that `regard forward --tap` and `regard look --patch` take by name, and nothing else
+    #[arg(long)]
+    taps: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -40,18 +44,22 @@ pub fn run(options: &Options) -> Result<()> {
     let opened = crate::loaded::open(&options.model)?;
     let sizes = sizes(options.tokens, options.batch, &opened.model)?;
     let graph = record(&opened.model, sizes)?;
+    let taps = taps(&graph);
+    if options.taps {
+        return list(&taps, options.json);
+    }
     let mut store = Store::new(0);
     for declared in opened.model.parameters().declared() {
         // Zeros, for only sizes matter here, and a page of zeros takes no memory until it is touched.
         store.declare(&declared.name, &declared.shape, Init::Zeros)?;
     }
     // The plan comes first: it refuses sizes at which even counting would take forever.
-    let program = Program::new(graph, &[], &mut store, &cpu)?;
-    let (graph, memory) = (program.graph(), program.memory());
+    let memory = Program::new(graph, &[], &mut store, &cpu)?.memory();
+    // What was recorded, not what planning made of it.
+    let graph = &record(&opened.model, sizes)?;
     let outline = regard::describe::outline(graph);
     let costs = regard::cost::cost(graph, &Default::default(), &Default::default(), None)?;
     let executed = Cpu::executed(graph, &Default::default(), &Default::default(), None)?;
-    let taps: Vec<String> = graph.taps().map(|(name, _)| name.to_string()).collect();
     let outputs: Vec<String> =
         graph.outputs().map(|(name, var)| format!("{name} {}", graph.fact(var))).collect();
     let by_part = regard::describe::parameters_by_prefix(graph, 1);
@@ -74,7 +82,7 @@ pub fn run(options: &Options) -> Result<()> {
             "weights": { "bytes": opened.checkpoint().bytes(), "dtypes": dtypes(&opened), "left_out": opened.report.ignored },
             "context": opened.model.context(),
             "outputs": outputs,
-            "taps": taps,
+            "taps": taps.iter().map(|tap| &tap.name).collect::<Vec<_>>(),
             "pass": { "batch": sizes.batch, "tokens": sizes.tokens, "targets": sizes.targets },
             "cost": {
                 "multiply_adds": total.macs, "other_operations": total.flops, "bytes_read": total.read,
@@ -115,7 +123,7 @@ pub fn run(options: &Options) -> Result<()> {
     writeln!(out, "\nOne pass, {}", said(&sizes, &opened.model))?;
     outline.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
     writeln!(out, "  outputs: {}", outputs.join(", "))?;
-    writeln!(out, "  taps: {}", taps.join(", "))?;
+    writeln!(out, "  taps: {}, which `--taps` lists", taps.len())?;
     writeln!(out, "\nIts cost, before it runs")?;
     costs.table_by_op(Some(&executed)).lines().try_for_each(|line| writeln!(out, "  {line}"))?;
     let mib = |bytes: usize| bytes as f64 / (1 << 20) as f64;
@@ -130,6 +138,28 @@ pub fn run(options: &Options) -> Result<()> {
         mib(memory.io + memory.constants),
         mib(memory.total())
     )?;
+    Ok(())
+}
+
+/// The taps of a pass, one a line.
+fn list(taps: &[Tap], json: bool) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        let each = taps.iter().map(|tap| {
+            let Tap { name, shape, dtype, about, on_request } = tap;
+            let dims = shape.bound().to_vec();
+            json!({ "name": name, "shape": dims, "dtype": dtype.to_string(), "about": about, "on_request": on_request })
+        });
+        writeln!(out, "{}", json!({ "taps": each.collect::<Vec<_>>() }))?;
+        return Ok(());
+    }
+    let shapes: Vec<String> = taps.iter().map(|tap| format!("{} {}", tap.dtype, tap.shape)).collect();
+    let widest = |texts: &mut dyn Iterator<Item = &str>| texts.map(str::len).max().unwrap_or(0);
+    let name = widest(&mut taps.iter().map(|tap| tap.name.as_str()));
+    let shape = widest(&mut shapes.iter().map(String::as_str));
+    for (tap, dims) in taps.iter().zip(&shapes) {
+        writeln!(out, "{:<name$}  {dims:<shape$}  {}", tap.name, tap.about)?;
+    }
     Ok(())
 }
 

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 The file holds `logits` if the model has a head, `hidden` (after the last block and norm), `memory` of an encoder-decoder,
 `pooled` of a model with a pooler, and every tap. Rows of different lengths are padded on the right; `mask` says which
-positions are real, and what stands at the others means nothing. `regard describe` lists the taps.
+positions are real, and what stands at the others means nothing. `regard describe --taps`
+lists the taps.
 
 Example:  regard forward crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3\" --ids \"4 5\" --tap block.0.stream --out out.safetensors")]
 pub struct Options {

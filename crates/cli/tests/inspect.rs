@@ -250,7 +250,10 @@ fn slips_are_met_with_a_sentence() {
             vec!["look", &gpt, "--ids", "1 2", "--rows", "2"],
             "--rows: there is no position 2; they are 0 to 1",
         ),
-        (vec!["look", &gpt, "--ids", "1 2", "--without", "block.0"], "`block.0` is no head; name one as in"),
+        (
+            vec!["look", &gpt, "--ids", "1 2", "--without", "block.0"],
+            "no head or tap is called `block.0`; did you mean `block.0.stream`?",
+        ),
         (
             vec!["look", &gpt, "--ids", "1 2", "--without", "block.0.head.9"],
             "`block.0.attention` has no head 9",
@@ -262,13 +265,13 @@ fn slips_are_met_with_a_sentence() {
         ),
         (
             vec!["look", &gpt, "--ids", "1 2", "--patch", "block.0.head.1"],
-            "--patch: a head is taken from a run on another text; give it by --from-text or --from-ids",
+            "--patch: what is taken comes from a run on another text; give it by --from-text or --from-ids",
         ),
         (
             vec!["look", &gpt, "--ids", "1 2", "--patch", "block.0.head.9", "--from-ids", "1 2"],
             "`block.0.attention` has no head 9",
         ),
-        (vec!["look", &gpt, "--ids", "1 2", "--from-ids", "1 2"], "--patch <HEAD>"),
+        (vec!["look", &gpt, "--ids", "1 2", "--from-ids", "1 2"], "--patch <NAME>"),
         (
             vec!["look", &gpt, "--ids", "1 2", "--patch", "block.0.head.1", "--from-ids", "1 99"],
             "--from-ids: 99 is no token of this model",

@@ -13,4 +13,5 @@ pub mod parity_training;
 pub mod programs;
 pub mod sequence;
 pub mod sized;
+pub mod steps;
 pub mod training;

@@ -13,7 +13,7 @@ use crate::{Cpu, Numbers, Result, Store};
 use regard_device::Element;
 use regard_graph::plan::Place;
 use regard_graph::{Costs, Graph, Integers, Sizes, Var};
-use regard_ops::{Needs, join_norms};
+use regard_ops::{Needs, join};
 
 /// A device to run on. Cloning gives another handle to the same one; whatever takes a device takes a [`Cpu`], too.
 #[derive(Clone)]
@@ -65,10 +65,10 @@ impl Device {
         }
     }
 
-    /// Joins nodes that the device computes better together. No value changes its meaning or a bit.
-    pub(crate) fn join(&self, g: &mut Graph) -> Result<()> {
+    /// Joins nodes that the device computes better together, but for values that are kept. No value changes a bit.
+    pub(crate) fn join(&self, g: &mut Graph, keep: &[Var]) -> Result<()> {
         match self {
-            Device::Cpu(_) => Ok(join_norms(g)?),
+            Device::Cpu(_) => Ok(join(g, keep)?),
         }
     }
 

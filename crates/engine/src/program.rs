@@ -67,21 +67,16 @@ pub struct Program {
 impl Program {
     /// Plans a graph for a device: a [`Device`] or a [`Cpu`](crate::Cpu). Its outputs are kept, and so are the taps asked
     /// for: looking at a value changes no bit of any other. Parameters and states that the store does not have yet are
-    /// made as declared. Weights are held as the store says ([`Store::hold_weights`]), and nodes are joined as the device
-    /// likes it, which changes no bit, either.
-    pub fn new(
-        mut graph: Graph,
-        keep: &[&str],
-        store: &mut Store,
-        device: impl Into<Device>,
-    ) -> Result<Self> {
+    /// made as declared. Weights are held as the store says ([`Store::hold_weights`]), and nodes that nobody looks in between
+    /// are joined as the device likes it, which changes no bit, either.
+    pub fn new(graph: Graph, keep: &[&str], store: &mut Store, device: impl Into<Device>) -> Result<Self> {
         let device = device.into();
-        device.join(&mut graph)?;
-        let graph = with_weights(graph, store.weights())?;
+        let mut graph = with_weights(graph, store.weights())?;
         let mut kept: Vec<Var> = graph.outputs().map(|(_, var)| var).collect();
         for name in keep {
             kept.push(graph.find(name)?);
         }
+        device.join(&mut graph, &kept)?;
         // Before any kernel is asked what it needs: it multiplies sizes.
         (0..graph.values().len()).try_for_each(|index| check_size(&graph, "plan", graph.var(index), None))?;
         let needs = device.needs(&graph, &kept)?;

@@ -40,7 +40,7 @@ pub fn run(g: &Graph, feed: &Feed, mode: Mode) -> Result<Run> {
     let mut values: Vec<Option<Array>> = vec![None; g.values().len()];
     for (index, value) in g.values().iter().enumerate() {
         let array = match &value.origin {
-            Origin::Node { .. } => continue,
+            Origin::Node { .. } | Origin::Gone => continue,
             Origin::Input(name) => {
                 let array = &feed.inputs[name];
                 check_numbers(name, value.fact.dtype, array)?;

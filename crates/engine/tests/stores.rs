@@ -67,8 +67,8 @@ impl Op for Double {
     fn gradient(&self, _g: &mut Graph, _tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
         Ok(vec![None])
     }
-    fn cost(&self, _call: &Concrete<'_>) -> Cost {
-        Cost::same(Work::default())
+    fn cost(&self, _call: &Concrete<'_>) -> Work {
+        Work::default()
     }
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         Relation::Same
@@ -76,6 +76,10 @@ impl Op for Double {
 }
 
 impl Kernels for Double {
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
+    }
+
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let x = call.inputs[0].data();
         call.outputs[0].data_mut().iter_mut().zip(x).for_each(|(y, x)| *y = 2.0 * x);
@@ -254,8 +258,8 @@ impl Op for Fickle {
     fn gradient(&self, _g: &mut Graph, _tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
         Ok(vec![None])
     }
-    fn cost(&self, _call: &Concrete<'_>) -> Cost {
-        Cost::same(Work::default())
+    fn cost(&self, _call: &Concrete<'_>) -> Work {
+        Work::default()
     }
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         Relation::Same
@@ -263,6 +267,10 @@ impl Op for Fickle {
 }
 
 impl Kernels for Fickle {
+    fn cpu_work(&self, call: &Concrete<'_>) -> Work {
+        self.cost(call)
+    }
+
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let x = call.inputs[0].data();
         call.outputs[0].data_mut().copy_from_slice(x);

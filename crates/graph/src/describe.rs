@@ -99,6 +99,7 @@ fn short(g: &Graph, var: Var) -> String {
             let node = &g.nodes()[*node];
             if node.outputs.len() == 1 { node.name.clone() } else { format!("{}:{output}", node.name) }
         }
+        (crate::Origin::Gone, _) => "nothing".into(),
         _ => "constant".into(),
     }
 }

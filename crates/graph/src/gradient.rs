@@ -13,11 +13,10 @@ pub trait Calculus {
     fn ones_like(&self, g: &mut Graph, like: Var) -> Result<Var>;
     /// Zeros in the shape and dtype of a value: the gradient of what has no influence.
     fn zeros_like(&self, g: &mut Graph, like: Var) -> Result<Var>;
-    /// The sum of two gradients.
+    /// The sum of two gradients; f32 as soon as one of them is.
     fn add(&self, g: &mut Graph, a: Var, b: Var) -> Result<Var>;
-    /// The sum of a gradient and a spare one, which was recorded just now and which nobody else reads: its node may be
-    /// amended ([`Graph::amend`]) to give the sum.
-    fn add_spare(&self, g: &mut Graph, before: Var, spare: Var) -> Result<Var>;
+    /// An f32 gradient rounded to the dtype of its value.
+    fn round(&self, g: &mut Graph, gradient: Var, to: DType) -> Result<Var>;
 }
 
 /// Records the gradient of the single number `of` with respect to each of `wrt`.
@@ -109,15 +108,12 @@ fn back(
         }
     };
 
-    let mut sums = Sums::default();
+    let mut sums: HashMap<Var, Var> = HashMap::new();
     let mut again = Replay::default();
     sums.insert(of, g.in_pass(Pass::Backward, "", begin)?);
-    if let Some(given) = cotangent {
-        sums.hold(given); // the caller has it, too
-    }
     for index in (0..=last).rev() {
         let node = g.nodes()[index].clone();
-        let grads: Vec<Option<Var>> = node.outputs.iter().map(|out| sums.get(*out)).collect();
+        let grads: Vec<Option<Var>> = node.outputs.iter().map(|out| sums.get(out).copied()).collect();
         if grads.iter().all(Option::is_none) {
             continue;
         }
@@ -144,24 +140,11 @@ fn back(
         if let Some(region) = node.region {
             again.run(g, region, last)?;
         }
-        // The caller has what was asked for; what was there before the backward pass belongs to who recorded it.
-        let spare: Vec<bool> = (node.outputs.iter().zip(&grads))
-            .map(|(out, grad)| {
-                grad.is_some_and(|grad| {
-                    sums.holders(grad) == 1
-                        && !wrt.contains(out)
-                        && made_backward(g, last, grad)
-                        && !g.is_read(grad)
-                })
-            })
-            .collect();
         let inputs = again.now(&node.inputs);
         let outputs = again.now(&node.outputs);
         let (scope, _) = dotted::split(&node.name);
         let found = g.in_pass(Pass::Backward, scope, |g| -> Result<_> {
-            let tape =
-                Tape { inputs: &inputs, outputs: &outputs, grads: &grads, wanted: &wanted, spare: &spare };
-            let first = g.nodes().len();
+            let tape = Tape { inputs: &inputs, outputs: &outputs, grads: &grads, wanted: &wanted };
             let found = node.op.gradient(g, &tape)?;
             if found.len() != inputs.len() {
                 return Err(Error::invalid(
@@ -173,22 +156,25 @@ fn back(
             for (input, &grad) in found.iter().enumerate() {
                 let (Some(grad), true) = (grad, wanted[input]) else { continue };
                 let var = node.inputs[input];
-                if g.fact(grad) != g.fact(var) {
+                let (got, own) = (g.fact(grad), g.fact(var).clone());
+                let fits = got.dtype == own.dtype || (got.dtype, own.dtype) == (DType::F32, DType::BF16);
+                if got.shape != own.shape || !fits {
                     return Err(Error::Shape {
                         op: node.name.clone(),
                         operand: format!("the gradient of {}", node.declared.operands[input]),
-                        got: g.fact(grad).to_string(),
-                        expected: g.fact(var).to_string(),
+                        got: got.to_string(),
+                        expected: own.to_string(),
                         origin: format!("; mend the rule of {}", node.op.name()),
                     });
                 }
-                let sum = match sums.get(var) {
-                    Some(before) if is_spare(g, first, &found, grad) => {
-                        calculus.add_spare(g, before, grad)?
-                    }
-                    Some(before) => calculus.add(g, before, grad)?,
+                // What meets is added before it is rounded.
+                let mut sum = match sums.get(&var) {
+                    Some(&before) => calculus.add(g, before, grad)?,
                     None => grad,
                 };
+                if g.dtype(sum) != own.dtype {
+                    sum = calculus.round(g, sum, own.dtype)?;
+                }
                 sums.insert(var, sum);
             }
             Ok(())
@@ -196,50 +182,10 @@ fn back(
         found?;
     }
     g.in_pass(Pass::Backward, "", |g| {
-        wrt.iter().map(|&var| sums.get(var).map_or_else(|| calculus.zeros_like(g, var), Ok)).collect()
+        wrt.iter()
+            .map(|&var| sums.get(&var).map_or_else(|| calculus.zeros_like(g, var), |&sum| Ok(sum)))
+            .collect()
     })
-}
-
-/// The gradients found so far, and how many values have each of them: a rule may pass on the one that it was given.
-#[derive(Default)]
-struct Sums {
-    of: HashMap<Var, Var>,
-    holders: HashMap<Var, usize>,
-}
-
-impl Sums {
-    fn get(&self, var: Var) -> Option<Var> {
-        self.of.get(&var).copied()
-    }
-
-    fn insert(&mut self, var: Var, grad: Var) {
-        self.hold(grad);
-        if let Some(before) = self.of.insert(var, grad) {
-            self.holders.entry(before).and_modify(|count| *count -= 1);
-        }
-    }
-
-    fn hold(&mut self, grad: Var) {
-        *self.holders.entry(grad).or_default() += 1;
-    }
-
-    fn holders(&self, grad: Var) -> usize {
-        self.holders.get(&grad).copied().unwrap_or(0)
-    }
-}
-
-/// Whether a node of this backward pass made a value; what is computed again lies behind the forward pass, too.
-fn made_backward(g: &Graph, last: usize, grad: Var) -> bool {
-    matches!(g.value(grad).origin, Origin::Node { node, .. }
-        if node > last && g.nodes()[node].pass == Pass::Backward)
-}
-
-/// Whether a gradient that a rule found is nobody else's: made by a node that the rule recorded, which was the
-/// `first` of them or a later one, found for one operand alone, and read by none of the nodes since.
-fn is_spare(g: &Graph, first: usize, found: &[Option<Var>], grad: Var) -> bool {
-    matches!(g.value(grad).origin, Origin::Node { node, .. } if node >= first)
-        && found.iter().filter(|&&other| other == Some(grad)).count() == 1
-        && !g.is_read(grad)
 }
 
 /// Which values depend on any of the given ones.

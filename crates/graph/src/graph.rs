@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-mod amend;
 mod checks;
+mod planned;
 use checks::{check_init, check_numbers};
 #[cfg(test)]
 mod tests;
@@ -94,6 +94,8 @@ pub enum Origin {
         /// As which of its outputs.
         output: usize,
     },
+    /// Made no more: planning left out its node, or joined it with its reader ([`Graph::prune`], [`Graph::absorb`]).
+    Gone,
 }
 
 /// Whether a gradient can pass through a value.
@@ -510,6 +512,7 @@ impl Graph {
             }
             Origin::Constant(_) => format!("constant {}", self.fact(var)),
             Origin::Node { node, output } => format!("output {output} of `{}`", self.nodes[*node].name),
+            Origin::Gone => format!("a value {} that is made no more", self.fact(var)),
         }
     }
 

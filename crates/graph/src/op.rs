@@ -127,9 +127,6 @@ pub struct Tape<'a> {
     pub grads: &'a [Option<Var>],
     /// Which inputs want a gradient; the others may be left `None`.
     pub wanted: &'a [bool],
-    /// Which of `grads` nobody else has or reads: the rule may amend their nodes ([`Graph::amend`]), so that they give what
-    /// it needs instead.
-    pub spare: &'a [bool],
 }
 
 /// A node with actual sizes and the integers that are known: what cost and reach are asked about.
@@ -186,7 +183,8 @@ pub trait Op: Any + Debug + Send + Sync {
     /// Gradient reader: is there a derivative with respect to this input?
     fn derivative(&self, input: usize) -> Derivative;
 
-    /// Gradient reader: records the gradient with respect to each wanted input, given those of the outputs.
+    /// Gradient reader: records the gradient with respect to each wanted input, given those of the outputs. That of a bf16
+    /// input may be f32 where the op has it so: it is rounded once, after what it meets has been added.
     fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>>;
 
     /// Cost reader: the work of one call as the mathematics has it, equal to what the reference counts while it runs.

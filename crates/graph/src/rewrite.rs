@@ -30,6 +30,7 @@ pub fn rewrite<E: From<Error>>(
                 }
             }
             Origin::Constant(numbers) => new.constant(dtype, shape, numbers)?,
+            Origin::Gone => continue,
             Origin::Node { output, .. } if *output > 0 => continue,
             Origin::Node { node: at, .. } => {
                 let node = &g.nodes()[*at];

@@ -6,6 +6,7 @@ use crate::model::AnyModel;
 use crate::{Error, Result};
 use regard_engine::{Cpu, Program, Store};
 use regard_graph::{DType, Graph, Precision, Var};
+use regard_layers::taps::ask;
 use regard_models::{BertHead, BertText, View, VitHead};
 
 /// What goes through a model at once.
@@ -154,7 +155,8 @@ pub fn forward(
     taps: &[&str],
 ) -> Result<Vec<Answer>> {
     let fed = Fed::new(model, batch)?;
-    let graph = record(model, fed.sizes)?;
+    let mut graph = record(model, fed.sizes)?;
+    taps.iter().try_for_each(|tap| ask(&mut graph, tap).map(|_| ()))?;
     let mut program = Program::new(graph, taps, store, cpu)?;
     fed.feed(&mut program)?;
     program.run(store)?;

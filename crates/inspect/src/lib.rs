@@ -1,6 +1,6 @@
 //! Questions to a recorded model, whichever it is: can later positions be seen, and where does that begin ([`prove()`]);
 //! do two ways to the same answer agree, and if not, from which node on ([`audit`]); who attends to whom ([`look`]),
-//! what changes without some of it, or with some of it taken from another run ([`rewrite()`]), and
+//! what changes without some of it, or with some of it taken from another run ([`rewrite()`], [`patch_taps`]), and
 //! what a pass will cost in time and memory ([`price`]). Everything here works on graphs, stores and names of values; no model
 //! is named.
 
@@ -10,6 +10,7 @@ pub mod audit;
 mod chance;
 mod error;
 pub mod look;
+mod patch;
 pub mod price;
 mod prove;
 mod rewrite;
@@ -17,6 +18,7 @@ mod sight;
 
 pub use chance::{Chance, chances};
 pub use error::{Error, Result};
+pub use patch::{keep_taps, patch_taps, patched_taps, without_taps};
 pub use prove::{Case, Finding, Guilty, Promise, Stream, prove};
 pub use rewrite::{keep_heads, patch_heads, patched, rewrite, without_heads};
 pub use sight::{Sight, sight};

@@ -17,7 +17,7 @@ pub use clock::{Clocked, clock};
 use crate::Result;
 use regard_engine::{Cpu, Memory, Program, Store};
 use regard_graph::{Alias, CostRow, Costs, Graph, Init, Node, Role, Var, cost};
-use regard_ops::AttentionOp;
+use regard_ops::{AttentionOp, joined};
 
 /// The predicted time of one node.
 #[derive(Clone, Debug)]
@@ -37,9 +37,10 @@ pub struct Prediction {
     pub total: f64,
 }
 
-/// Predicts the time of a run. All sizes are fixed.
+/// Predicts the time of a run, node by node as it is planned. All sizes are fixed.
 pub fn predict(g: &Graph, cards: &Cards) -> Result<Prediction> {
-    let loads = load::loads(g, cards.machine())?;
+    let kept: Vec<_> = g.outputs().map(|(_, var)| var).collect();
+    let loads = load::loads(&joined(g, &kept)?, cards.machine())?;
     let nodes: Vec<Priced> = loads
         .into_iter()
         .map(|(row, load)| {

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::prove::{Case, Lie};
+use regard_layers::taps::is_inside;
 
 /// How far the positions of a tapped value see along a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,11 +19,13 @@ pub struct Sight {
     pub to_the_end: bool,
 }
 
-/// The sight of every tap and output that lies along a stream, in the order of running.
+/// The sight of every tap and output that lies along a stream, in the order of running; what lies inside of the parts of a
+/// block is left out, for the stream behind it says as much.
 pub fn sight(case: &Case, input: &str) -> Result<Vec<Sight>> {
     let (own, stream) = case.stream(input)?;
     let (from, to, reach) = case.reach(input, false)?;
     let mut named: Vec<(&str, regard_graph::Var)> = case.graph.taps().chain(case.graph.outputs()).collect();
+    named.retain(|(name, _)| !is_inside(name));
     named.retain(|(_, var)| to.contains(var) && case.lie(*var) == Lie::Positions(own));
     named.sort_by_key(|(_, var)| var.index());
     named.dedup_by_key(|(_, var)| *var);

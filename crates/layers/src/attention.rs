@@ -1,6 +1,7 @@
 //! Multi-head attention: projections, the fused attention op, the output projection.
 //! Self: B T C -> B T C. Cross: B T C with a memory B S M -> B T C. Heads: H of width D, G key/value heads.
 
+use crate::taps::tap;
 use crate::{Linear, LinearConfig, Parameter, Parameters};
 use regard_graph::{Error, Graph, Init, Result, Var};
 use regard_ops::prelude::*;
@@ -169,12 +170,14 @@ pub struct Cached {
 #[derive(Clone, Debug)]
 pub struct AttentionLayer {
     config: AttentionConfig,
-    name: String,
     query: Linear,
     key: Linear,
     value: Linear,
     output: Linear,
     scale: Option<Parameter>,
+    /// The names of the caches of keys and values.
+    caches: [String; 2],
+    wide: bool,
 }
 
 impl AttentionLayer {
@@ -201,20 +204,21 @@ impl AttentionLayer {
             )?),
             _ => None,
         };
-        let name = query.name().trim_end_matches(".query.weight").to_string();
-        Ok(AttentionLayer { config, name, query, key, value, output, scale })
+        let caches = ["key", "value"].map(|name| format!("cache.{}", parameters.dotted(name)));
+        Ok(AttentionLayer { config, query, key, value, output, scale, caches, wide: false })
     }
 
-    /// output(attention(x)): B T C -> B T C
+    /// Whether its results are f32, as the residual stream is, instead of the dtype of activations: for one that is added to
+    /// the stream as it is.
+    pub fn wide(self, wide: bool) -> Self {
+        AttentionLayer { wide, ..self }
+    }
+
+    /// output(attention(x)): B T C -> B T C. Taps: `query`, `key`, `value` as the heads compare and mix them, `mixed`; and
+    /// `pattern` for those who ask ([`crate::taps::ask`]).
     pub fn forward(&self, g: &mut Graph, x: Var, source: Source, context: &Context) -> Result<Var> {
         let mixed = self.mix(g, x, source, context)?;
-        self.output.forward(g, mixed)
-    }
-
-    /// stream + output(attention(x)), the sum as part of the last product.
-    pub fn onto(&self, g: &mut Graph, stream: Var, x: Var, source: Source, context: &Context) -> Result<Var> {
-        let mixed = self.mix(g, x, source, context)?;
-        self.output.onto(g, stream, mixed)
+        if self.wide { self.output.forward_f32(g, mixed) } else { self.output.forward(g, mixed) }
     }
 
     /// Computes keys and values of a memory and keeps them for later runs, one slot for each position.
@@ -232,6 +236,7 @@ impl AttentionLayer {
         if let Some(spec) = self.config.rotary {
             query = g.rotary(query, context.query_position, spec)?;
         }
+        let query = tap(g, "query", query)?;
         let (key, value) = match source {
             // New keys stand where the queries do; those in the caches have been turned already.
             Source::Own => self.keys_and_values(g, x, context.query_position)?,
@@ -262,6 +267,7 @@ impl AttentionLayer {
             dropout: self.config.dropout,
         };
         let mixed = g.attention(query, key, value, &spec)?.y; // B T H D, B S G D, B S G E -> B T H E
+        let mixed = tap(g, "mixed", mixed)?;
         g.merge_heads(mixed)
     }
 
@@ -273,7 +279,8 @@ impl AttentionLayer {
             key = g.rotary(key, position, spec)?;
         }
         let value = self.value.forward(g, from)?;
-        Ok((key, g.split_heads(value, self.config.groups)?))
+        let value = g.split_heads(value, self.config.groups)?;
+        Ok((tap(g, "key", key)?, tap(g, "value", value)?))
     }
 
     /// Writes new keys and values into the caches, and gives back all that the caches hold.
@@ -290,11 +297,9 @@ impl AttentionLayer {
 
     fn recall_as(&self, g: &mut Graph, dtype: DType, rows: usize, capacity: usize) -> Result<(Var, Var)> {
         let AttentionConfig { groups, head_width, value_width, .. } = self.config;
-        let name = format!("cache.{}", self.name);
-        let keys =
-            g.state(&format!("{name}.key"), dtype, [rows, capacity, groups, head_width], Init::Zeros)?;
-        let values =
-            g.state(&format!("{name}.value"), dtype, [rows, capacity, groups, value_width], Init::Zeros)?;
+        let [keys, values] = &self.caches;
+        let keys = g.state(keys, dtype, [rows, capacity, groups, head_width], Init::Zeros)?;
+        let values = g.state(values, dtype, [rows, capacity, groups, value_width], Init::Zeros)?;
         Ok((keys, values))
     }
 }

@@ -1,6 +1,7 @@
 //! Blocks and stacks: attention, cross-attention where there is a memory, feed-forward, each with its norm and its way
 //! past it. Encoders, decoders and encoder-decoders are the same block with other settings.
 
+use crate::taps::tap;
 use crate::{
     AttentionConfig, AttentionLayer, Cached, Context, FeedForward, FeedForwardConfig, Norm, NormConfig,
     Parameters, RelativeConfig, RelativePositions, Source,
@@ -51,22 +52,25 @@ impl Block {
     /// Declares the parameters.
     pub fn new(config: BlockConfig, parameters: &mut Parameters) -> Result<Self> {
         let BlockConfig { attention, cross, feed_forward, norm, place, dropout } = config;
+        // What is added to the stream as it is is f32, as the stream is; what goes through dropout first is an activation.
+        let wide = dropout == 0.0;
         let norm_of = |name: &str, p: &mut Parameters| p.under(name, |p| Norm::new(norm, p));
         let attention_norm = norm_of("attention_norm", parameters)?;
-        let attention = parameters.under("attention", |p| AttentionLayer::new(attention, p))?;
+        let attention = parameters.under("attention", |p| AttentionLayer::new(attention, p))?.wide(wide);
         let cross = match cross {
             Some(cross) => {
                 let norm = norm_of("cross_norm", parameters)?;
-                Some((parameters.under("cross", |p| AttentionLayer::new(cross, p))?, norm))
+                Some((parameters.under("cross", |p| AttentionLayer::new(cross, p))?.wide(wide), norm))
             }
             None => None,
         };
         let feed_forward_norm = norm_of("feed_forward_norm", parameters)?;
-        let feed_forward = parameters.under("feed_forward", |p| FeedForward::new(feed_forward, p))?;
+        let feed_forward =
+            parameters.under("feed_forward", |p| FeedForward::new(feed_forward, p))?.wide(wide);
         Ok(Block { attention, attention_norm, cross, feed_forward, feed_forward_norm, place, dropout })
     }
 
-    /// B T C -> B T C, with what the stream may see of itself and, in a decoder, of a memory.
+    /// B T C -> B T C, with what the stream may see of itself and, in a decoder, of a memory. Taps: see [`crate::taps`].
     pub fn forward(
         &self,
         g: &mut Graph,
@@ -74,51 +78,57 @@ impl Block {
         own: &Context,
         memory: Option<(Source, &Context)>,
     ) -> Result<Var> {
-        let x = g.scope("attention", |g| {
-            self.part(g, x, &self.attention_norm, &|g, stream, x| match stream {
-                Some(stream) => self.attention.onto(g, stream, x, Source::Own, own),
-                None => self.attention.forward(g, x, Source::Own, own),
-            })
+        // x + dropout(attention(norm(x))), or norm(x + dropout(attention(x)))
+        let mut x = g.scope("attention", |g| {
+            let read = self.read(g, x, &self.attention_norm)?;
+            let added = self.attention.forward(g, read, Source::Own, own)?;
+            self.add(g, x, added, &self.attention_norm)
         })?;
-        let x = match (&self.cross, memory) {
-            (Some((cross, norm)), Some((source, context))) => g.scope("cross", |g| {
-                self.part(g, x, norm, &|g, stream, x| match stream {
-                    Some(stream) => cross.onto(g, stream, x, source, context),
-                    None => cross.forward(g, x, source, context),
-                })
-            })?,
-            _ => x,
-        };
+        if let (Some((cross, norm)), Some((source, context))) = (&self.cross, memory) {
+            x = g.scope("cross", |g| {
+                let read = self.read(g, x, norm)?;
+                let added = cross.forward(g, read, source, context)?;
+                self.add(g, x, added, norm)
+            })?;
+        }
         let x = g.scope("feed_forward", |g| {
-            self.part(g, x, &self.feed_forward_norm, &|g, stream, x| match stream {
-                Some(stream) => self.feed_forward.onto(g, stream, x),
-                None => self.feed_forward.forward(g, x),
-            })
+            let read = self.read(g, x, &self.feed_forward_norm)?;
+            let added = self.feed_forward.forward(g, read)?;
+            self.add(g, x, added, &self.feed_forward_norm)
         })?;
-        g.tap("stream", x)
+        tap(g, "stream", x)
+    }
+
+    /// What a part reads of the stream: norm(x) where norms come first, x itself where they come last.
+    fn read(&self, g: &mut Graph, x: Var, norm: &Norm) -> Result<Var> {
+        match self.place {
+            NormPlace::Pre => {
+                let normed = norm.forward(g, x)?;
+                tap(g, "norm", normed)
+            }
+            NormPlace::Post => Ok(x),
+        }
+    }
+
+    /// The stream behind a part: x + dropout(added), and the norm of that where norms come last.
+    fn add(&self, g: &mut Graph, x: Var, added: Var, norm: &Norm) -> Result<Var> {
+        let added = g.dropout(added, self.dropout)?;
+        let added = tap(g, "added", added)?;
+        let x = g.add(x, added)?;
+        match self.place {
+            NormPlace::Pre => Ok(x),
+            NormPlace::Post => {
+                let normed = norm.forward_f32(g, x)?;
+                tap(g, "norm", normed)
+            }
+        }
     }
 
     /// The attention to a memory, to keep its keys and values.
     pub fn cross(&self) -> Option<&AttentionLayer> {
         self.cross.as_ref().map(|(cross, _)| cross)
     }
-
-    /// One part with its norm and the way past it. Without dropout the sum is part of the part's last product.
-    fn part(&self, g: &mut Graph, x: Var, norm: &Norm, part: &Part<'_>) -> Result<Var> {
-        let before = if self.place == NormPlace::Pre { norm.forward(g, x)? } else { x };
-        let sum = if self.dropout == 0.0 {
-            part(g, Some(x), before)?
-        } else {
-            let y = part(g, None, before)?;
-            let y = g.dropout(y, self.dropout)?;
-            g.add(x, y)?
-        };
-        if self.place == NormPlace::Post { norm.forward_f32(g, sum) } else { Ok(sum) }
-    }
 }
-
-/// Records a part: onto a stream if one is given, by itself otherwise.
-type Part<'a> = dyn Fn(&mut Graph, Option<Var>, Var) -> Result<Var> + 'a;
 
 /// The settings of a stack.
 #[derive(Clone, Copy, Debug, PartialEq)]

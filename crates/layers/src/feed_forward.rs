@@ -1,6 +1,7 @@
 //! The feed-forward part: the same two layers at every position, with a non-linearity between them.
 //! ... C -> ... F -> ... C
 
+use crate::taps::tap;
 use crate::{Linear, LinearConfig, Parameters};
 use regard_graph::{Graph, Result, Var};
 use regard_ops::prelude::*;
@@ -47,6 +48,7 @@ pub struct FeedForward {
     gate: Option<Linear>,
     down: Linear,
     dropout: f32,
+    wide: bool,
 }
 
 impl FeedForward {
@@ -59,7 +61,13 @@ impl FeedForward {
         let gate = if gated { Some(parameters.under("gate", |p| Linear::new(into, p))?) } else { None };
         let out = LinearConfig { inputs: hidden, outputs: width, bias, std };
         let down = parameters.under("down", |p| Linear::new(out, p))?;
-        Ok(FeedForward { kind, up, gate, down, dropout })
+        Ok(FeedForward { kind, up, gate, down, dropout, wide: false })
+    }
+
+    /// Whether its results are f32, as the residual stream is, instead of the dtype of activations: for one that is added to
+    /// the stream as it is.
+    pub fn wide(self, wide: bool) -> Self {
+        FeedForward { wide, ..self }
     }
 
     /// The hidden activations: ... C -> ... F
@@ -80,18 +88,13 @@ impl FeedForward {
             }
             (None, None) => self.up.forward(g, x)?,
         };
-        g.dropout(hidden, self.dropout)
+        let hidden = g.dropout(hidden, self.dropout)?;
+        tap(g, "hidden", hidden)
     }
 
-    /// down(hidden(x))
+    /// down(hidden(x)). Taps: `hidden`.
     pub fn forward(&self, g: &mut Graph, x: Var) -> Result<Var> {
         let hidden = self.hidden(g, x)?;
-        self.down.forward(g, hidden)
-    }
-
-    /// stream + down(hidden(x)), the sum as part of the last product.
-    pub fn onto(&self, g: &mut Graph, stream: Var, x: Var) -> Result<Var> {
-        let hidden = self.hidden(g, x)?;
-        self.down.onto(g, stream, hidden)
+        if self.wide { self.down.forward_f32(g, hidden) } else { self.down.forward(g, hidden) }
     }
 }

@@ -13,6 +13,7 @@ mod mask;
 mod norm;
 mod parameters;
 mod positions;
+pub mod taps;
 
 pub use attention::{
     AttentionConfig, AttentionLayer, Biases, Cached, Context, HeadScale, Source, SourceConfig,

@@ -1,8 +1,8 @@
-//! A linear layer: `y = x · Wᵀ + bias`, with an activation and a residual fused behind it where asked for.
+//! A linear layer: `y = x · Wᵀ + bias`, with an activation behind it where asked for.
 //! ... K -> ... N
 
 use crate::{Parameter, Parameters};
-use regard_graph::{Error, Graph, Init, Result, Var};
+use regard_graph::{DType, Error, Graph, Init, Result, Var};
 use regard_ops::prelude::*;
 use regard_ops::{Activation, LinearOptions};
 
@@ -64,9 +64,9 @@ impl Linear {
         self.forward_with(g, x, LinearOptions { activation, ..Default::default() })
     }
 
-    /// stream + x · Wᵀ + bias, in one product; f32 as the residual stream is.
-    pub fn onto(&self, g: &mut Graph, stream: Var, x: Var) -> Result<Var> {
-        self.forward_with(g, x, LinearOptions { residual: Some(stream), ..Default::default() })
+    /// x · Wᵀ + bias in f32, for what is added to the residual stream as it is.
+    pub fn forward_f32(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        self.forward_with(g, x, LinearOptions { output: Some(DType::F32), ..Default::default() })
     }
 
     /// With all options of the product but the bias, which is the layer's own.
@@ -74,11 +74,6 @@ impl Linear {
         let weight = self.weight.var(g)?;
         let bias = self.bias.as_ref().map(|bias| bias.var(g)).transpose()?;
         g.linear(x, weight, LinearOptions { bias, ..options })
-    }
-
-    /// The dotted name of its weight.
-    pub fn name(&self) -> &str {
-        self.weight.name()
     }
 
     /// The weight `[N K]`, for losses that are fused with the product.

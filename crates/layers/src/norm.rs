@@ -48,6 +48,8 @@ pub struct Norm {
     config: NormConfig,
     weight: Parameter,
     bias: Option<Parameter>,
+    /// The names of the running mean and variance of BatchNorm.
+    running: [String; 2],
 }
 
 impl Norm {
@@ -64,7 +66,8 @@ impl Norm {
         let weight = parameters.declare("weight", [width], Init::Ones)?;
         let shift = shift && kind != NormKind::Rms;
         let bias = if shift { Some(parameters.declare("bias", [width], Init::Zeros)?) } else { None };
-        Ok(Norm { config, weight, bias })
+        let running = ["running_mean", "running_variance"].map(|name| parameters.dotted(name));
+        Ok(Norm { config, weight, bias, running })
     }
 
     /// Normalises; the result feeds products, so it has the dtype of the graph's precision.
@@ -87,9 +90,9 @@ impl Norm {
             NormKind::Layer => g.layer_norm(x, weight, bias, spec),
             NormKind::Rms => g.rms_norm(x, weight, spec),
             NormKind::Batch => {
-                let own = self.weight.name().trim_end_matches("weight").to_string();
-                let mean = g.state(&format!("{own}running_mean"), DType::F32, [width], Init::Zeros)?;
-                let variance = g.state(&format!("{own}running_variance"), DType::F32, [width], Init::Ones)?;
+                let [mean, variance] = &self.running;
+                let mean = g.state(mean, DType::F32, [width], Init::Zeros)?;
+                let variance = g.state(variance, DType::F32, [width], Init::Ones)?;
                 let spec = BatchNormSpec { epsilon, output: Some(output), ..Default::default() };
                 Ok(g.batch_norm(x, [mean, variance], weight, bias, spec)?.normed)
             }

@@ -64,13 +64,14 @@ impl Parameters {
         result
     }
 
+    /// A name under the present prefix: how a layer learns what its states are called.
+    pub fn dotted(&self, name: &str) -> String {
+        self.prefix.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".")
+    }
+
     /// Declares one parameter under the present prefix; a name that is taken is an error.
     pub fn declare(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<Parameter> {
-        let dotted = match self.prefix.join(".") {
-            prefix if prefix.is_empty() => name.to_string(),
-            prefix => format!("{prefix}.{name}"),
-        };
-        let declared = Declared { name: dotted, shape: shape.into(), init };
+        let declared = Declared { name: self.dotted(name), shape: shape.into(), init };
         if let Some(known) = self.declared.iter().find(|known| known.name == declared.name) {
             return Err(Error::Duplicate {
                 kind: "parameter".into(),

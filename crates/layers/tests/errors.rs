@@ -125,15 +125,14 @@ fn streams_that_do_not_fit() {
     let feed_forward = p.under("mlp", |p| FeedForward::new(feed_forward, p)).unwrap();
     let attention = p.under("mix", |p| AttentionLayer::new(AttentionConfig::new(2, 1).unwrap(), p)).unwrap();
     let g = &mut Graph::new();
-    let x = g.input("x", DType::F32, [1, 4, 2]).unwrap();
     let narrow = g.input("narrow", DType::F32, [1, 4, 1]).unwrap();
-    let residual = "linear: residual is [1 4 1], expected [1 4 N=2]; ... comes from x; N comes from weight";
     let weight = "linear: weight is [2 2], expected [N K=1]; K comes from x";
-    assert_eq!(text(linear.onto(g, narrow, x)), residual);
+    assert_eq!(text(linear.forward_f32(g, narrow)), weight);
     assert_eq!(text(linear.activated(g, narrow, Activation::Relu)), weight);
     assert_eq!(text(linear.forward_with(g, narrow, LinearOptions::default())), weight);
-    assert_eq!(text(feed_forward.onto(g, narrow, x)), residual);
-    assert_eq!(text(attention.onto(g, narrow, x, Source::Own, &Context::default())), residual);
+    let wide = "linear: weight is [3 2], expected [N K=1]; K comes from x";
+    assert_eq!(text(feed_forward.wide(true).forward(g, narrow)), wide);
+    assert_eq!(text(attention.wide(true).forward(g, narrow, Source::Own, &Context::default())), weight);
 }
 
 /// A block with cross-attention, over a width of 2.
@@ -219,4 +218,22 @@ fn what_goes_forward_must_fit() {
     ] {
         assert!(said.starts_with(expected), "{said}");
     }
+}
+
+#[test]
+fn patterns_that_cannot_be_asked_for() {
+    use regard_layers::taps::ask;
+    use regard_ops::prelude::*;
+    let g = &mut Graph::inference();
+    let t = g.open('T', 9).unwrap();
+    let x = g.input("x", DType::F32, regard_graph::shape![1, t, 2, 3]).unwrap();
+    g.scope("block.0.attention", |g| g.attention(x, x, x, &Default::default())).unwrap();
+    assert_eq!(
+        text(ask(g, "block.0.attention.pattern")),
+        "tap: `block.0.attention.pattern` is asked of T queries; a pattern has one row for each query: fix their number"
+    );
+    assert_eq!(
+        text(ask(g, "block.0.attention.patern")),
+        "no output or tap is called `block.0.attention.patern`; did you mean `block.0.attention.pattern`?"
+    );
 }

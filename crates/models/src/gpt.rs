@@ -260,7 +260,8 @@ impl Gpt {
         self.loss_of(g, x, targets, scale)
     }
 
-    /// The residual stream after the last norm: B T -> B T C. Taps: `embedding`, `block.<layer>.stream`.
+    /// The residual stream after the last norm: B T -> B T C. Taps: `embedding`, and those of
+    /// the blocks ([`regard_layers::taps`]).
     pub fn hidden(&self, g: &mut Graph, ids: Var, view: View) -> Result<Var> {
         let context = self.context_of(g, ids, view)?;
         let x = g.scope("embedding", |g| -> Result<Var> {

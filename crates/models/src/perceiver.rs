@@ -125,25 +125,32 @@ impl Crossing {
         })
     }
 
-    /// x + attention(norm(x), from), then the feed-forward part. Only what asks is normed.
+    /// x + attention(norm(x), from), then the feed-forward part. Only what asks is normed. Taps as in a block.
     fn forward(&self, g: &mut Graph, x: Var, from: Var, mask: Option<Var>) -> Result<Var> {
         let mask = AttentionMask { explicit: mask, ..Default::default() };
         let context = Context { mask, ..Default::default() };
         let x = g.scope("attention", |g| {
-            let asking = self.attention_norm.forward(g, x)?;
-            let y = self.attention.forward(g, asking, Source::Memory(from), &context)?;
-            self.join(g, x, y)
+            let read = self.read(g, x, &self.attention_norm)?;
+            let added = self.attention.forward(g, read, Source::Memory(from), &context)?;
+            self.add(g, x, added)
         })?;
-        g.scope("feed_forward", |g| {
-            let y = self.feed_forward_norm.forward(g, x)?;
-            let y = self.feed_forward.forward(g, y)?;
-            self.join(g, x, y)
-        })
+        let x = g.scope("feed_forward", |g| {
+            let read = self.read(g, x, &self.feed_forward_norm)?;
+            let added = self.feed_forward.forward(g, read)?;
+            self.add(g, x, added)
+        })?;
+        g.tap("stream", x)
     }
 
-    fn join(&self, g: &mut Graph, x: Var, y: Var) -> Result<Var> {
-        let y = g.dropout(y, self.dropout)?;
-        g.add(x, y)
+    fn read(&self, g: &mut Graph, x: Var, norm: &Norm) -> Result<Var> {
+        let normed = norm.forward(g, x)?;
+        g.tap("norm", normed)
+    }
+
+    fn add(&self, g: &mut Graph, x: Var, added: Var) -> Result<Var> {
+        let added = g.dropout(added, self.dropout)?;
+        let added = g.tap("added", added)?;
+        g.add(x, added)
     }
 }
 

@@ -1,10 +1,8 @@
 //! `g.gradient(loss, &parameters)` and `g.pullback(y, dy, &parameters)`: the gradient reader of the graph crate, with the
-//! sums and constants of this crate. A gradient that comes out of a product or of a norm takes up the one that it meets on
-//! its way to memory.
+//! sums and constants of this crate.
 
-use crate::{BinaryOps, FillOps, Linear, NormBackward, Record};
-use regard_graph::{Calculus, Graph, Origin, Result, Var};
-use std::any::Any;
+use crate::{BinaryOps, CastOps, FillOps};
+use regard_graph::{Calculus, DType, Graph, Result, Var};
 
 /// Records gradients.
 pub trait Differentiate {
@@ -43,30 +41,7 @@ impl Calculus for Sums {
         g.add(a, b)
     }
 
-    fn add_spare(&self, g: &mut Graph, before: Var, spare: Var) -> Result<Var> {
-        let Origin::Node { node, .. } = g.value(spare).origin else { return g.add(before, spare) };
-        let node = &g.nodes()[node];
-        // A node reads what was recorded before it.
-        let fits = node.outputs[0] == spare
-            && before.index() < spare.index()
-            && !node.outputs.iter().any(|&output| g.is_read(output));
-        let op: &dyn Any = &*node.op;
-        let inputs = [&node.inputs[..], &[before]].concat();
-        if let Some(&product) = op.downcast_ref::<Linear>()
-            && fits
-            && product.ends_with_sum()
-        {
-            g.apply_instead(spare, Linear { residual: true, ..product }, &inputs)?;
-            return Ok(spare);
-        }
-        if let Some(&norm) = op.downcast_ref::<NormBackward>()
-            && fits
-            && !norm.stream
-            && norm.rounded.is_none()
-        {
-            g.apply_instead(spare, NormBackward { stream: true, ..norm }, &inputs)?;
-            return Ok(spare);
-        }
-        g.add(before, spare)
+    fn round(&self, g: &mut Graph, gradient: Var, to: DType) -> Result<Var> {
+        g.cast(gradient, to)
     }
 }

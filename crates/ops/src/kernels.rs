@@ -127,21 +127,12 @@ pub trait Record {
     fn apply_one<K: Kernels>(&mut self, op: K, inputs: &[Var]) -> regard_graph::Result<Var> {
         Ok(self.apply(op, inputs)?[0])
     }
-
-    /// Gives the node that made `result` another op and other operands, while nobody reads its results:
-    /// [`Graph::amend`].
-    fn apply_instead<K: Kernels>(&mut self, result: Var, op: K, inputs: &[Var]) -> regard_graph::Result<()>;
 }
 
 impl Record for Graph {
     fn apply<K: Kernels>(&mut self, op: K, inputs: &[Var]) -> regard_graph::Result<Vec<Var>> {
         let (op, attachment) = attached(op);
         self.record(op, attachment, inputs)
-    }
-
-    fn apply_instead<K: Kernels>(&mut self, result: Var, op: K, inputs: &[Var]) -> regard_graph::Result<()> {
-        let (op, attachment) = attached(op);
-        self.amend(result, op, attachment, inputs)
     }
 }
 

@@ -14,6 +14,7 @@ mod counted;
 mod cpu_product;
 mod cpu_runs;
 mod differentiate;
+mod join;
 mod kernels;
 mod random;
 
@@ -91,6 +92,7 @@ pub use empty_rows::{EmptyRows, EmptyRowsOps};
 pub use fill::{Fill, FillOps};
 pub use gated::{Gate, Gated, GatedBackward, GatedOps};
 pub use gather::{Gather, GatherOps, ScatterAdd};
+pub use join::{join, joined};
 pub use kernels::{
     CopyKind, Fault, Kernels, Needs, Pack, Record, ReferenceCall, Request, check_dtype, check_float,
     kernels_of,
@@ -100,7 +102,7 @@ pub use linear::{
 };
 pub use linear_cross_entropy::{LinearCrossEntropy, LinearCrossEntropyOps, TokenLoss};
 pub use matmul::{Matmul, MatmulOps, MatmulOptions};
-pub use norm::{Norm, NormBackward, NormKind, NormOps, NormSpec, Normed, join_norms};
+pub use norm::{Norm, NormBackward, NormKind, NormOps, NormSpec, Normed};
 pub use patches::{JoinPatches, Patches, PatchesOps};
 pub use quantised_linear::{QuantisedLinear, QuantisedLinearOps, Weights, with_weights};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};

@@ -53,6 +53,8 @@ mod fill;
 mod gated;
 #[path = "../src/gather/tests.rs"]
 mod gather;
+#[path = "../src/join/tests.rs"]
+mod join;
 #[path = "../src/linear/tests.rs"]
 mod linear;
 #[path = "../src/linear_cross_entropy/tests.rs"]

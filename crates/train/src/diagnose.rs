@@ -7,7 +7,7 @@ use crate::{Mode, Result, Settings, Task};
 use regard_data::{Batch, Values};
 use regard_device::machine;
 use regard_engine::{Device, Program, Store};
-use regard_graph::{DType, Graph, Pass, Role, Var};
+use regard_graph::{DType, Graph, Origin, Pass, Role, Var};
 use regard_ops::Differentiate;
 use regard_picture::bytes;
 use std::fmt;
@@ -107,7 +107,7 @@ pub fn first_not_finite(
     let trained: Vec<Var> = groups.into_iter().flat_map(|group| group.parameters).collect();
     g.gradient(loss, &trained)?;
     let watched = watch(&mut g)?;
-    let room: usize = watched.iter().map(|&(_, var)| g.fact(var).bytes()).sum();
+    let room: usize = watched.iter().map(|&var| g.fact(var).bytes()).sum();
     if machine::memory_available().is_some_and(|available| room as u64 > available) {
         let reason = format!("keeping every value would take {}", bytes(room as u64));
         return Ok(Finding::Unknown { reason });
@@ -119,12 +119,14 @@ pub fn first_not_finite(
         feed(&mut program, batch, scale, Draw { seed: settings.seed, step }, example)?;
         program.run(store)?;
         example += batch.examples as u32;
-        for (index, &(node, _)) in watched.iter().enumerate() {
+        for (index, &var) in watched.iter().enumerate() {
             let array = program.array(&kept_name(index))?;
             let mut not_finite = array.data().iter().copied().filter(|x| !x.is_finite());
-            if let Some(number) = not_finite.next() {
+            if let (Some(number), Origin::Node { node, .. }) =
+                (not_finite.next(), &program.graph().value(var).origin)
+            {
                 let count = 1 + not_finite.count();
-                let (node, of) = (&program.graph().nodes()[node], array.data().len());
+                let (node, of) = (&program.graph().nodes()[*node], array.data().len());
                 return Ok(Finding::Node { name: node.name.clone(), pass: node.pass, number, count, of });
             }
         }
@@ -134,13 +136,13 @@ pub fn first_not_finite(
 
 /// Keeps every computed float, in the order of computation. States live in the store, and what has no operands is a
 /// constant: a minus infinity there is somebody's intention.
-fn watch(g: &mut Graph) -> Result<Vec<(usize, Var)>> {
+fn watch(g: &mut Graph) -> Result<Vec<Var>> {
     let mut watched = Vec::new();
-    for (index, node) in g.nodes().iter().enumerate().filter(|(_, node)| !node.inputs.is_empty()) {
+    for node in g.nodes().iter().filter(|node| !node.inputs.is_empty()) {
         let floats = node.outputs.iter().filter(|&&var| matches!(g.dtype(var), DType::F32 | DType::BF16));
-        watched.extend(floats.filter(|&&var| g.value(var).version_of.is_none()).map(|&var| (index, var)));
+        watched.extend(floats.filter(|&&var| g.value(var).version_of.is_none()));
     }
-    for (index, &(_, var)) in watched.iter().enumerate() {
+    for (index, &var) in watched.iter().enumerate() {
         g.output(&kept_name(index), var)?;
     }
     Ok(watched)

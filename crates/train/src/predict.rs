@@ -5,6 +5,7 @@ use crate::step::{Recorded, Steps};
 use crate::{Error, Result};
 use regard_engine::{Device, Program, Store};
 use regard_graph::{Graph, Integers, Sizes, Var, plan};
+use regard_ops::joined;
 use regard_picture::bytes;
 use std::collections::BTreeMap;
 
@@ -46,7 +47,7 @@ pub(crate) fn planned(recorded: &Recorded, store: &Store) -> Result<u64> {
     let (mut arena, mut io) = (0, 0);
     for g in recorded.graphs() {
         let keep: Vec<Var> = g.outputs().map(|(_, var)| var).collect();
-        let plan = plan::plan(g, &plan::Request { keep, scratch: &|_| 0 })?;
+        let plan = plan::plan(&joined(g, &keep)?, &plan::Request { keep, scratch: &|_| 0 })?;
         arena = arena.max(plan.arena_bytes);
         io += plan.io_bytes + plan.constant_bytes;
         stored.extend(g.stored().iter().map(|stored| (stored.name.as_str(), stored.fact.bytes())));

@@ -1,5 +1,5 @@
 //! `regard look`: who attends to whom in a text, for any model: maps of heads, rows of tokens, heads in numbers; and what
-//! changes in the answer when a head is left out, or says what it said in another text.
+//! changes in the answer when a head or a tap is left out, or is what it was in another text.
 
 mod change;
 mod input;
@@ -13,10 +13,13 @@ use change::Change;
 use clap::Args;
 use input::{Given, Input};
 use regard::graph::Graph;
+use regard::layers::taps::taps;
 use regard::prelude::*;
 use regard_hub::Opened;
 use regard_inspect::look::{self, Attention, Map};
-use regard_inspect::{keep_heads, patch_heads, patched, without_heads};
+use regard_inspect::{
+    keep_heads, keep_taps, patch_heads, patch_taps, patched, patched_taps, without_heads, without_taps,
+};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -26,8 +29,9 @@ use written::{head_json, write_heads, write_maps, write_rows};
 #[derive(Args)]
 #[command(after_help = "\
 Without --layer all attentions are looked at. Looking changes no bit of the answer. Of a text of more than 256 tokens some
-rows are taken evenly, and those of --rows. With --patch, a head's part of the answer is taken from a run on another text,
-position by position, and everything behind it is computed anew; both texts have the same number of tokens.
+rows are taken evenly, and those of --rows. With --patch, a head's part of the answer, or any value that
+`regard describe --taps` lists, is taken from a run on another text, position by position, and everything behind it is
+computed anew; both texts have the same number of tokens.
 
 Example:  regard look crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3 4\" --patch block.0.head.1 --from-ids \"4 3 2 1\"
 Example:  regard look crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3 1 2 3\" --layer 1 --head 0 --rows 5 --topk 3 --without block.1.head.0")]
@@ -63,11 +67,12 @@ pub struct Options {
     /// How many keys are shown of each row
     #[arg(long, value_name = "K", default_value_t = 5)]
     topk: usize,
-    /// Leave a head out and show what changes, as in block.2.head.5; can be given several times
-    #[arg(long, value_name = "HEAD")]
+    /// Leave a head or a tap out and show what changes, as in block.2.head.5 or block.2.feed_forward.added; can be given
+    /// several times
+    #[arg(long, value_name = "NAME")]
     without: Vec<String>,
-    /// Take a head from the run on another text and show what changes; can be given several times
-    #[arg(long, value_name = "HEAD")]
+    /// Take a head or a tap from the run on another text and show what changes; can be given several times
+    #[arg(long, value_name = "NAME")]
     patch: Vec<String>,
     /// The other text, of as many tokens
     #[arg(long, value_name = "TEXT", requires = "patch", conflicts_with_all = ["from_ids", "from_pixels"])]
@@ -117,7 +122,7 @@ impl Options {
         }
         if self.from_text.is_none() && self.from_ids.is_none() && self.from_pixels.is_none() {
             bail!(
-                "--patch: a head is taken from a run on another text; give it by --from-text or --from-ids"
+                "--patch: what is taken comes from a run on another text; give it by --from-text or --from-ids"
             );
         }
         let given = Given {
@@ -184,10 +189,8 @@ pub fn run(options: &Options) -> Result<()> {
         bail!("--head {head}: the heads are 0 to {}", most - 1);
     }
     let wanted = wanted_rows(options, &chosen)?;
-    let heads = |option: &'static str, names: &[String]| -> Result<Vec<(Attention, usize)>> {
-        names.iter().map(|name| look::find_head(&all, name).context(option)).collect()
-    };
-    let (out, taken) = (heads("--without", &options.without)?, heads("--patch", &options.patch)?);
+    let out = Parts::new(&options.without, &all, &graph).context("--without")?;
+    let taken = Parts::new(&options.patch, &all, &graph).context("--patch")?;
     let mut store = loaded::store(&opened)?;
     let (maps, before) = seen(graph, &chosen, &wanted, &input, &mut store, &cpu)?;
     let maps: Vec<Map> =
@@ -198,7 +201,8 @@ pub fn run(options: &Options) -> Result<()> {
     let without = match out.is_empty() {
         true => None,
         false => {
-            let graph = without_heads(&input.record(&opened.model)?, &out)?;
+            let graph = without_heads(&input.record(&opened.model)?, &out.heads)?;
+            let graph = without_taps(&graph, &out.taps)?;
             let (_, after) = self::seen(graph, &[], &[], &input, &mut store, &cpu)?;
             Some(Change::new(&before, &after, &input, &opened.model)?)
         }
@@ -207,11 +211,13 @@ pub fn run(options: &Options) -> Result<()> {
         None => None,
         Some(other) => {
             let mut graph = other.record(&opened.model)?;
-            keep_heads(&mut graph, &taken)?;
+            keep_heads(&mut graph, &taken.heads)?;
+            keep_taps(&mut graph, &taken.taps)?;
             let source = ran(graph, other, &mut store, &cpu)?;
-            let mut program =
-                Program::new(patch_heads(&input.record(&opened.model)?, &taken)?, &[], &mut store, &cpu)?;
-            patched(&mut program, &source, &taken)?;
+            let graph = patch_heads(&input.record(&opened.model)?, &taken.heads)?;
+            let mut program = Program::new(patch_taps(&graph, &taken.taps)?, &[], &mut store, &cpu)?;
+            patched(&mut program, &source, &taken.heads)?;
+            patched_taps(&mut program, &source, &taken.taps)?;
             fed(&mut program, &input, &mut store)?;
             let after = told(&program)?;
             Some(Change::new(&before, &after, &input, &opened.model)?)
@@ -252,6 +258,34 @@ pub fn run(options: &Options) -> Result<()> {
         writeln!(stdout, "\n{}", path.display())?;
     }
     Ok(())
+}
+
+/// What is left out of a run, or put in its place.
+struct Parts<'a> {
+    heads: Vec<(Attention, usize)>,
+    taps: Vec<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    fn new(names: &'a [String], all: &[Attention], graph: &Graph) -> Result<Parts<'a>> {
+        let known = taps(graph);
+        let (mut heads, mut named) = (Vec::new(), Vec::new());
+        for name in names {
+            match known.iter().any(|tap| tap.name == *name) {
+                true => named.push(name.as_str()),
+                false if name.contains(".head.") => heads.push(look::find_head(all, name)?),
+                false => {
+                    let taps = known.iter().map(|tap| tap.name.as_str());
+                    return Err(regard::graph::Error::unknown("head or tap", name, taps).into());
+                }
+            }
+        }
+        Ok(Parts { heads, taps: named })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.heads.is_empty() && self.taps.is_empty()
+    }
 }
 
 fn wanted_rows(options: &Options, chosen: &[Attention]) -> Result<Vec<usize>> {

@@ -64,6 +64,7 @@ fn values(g: &Graph) -> Vec<Value> {
             Origin::Stored(index) => object!({ "stored": index }),
             Origin::Constant(numbers) => object!({ "constant": numbers.len() }),
             Origin::Node { node, output } => object!({ "node": node, "output": output }),
+            Origin::Gone => Value::Null,
         };
         object!({ "shape": shape, "dtype": dtype, "bytes": value.fact.bytes(), "origin": origin })
     });

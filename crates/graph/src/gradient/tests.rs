@@ -24,94 +24,32 @@ fn rules_are_recorded_under_the_scope_of_their_node() {
     // z = map(y, w) gives a gradient each; y's goes on to w, where the two are added; `unused` gets zeros.
     assert_eq!(
         nodes(&g, Pass::Backward),
-        ["ones", "spread", "map#2", "map#3", "block.0.map#2", "block.0.add_spare", "zeros"]
+        ["ones", "spread", "map#2", "map#3", "block.0.map#2", "block.0.add", "zeros"]
     );
     assert_eq!(g.shape(grads[0]), g.shape(w));
     let maker = |var: Var| g.nodes().iter().find(|n| n.outputs.contains(&var)).unwrap().name.clone();
-    assert_eq!(grads.iter().map(|&v| maker(v)).collect::<Vec<_>>(), ["block.0.add_spare", "zeros", "map#2"]);
+    assert_eq!(grads.iter().map(|&v| maker(v)).collect::<Vec<_>>(), ["block.0.add", "zeros", "map#2"]);
 }
 
 #[test]
-fn only_a_gradient_that_is_nobody_elses_is_spare() {
-    /// What the sum at w is called if the rule of `last = rule(w)` is this, and w has a gradient already.
-    fn sum_of(rule: impl Fn(&mut Graph, Var) -> Vec<Option<Var>> + Send + Sync + 'static) -> Vec<String> {
-        let mut g = Graph::new();
-        let (w, other) = (weight(&mut g, "w"), weight(&mut g, "other"));
-        let gradient_of =
-            Mock { gradient: Box::new(move |g, tape| Ok(rule(g, tape.grads[0].unwrap()))), ..map(2) };
-        let y = one(&mut g, gradient_of, &[w, other]);
-        let z = one(&mut g, map(2), &[y, w]);
-        let loss = one(&mut g, sum(), &[z]);
-        gradient(&mut g, loss, &[w, other], &Mocks).unwrap();
-        nodes(&g, Pass::Backward).into_iter().filter(|name| name.starts_with("add")).collect()
-    }
-    let make = |g: &mut Graph, from: Var| Some(one(g, map(1), &[from]));
-    assert_eq!(sum_of(move |g, dy| vec![make(g, dy), make(g, dy)]), ["add_spare"]);
-    assert_eq!(sum_of(|_, dy| vec![Some(dy), None]), ["add"], "it was given to the rule");
-    let twice = move |g: &mut Graph, dy| vec![make(g, dy); 2];
-    assert_eq!(sum_of(twice), ["add"], "the other operand has it, too");
-    let read = move |g: &mut Graph, dy| {
-        let made = make(g, dy);
-        vec![made, make(g, made.unwrap())]
+fn an_f32_gradient_of_a_bf16_value_is_rounded_after_what_it_meets_was_added() {
+    let mut g = Graph::new();
+    let x = g.bf16_input_with_gradient("x", shape![2, 3]).unwrap();
+    let widened = |name| Mock {
+        name,
+        infer: Box::new(|inputs| Ok(vec![Fact::f32(&inputs[0].shape)])),
+        gradient: Box::new(|_, tape| Ok(vec![tape.grads[0]])),
+        ..map(1)
     };
-    assert_eq!(sum_of(read), ["add"], "another node reads it");
-}
-
-#[test]
-fn a_rule_is_told_which_gradients_it_may_amend() {
-    /// What the rule of y is told, where y is read in this way; `asked` says whether the caller asks for dy, too.
-    fn told(asked: bool, read: impl Fn(&mut Graph, Var) -> Var) -> Vec<bool> {
-        let mut g = Graph::new();
-        let w = weight(&mut g, "w");
-        let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let hears = heard.clone();
-        let rule = Mock {
-            gradient: Box::new(move |_, tape| {
-                hears.lock().unwrap().extend_from_slice(tape.spare);
-                Ok(vec![tape.grads[0]])
-            }),
-            ..map(1)
-        };
-        let y = one(&mut g, rule, &[w]);
-        let z = read(&mut g, y);
-        let loss = one(&mut g, sum(), &[z]);
-        let wrt = if asked { vec![w, y] } else { vec![w] };
-        gradient(&mut g, loss, &wrt, &Mocks).unwrap();
-        drop(g);
-        Arc::into_inner(heard).unwrap().into_inner().unwrap()
-    }
-    let plainly = |g: &mut Graph, y| one(g, map(1), &[y]);
-    assert_eq!(told(false, plainly), [true]);
-    assert_eq!(told(true, plainly), [false], "the caller asked for it");
-    let passed_on = |g: &mut Graph, y| {
-        let pass = Mock { gradient: Box::new(|_, tape| Ok(vec![tape.grads[0]])), ..map(1) };
-        let z = one(g, pass, &[y]);
-        one(g, map(1), &[z])
-    };
-    assert_eq!(told(false, passed_on), [false], "another value has the same gradient");
-    let read = |g: &mut Graph, y| {
-        let reads = Mock {
-            gradient: Box::new(|g, tape| {
-                let made = one(g, map(1), &[tape.grads[0].unwrap()]);
-                one(g, map(1), &[made]);
-                Ok(vec![Some(made)])
-            }),
-            ..map(1)
-        };
-        one(g, reads, &[y])
-    };
-    assert_eq!(told(false, read), [false], "a node reads it");
-    let forward = |g: &mut Graph, y| {
-        let both = Mock {
-            infer: Box::new(|inputs| Ok(vec![inputs[0].clone(); 2])),
-            gradient: Box::new(|_, tape| Ok(vec![Some(tape.outputs[1])])),
-            ..map(1)
-        };
-        one(g, both, &[y])
-    };
-    assert_eq!(told(false, forward), [false], "the forward pass made it");
-    let again = |g: &mut Graph, y| g.recompute(|g| forward(g, y));
-    assert_eq!(told(false, again), [false], "the forward pass made it, and makes it again");
+    let (a, b) = (one(&mut g, widened("a"), &[x]), one(&mut g, widened("b"), &[x]));
+    let both = one(&mut g, map(2), &[a, b]);
+    let loss = one(&mut g, sum(), &[both]);
+    let dx = gradient(&mut g, loss, &[x], &Mocks).unwrap()[0];
+    assert_eq!(nodes(&g, Pass::Backward), ["ones", "spread", "map#2", "map#3", "round", "add", "round#2"]);
+    assert_eq!(g.dtype(dx), DType::BF16);
+    let add = g.nodes().iter().find(|node| node.name == "add").unwrap();
+    let dtypes: Vec<DType> = add.inputs.iter().map(|&var| g.dtype(var)).collect();
+    assert_eq!(dtypes, [DType::BF16, DType::F32], "what was there is rounded, what comes is not yet");
 }
 
 #[test]

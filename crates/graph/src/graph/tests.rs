@@ -2,8 +2,8 @@
 
 use crate::mock::{Mock, Mocks, gather, map, mix, one, pair, record, spread, sum, text, update, view};
 use crate::{
-    Alias, Attachment, Concrete, Cost, DType, Derivative, Dim, Fact, Flow, Graph, Init, Letter, Op, Origin,
-    Pass, Relation, Request, Result, Role, Tape, Var, gradient, plan, shape,
+    Alias, Attachment, Concrete, DType, Derivative, Dim, Fact, Flow, Graph, Init, Letter, Op, Origin, Pass,
+    Relation, Request, Result, Role, Tape, Var, Work, gradient, plan, shape,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -312,7 +312,7 @@ fn an_op_is_asked_once_what_it_is() {
         fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
             self.1.gradient(g, tape)
         }
-        fn cost(&self, call: &Concrete<'_>) -> Cost {
+        fn cost(&self, call: &Concrete<'_>) -> Work {
             self.1.cost(call)
         }
         fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
@@ -396,75 +396,87 @@ fn operands_and_sizes_are_checked_before_they_are_looked_at() {
 }
 
 #[test]
-fn a_node_that_nobody_reads_is_amended() {
+fn what_nobody_needs_is_pruned() {
     let mut g = Graph::new();
-    let (x, w) = (data(&mut g, "x"), g.parameter("w", shape![2, 3], Init::Ones).unwrap());
-    let a = g.scope("block.0", |g| one(g, map(1), &[x]));
-    let b = g.scope("block.0", |g| one(g, map(1), &[x]));
-    assert_eq!(g.value(b).flow, Flow::None);
-    let attachment: Attachment = Arc::new("kernels");
-    g.amend(b, Arc::new(map(3)), attachment.clone(), &[x, w, a]).unwrap();
-    let node = &g.nodes()[1];
-    assert_eq!(
-        (node.op.operands().len(), &node.inputs[..], &node.outputs[..]),
-        (3, &[x, w, a][..], &[b][..])
-    );
-    assert!(Arc::ptr_eq(&node.attachment, &attachment));
-    assert_eq!(node.name, "block.0.map#2", "it keeps its name");
-    assert_eq!(g.value(b).flow, Flow::Open, "a parameter leads to it now");
-    assert!(g.is_read(a) && g.is_read(x) && !g.is_read(b));
-    assert!(!g.is_read(data(&mut Graph::new(), "x")), "a handle of another graph");
-    g.output("b", b).unwrap();
-    assert!(g.is_read(b));
+    let x = data(&mut g, "x");
+    let dead = one(&mut g, map(1), &[x]);
+    let state = g.state("cache", DType::F32, shape![2, 3], Init::Zeros).unwrap();
+    let kept = one(&mut g, map(1), &[x]);
+    let tapped = one(&mut g, map(1), &[dead]);
+    let replaced = one(&mut g, update(2), &[state, x]);
+    g.tap("tapped", tapped).unwrap();
+    g.prune(&[kept]).unwrap();
+    assert_eq!(g.nodes().iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["map#2", "update"]);
+    assert!(matches!(g.value(kept).origin, Origin::Node { node: 0, output: 0 }));
+    assert!(matches!(g.value(replaced).origin, Origin::Node { node: 1, output: 0 }));
+    assert!(matches!(g.value(dead).origin, Origin::Gone));
+    assert_eq!(g.title(g.find("tapped").unwrap()), "a value f32 [2 3] that is made no more");
+    let text_of = text(g.prune(&[data(&mut Graph::new(), "x")]));
+    assert_eq!(text_of, "needed: operand 0 belongs to another graph; record it in this one");
 }
 
 #[test]
-fn what_cannot_be_amended_is_said() {
+fn a_node_takes_up_what_its_only_reader_does() {
+    let mut g = Graph::new();
+    let x = data(&mut g, "x");
+    let w = g.parameter("w", shape![2, 3], Init::Ones).unwrap();
+    let made = g.scope("block.0", |g| record(g, pair(), &[x]).unwrap());
+    let other = one(&mut g, map(1), &[made[1]]);
+    let sum = one(&mut g, map(2), &[made[0], w]);
+    let last = one(&mut g, map(1), &[sum]);
+    g.output("last", last).unwrap();
+    g.output("other", other).unwrap();
+    let both = Mock { infer: pair().infer, ..map(2) };
+    let attachment: Attachment = Arc::new("kernels");
+    g.absorb(0, 2, Arc::new(both), attachment.clone(), &[x, w]).unwrap();
+    let node = &g.nodes()[0];
+    assert_eq!((&node.inputs[..], &node.outputs[..]), (&[x, w][..], &[sum, made[1]][..]));
+    assert!(Arc::ptr_eq(&node.attachment, &attachment));
+    assert_eq!(node.name, "block.0.pair", "it keeps its name");
+    assert!(matches!(g.value(sum).origin, Origin::Node { node: 0, output: 0 }));
+    assert!(matches!(g.value(made[0]).origin, Origin::Gone));
+    assert!(matches!(g.value(last).origin, Origin::Node { node: 2, output: 0 }));
+    assert_eq!(g.nodes().len(), 3);
+}
+
+#[test]
+fn what_cannot_be_absorbed_is_said() {
     let mut g = Graph::new();
     let x = data(&mut g, "x");
     let state = g.state("cache", DType::F32, shape![2, 3], Init::Zeros).unwrap();
-    let w = g.parameter("w", shape![2, 3], Init::Ones).unwrap();
-    let foreign = data(&mut Graph::new(), "x");
-    let made = one(&mut g, map(1), &[x]);
+    let a = one(&mut g, map(1), &[x]);
     let late = one(&mut g, map(1), &[x]);
-    let mut said =
-        |result: Var, op: Mock, inputs: &[Var]| text(g.amend(result, Arc::new(op), Arc::new(()), inputs));
+    let b = one(&mut g, map(2), &[a, late]);
+    g.output("b", b).unwrap();
+    let mut said = |node: usize, reader: usize, op: Mock, inputs: &[Var]| {
+        text(g.absorb(node, reader, Arc::new(op), Arc::new(()), inputs))
+    };
+    assert_eq!(said(0, 9, map(1), &[x]), "absorb: there is no node 9; this graph has 3");
     assert_eq!(
-        said(foreign, map(1), &[x]),
-        "amend: operand 0 belongs to another graph; record it in this one"
-    );
-    assert_eq!(said(x, map(1), &[x]), "amend: input `x` was not made by a node; amend what was computed");
-    assert_eq!(
-        said(made, map(2), &[x, late]),
-        "amend: b of map, output 0 of `map#2`, was recorded after `map`; give operands that come before it"
-    );
-    assert_eq!(
-        said(made, map(2), &[x, made]),
-        "amend: b of map, output 0 of `map`, was recorded after `map`; give operands that come before it"
+        said(0, 1, map(1), &[x]),
+        "absorb: `map#2` does not make one value of one result of `map`; join a node with one that reads one of its \
+         results and makes one value of it"
     );
     assert_eq!(
-        said(made, pair(), &[x]),
-        "amend: `map` gives f32 [2 3], as pair it would give f32 [2 3], f32 []; keep shapes and dtypes"
+        said(0, 2, map(2), &[x, late]),
+        "absorb: b of map, output 0 of `map#2`, was recorded after `map`; give operands that come before it"
     );
     assert_eq!(
-        said(made, update(2), &[state, x]),
-        "amend: `map` would replace state as update; record the update as a node of its own"
-    );
-    assert_eq!(said(made, map(2), &[x]), "map: 1 operands were given, it takes 2; give a, b");
-    assert_eq!(
-        said(made, map(2), &[x, foreign]),
-        "map: operand 1 belongs to another graph; record it in this one"
+        said(0, 2, update(2), &[state, x]),
+        "absorb: `map` would replace state as update; record the update as a node of its own"
     );
     assert_eq!(
-        said(made, Mock { name: "end", ..spread(Fact::f32([2, 3])) }, &[w]),
-        "end: no derivative exists with respect to a: a spread is the end; use stop_gradient if none is wanted"
+        said(0, 2, spread(Fact::f32([2])), &[x]),
+        "absorb: `map` gives f32 [2 3], as spread it would give f32 [2]; keep shapes and dtypes"
     );
-    one(&mut g, map(1), &[made]);
     assert_eq!(
-        text(g.amend(made, Arc::new(map(1)), Arc::new(()), &[x])),
-        "amend: output 0 of `map` is read already; record what follows as a node of its own"
+        {
+            one(&mut g, map(1), &[a]);
+            text(g.absorb(0, 2, Arc::new(map(1)), Arc::new(()), &[x]))
+        },
+        "absorb: output 0 of `map` has other readers than `map#3`; leave them apart, or prune what nobody needs first"
     );
-    assert_eq!(g.nodes()[0].inputs, [x], "a refusal changes nothing");
+    assert_eq!((g.nodes()[0].inputs.len(), g.nodes().len()), (1, 4), "a refusal changes nothing");
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl Plan {
         // The arena, what is fed and kept, the constants, and each stored value by itself.
         let mut memories: Vec<Memory> = (0..3 + g.stored().len()).map(|_| Memory::default()).collect();
         for (index, value) in g.values().iter().enumerate() {
-            if matches!(value.origin, Origin::Node { .. }) {
+            if matches!(value.origin, Origin::Node { .. } | Origin::Gone) {
                 continue;
             }
             if let Some((memory, slot)) = player.stretch(g.var(index))? {

@@ -51,7 +51,8 @@ pub fn reach_is_support(_context: &Context) -> Result<Finding> {
         let mut surroundings = Surroundings::causal();
         surroundings.mask.window = Some(regard::ops::Window { before: 2, after: 0 });
         let normed = norm.forward(&mut g, stream)?;
-        stream = own.onto(&mut g, stream, normed, Source::Own, &surroundings)?;
+        let added = own.forward(&mut g, normed, Source::Own, &surroundings)?;
+        stream = g.add(stream, added)?;
     }
     let query = Query {
         from: vec![x],

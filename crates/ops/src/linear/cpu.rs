@@ -2,24 +2,20 @@
 
 #![allow(unsafe_code)]
 
+use super::fused::FusedLinear;
 use super::{Linear, WeightLayout};
 use crate::cpu_product::{bytes_of, data, out_data, pointwise, storage};
-use crate::norm::gathering;
 use crate::{CopyKind, CpuCall, Needs, NormKind, Pack, Request};
 use regard_device::{
     Epilogue, Gemm, Matrix, MatrixMut, PANEL, PackedB, RowStatistics, Storage, gemm, pack_b, packed_b_bytes,
 };
 use regard_graph::{Concrete, DType, Op, Work};
 
-/// The work that is executed: panels are 32 wide, the last one filled up, and statistics of rows are gathered.
+/// The work that is executed: panels are 32 wide, the last one filled up.
 pub fn work(op: &Linear, call: &Concrete<'_>) -> Work {
     let (n, k) = op.layout.sizes(call.inputs[1]);
     let rows = call.inputs[0].rows();
-    let gathered = match (op.statistics, op.statistics_at()) {
-        (Some(kind), Some(at)) if call.used[at] => gathering(kind, rows, n),
-        _ => Work::default(),
-    };
-    Work { macs: (rows * n.next_multiple_of(PANEL) * k) as u64, ..op.cost(call) } + gathered
+    Work { macs: (rows * n.next_multiple_of(PANEL) * k) as u64, ..op.cost(call) }
 }
 
 pub fn needs(op: &Linear, request: &Request<'_>) -> Needs {
@@ -27,28 +23,27 @@ pub fn needs(op: &Linear, request: &Request<'_>) -> Needs {
 }
 
 /// What a product needs whose weight is stored in this way. The engine keeps packed copies of f32 weights in the store; any
-/// other is packed for the call. A y of which only the statistics are read lies behind it.
+/// other is packed for the call.
 pub(crate) fn needs_with(op: &Linear, storage: Storage, request: &Request<'_>) -> Needs {
     let (call, thread_scratch) = (request.call, Gemm::thread_scratch_bytes());
-    let unread = op.statistics_at().is_some_and(|at| call.used[at]) && !call.used[0];
-    let unread_y = if unread { call.outputs[0].count() * 4 } else { 0 };
     if request.stored[1] && call.input_dtypes[1] == DType::F32 {
         let transposed = op.layout == WeightLayout::OutIn;
         let kind = CopyKind::Panels { transposed, storage };
-        return Needs { scratch: unread_y, thread_scratch, packs: vec![Pack { input: 1, kind }] };
+        return Needs { scratch: 0, thread_scratch, packs: vec![Pack { input: 1, kind }] };
     }
     let (n, k) = op.layout.sizes(call.inputs[1]);
-    let packed = packed_b_bytes(k, n, storage).next_multiple_of(4);
-    Needs { scratch: unread_y + packed, thread_scratch, packs: Vec::new() }
+    let scratch = packed_b_bytes(k, n, storage).next_multiple_of(4);
+    Needs { scratch, thread_scratch, packs: Vec::new() }
 }
 
-pub fn run(op: &Linear, call: &CpuCall<'_>) {
-    run_with(op, storage(op.precision), call);
+pub fn run(op: &FusedLinear, call: &CpuCall<'_>) {
+    run_with(op, storage(op.linear().precision), call);
 }
 
 /// The same with the weight stored in this way.
-pub(crate) fn run_with(op: &Linear, storage: Storage, call: &CpuCall<'_>) {
-    let (n, k) = op.layout.sizes(call.dims(1));
+pub(crate) fn run_with(op: &FusedLinear, storage: Storage, call: &CpuCall<'_>) {
+    let linear = op.linear();
+    let (n, k) = linear.layout.sizes(call.dims(1));
     let rows = call.dims(0).rows();
     if rows == 0 || n == 0 {
         return;
@@ -61,7 +56,7 @@ pub(crate) fn run_with(op: &Linear, storage: Storage, call: &CpuCall<'_>) {
     let packed = match call.packed(1) {
         Some(packed) => packed.bytes,
         None => {
-            let weight = match op.layout {
+            let weight = match linear.layout {
                 WeightLayout::OutIn => Matrix::transposed(data(call, 1), k),
                 WeightLayout::InOut => Matrix::rows(data(call, 1), n),
             };
@@ -70,21 +65,21 @@ pub(crate) fn run_with(op: &Linear, storage: Storage, call: &CpuCall<'_>) {
             packing
         }
     };
-    let bias = op.bias_input().map(|input| call.f32(input));
-    let residual = op.residual_input().map(|input| Matrix::rows(data(call, input), n));
-    let derivative =
-        op.derivative_input().map(|input| (pointwise(op.derivative), Matrix::rows(data(call, input), n)));
+    let bias = linear.bias_input().map(|input| call.f32(input));
+    let residual = linear.residual_input().map(|input| Matrix::rows(data(call, input), n));
+    let derivative = op.derivative.zip(op.z_input());
+    let derivative = derivative.map(|(of, input)| (pointwise(of), Matrix::rows(data(call, input), n)));
     // SAFETY: each result is taken once in this call, and overlaps no operand.
     let result = |output: usize| MatrixMut::rows(unsafe { out_data(call, output) }, n);
     let (out, epilogue) = if call.wants(0) || statistics.is_some() {
         let out = if call.wants(0) { result(0) } else { MatrixMut::rows(unread_y, n) };
-        let pre = op.z_at().filter(|&z| call.wants(z)).map(&result);
+        let pre = linear.z_at().filter(|&z| call.wants(z)).map(&result);
         let statistics = statistics.map(|at| {
             // SAFETY: taken once in this call.
             let parts = unsafe { call.out_f32(at) };
             RowStatistics { centred: op.statistics == Some(NormKind::Layer), parts }
         });
-        let (activation, accumulate, scale) = (pointwise(op.activation), false, 1.0);
+        let (activation, accumulate, scale) = (pointwise(linear.activation), false, 1.0);
         (out, Epilogue { scale, bias, pre, activation, derivative, residual, accumulate, statistics })
     } else {
         // Only the gradient reads this product: what came before the activation is all it needs.

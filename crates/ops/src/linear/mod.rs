@@ -1,12 +1,13 @@
 //! The product with a weight, and what usually follows it: `y = activation(x · Wᵀ + bias) + residual`.
 //! x is [... K], y is [... N], the weight [N K] as PyTorch keeps it (a tied embedding [V C] fits as it is), or
-//! [K N]. With the layout turned round, the same op is its own gradient with respect to x; if x came out of an activation,
-//! that gradient goes on through it before it is stored: `dz = (dy · W) · activation′(z)`.
+//! [K N]. With the layout turned round, the same op is its own gradient with respect to x. What planning joins with it
+//! beyond that is in `fused`.
 
 pub(crate) mod activation;
 mod activation_backward;
 pub(crate) mod cpu;
 mod cpu_weight_gradient;
+pub(crate) mod fused;
 pub(crate) mod reference;
 mod weight_gradient;
 
@@ -14,11 +15,10 @@ pub use activation::Activation;
 pub use activation_backward::LinearActivationBackward;
 pub use weight_gradient::WeightGradient;
 
-use crate::norm::statistics::statistics_pattern;
 use crate::{
-    BinaryOps, CpuCall, Fault, Kernels, Needs, NormKind, Record, ReferenceCall, Request, SumToOps,
-    check_float,
+    BinaryOps, Cast, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumToOps, check_float,
 };
+use fused::FusedLinear;
 use regard_graph::*;
 use std::any::Any;
 
@@ -50,8 +50,7 @@ impl WeightLayout {
 }
 
 /// `y = activation(x · Wᵀ + bias) + residual`; where there is an activation, a second output is the value
-/// before it, in the precision's own dtype, which only the gradient reads. Or `y = (x · Wᵀ) · derivative′(z)`, of the
-/// backward pass.
+/// before it, in the precision's own dtype, which only the gradient reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Linear {
     /// Whether there is a bias `[N]`, the operand after the weight.
@@ -60,17 +59,12 @@ pub struct Linear {
     pub activation: Activation,
     /// Whether there is a residual [... N], the last operand.
     pub residual: bool,
-    /// The activation whose derivative at z [... N], then the last operand, multiplies the product; `None` for no such
-    /// factor. There is no bias, activation or residual beside it.
-    pub derivative: Activation,
     /// How the weight lies in memory.
     pub layout: WeightLayout,
     /// The dtype of y.
     pub output: DType,
     /// Whether the operands of the product are rounded to bf16; sums are f32 either way.
     pub precision: Precision,
-    /// What the norm that reads y wants to know of its rows, the last result: [... parts 3]. See [`crate::join_norms`].
-    pub statistics: Option<NormKind>,
 }
 
 /// What may accompany a product with a weight; the default is the product alone.
@@ -119,9 +113,7 @@ impl LinearOps for Graph {
 impl Linear {
     /// A product alone, with this weight layout.
     pub fn plain(layout: WeightLayout, output: DType, precision: Precision) -> Self {
-        let (activation, derivative) = (Activation::None, Activation::None);
-        let (bias, residual, statistics) = (false, false, None);
-        Linear { bias, activation, residual, derivative, layout, output, precision, statistics }
+        Linear { bias: false, activation: Activation::None, residual: false, layout, output, precision }
     }
 
     /// The op and its operands in a graph of some precision.
@@ -133,11 +125,9 @@ impl Linear {
             bias: bias.is_some(),
             activation,
             residual: residual.is_some(),
-            derivative: Activation::None,
             layout,
             output: output.unwrap_or(usual),
             precision,
-            statistics: None,
         };
         (op, [Some(x), Some(weight), bias, residual].into_iter().flatten().collect())
     }
@@ -150,46 +140,9 @@ impl Linear {
         self.residual.then_some(2 + usize::from(self.bias))
     }
 
-    pub(crate) fn derivative_input(&self) -> Option<usize> {
-        (self.derivative != Activation::None).then_some(2)
-    }
-
     /// The result that holds what came before the activation.
     pub(crate) fn z_at(&self) -> Option<usize> {
         (self.activation != Activation::None).then_some(1)
-    }
-
-    /// The result that holds the statistics of the rows of y.
-    pub(crate) fn statistics_at(&self) -> Option<usize> {
-        self.statistics.map(|_| 1 + usize::from(self.z_at().is_some()))
-    }
-
-    /// Whether nothing but perhaps a bias goes with the product.
-    pub(crate) fn ends_with_sum(&self) -> bool {
-        self.activation == Activation::None && !self.residual && self.derivative == Activation::None
-    }
-
-    /// dz = dy · activation′(z). Whatever product made dy gives dz instead, if nobody else has dy and it ends there;
-    /// otherwise a pass over dy and z does it.
-    fn before_activation(&self, g: &mut Graph, tape: &Tape<'_>, dy: Var) -> Result<Var> {
-        let (activation, z) = (self.activation, tape.outputs[1]);
-        if let Origin::Node { node, .. } = g.value(dy).origin
-            && let op = &*g.nodes()[node].op as &dyn Any
-            && let Some(&product) = op.downcast_ref::<Linear>()
-            && product.ends_with_sum()
-            && !product.bias
-            && tape.spare[0]
-            // The residual of this product has dy, too.
-            && !self.residual
-            // z comes after dy where it is computed again.
-            && z.index() < dy.index()
-            && g.dtype(z) == g.dtype(dy)
-        {
-            let inputs = [&g.nodes()[node].inputs[..], &[z]].concat();
-            g.apply_instead(dy, Linear { derivative: activation, ..product }, &inputs)?;
-            return Ok(dy);
-        }
-        g.apply_one(LinearActivationBackward { activation }, &[z, dy])
     }
 
     /// The shape reader, for the op of this name.
@@ -209,26 +162,26 @@ impl Linear {
             letters.bind("residual", &inputs[residual].shape, "... N")?;
             check_float(op, "residual", inputs[residual].dtype)?;
         }
-        if let Some(z) = self.derivative_input() {
-            if self.bias || self.residual || self.activation != Activation::None {
-                return Err(Error::invalid(
-                    op,
-                    "it has a derivative beside a bias, an activation or a residual",
-                    "multiply a plain product by it",
-                ));
-            }
-            letters.bind("z", &inputs[z].shape, "... N")?;
-            check_float(op, "z", inputs[z].dtype)?;
-        }
         let shape = letters.shape("... N");
         let mut facts = vec![Fact::new(shape.clone(), self.output)];
         facts.extend(self.z_at().map(|_| Fact::new(shape, self.precision.activation())));
-        if self.statistics.is_some() {
-            check_f32(op, "the result", self.output)?;
-            facts.push(Fact::f32(letters.shape(&statistics_pattern(op, "N", &letters)?)));
-        }
         Ok(facts)
     }
+}
+
+/// A gradient as the product that made it has it, where differentiation rounded it afterwards: whoever goes on with it in f32
+/// need not lose those digits.
+fn unrounded(g: &Graph, gradient: Var) -> Var {
+    let made_by = |var: Var| match g.value(var).origin {
+        Origin::Node { node, .. } => Some(&g.nodes()[node]),
+        _ => None,
+    };
+    let is = |node: &Node, of: fn(&dyn Any) -> bool| node.pass == Pass::Backward && of(&*node.op);
+    made_by(gradient)
+        .filter(|node| is(node, |op| op.is::<Cast>()))
+        .map(|cast| cast.inputs[0])
+        .filter(|&wide| made_by(wide).is_some_and(|node| is(node, |op| op.is::<Linear>())))
+        .unwrap_or(gradient)
 }
 
 /// Checks that an operand that every sum is added to is f32.
@@ -251,21 +204,17 @@ impl Op for Linear {
     }
 
     fn attributes(&self) -> Vec<(&'static str, String)> {
-        let mut attributes = vec![
+        vec![
             ("activation", format!("{:?}", self.activation)),
             ("layout", format!("{:?}", self.layout)),
             ("precision", format!("{:?}", self.precision)),
-        ];
-        attributes.extend(self.derivative_input().map(|_| ("derivative", format!("{:?}", self.derivative))));
-        attributes.extend(self.statistics.map(|kind| ("statistics", format!("{kind:?}"))));
-        attributes
+        ]
     }
 
     fn operands(&self) -> Vec<&'static str> {
         let mut names = vec!["x", "weight"];
         names.extend(self.bias.then_some("bias"));
         names.extend(self.residual.then_some("residual"));
-        names.extend(self.derivative_input().map(|_| "z"));
         names
     }
 
@@ -278,26 +227,19 @@ impl Op for Linear {
     }
 
     fn derivative(&self, _input: usize) -> Derivative {
-        match self.derivative {
-            Activation::None => Derivative::Exists,
-            _ => activation_backward::NO_DERIVATIVE,
-        }
+        Derivative::Exists
     }
 
     fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
         let [x, weight] = [tape.inputs[0], tape.inputs[1]];
         let mut grads = vec![None; tape.inputs.len()];
-        if self.statistics_at().is_some_and(|at| tape.grads[at].is_some()) {
-            return Err(Error::NoGradient {
-                op: "linear".into(),
-                operand: "x through the statistics of y".into(),
-                reason: "they serve the norm that reads y".into(),
-            });
-        }
         // y = activation(z) + residual, so dz = dy · activation′(z) and the residual gets dy.
         let mut dz = match (tape.grads[0], self.activation) {
             (Some(dy), Activation::None) => Some(dy),
-            (Some(dy), _) => Some(self.before_activation(g, tape, dy)?),
+            (Some(dy), activation) => {
+                let operands = [tape.outputs[1], unrounded(g, dy)];
+                Some(g.apply_one(LinearActivationBackward { activation }, &operands)?)
+            }
             (None, _) => None,
         };
         if let Some(more) = self.z_at().and_then(|z| tape.grads[z]) {
@@ -310,8 +252,9 @@ impl Op for Linear {
         }
         let Some(dz) = dz else { return Ok(grads) };
         if tape.wanted[0] {
-            // z = x · Wᵀ, so dx = dz · W: the same product with the weight read the other way.
-            let turned = Linear::plain(self.layout.flipped(), g.dtype(x), self.precision);
+            // z = x · Wᵀ, so dx = dz · W: the same product with the weight read the other way. Not rounded yet: what it
+            // meets is added first.
+            let turned = Linear::plain(self.layout.flipped(), DType::F32, self.precision);
             grads[0] = Some(g.apply_one(turned, &[dz, weight])?);
         }
         if tape.wanted[1] {
@@ -338,37 +281,23 @@ impl Op for Linear {
     fn cost(&self, call: &Concrete<'_>) -> Work {
         let (n, k) = self.layout.sizes(call.inputs[1]);
         let rows = call.inputs[0].rows();
-        let each = usize::from(self.bias)
-            + activation::value_flops(self.activation)
-            + activation::backward_flops(self.derivative)
-            + usize::from(self.residual);
-        // The mathematics has the statistics in the norm that reads them.
-        let statistics = self.statistics_at().filter(|&at| call.used[at]);
+        let each =
+            usize::from(self.bias) + activation::value_flops(self.activation) + usize::from(self.residual);
         Work {
             macs: (rows * n * k) as u64,
             flops: (rows * n * each) as u64,
             read: call.bytes_in(),
-            written: call.bytes_out() - statistics.map_or(0, |at| call.outputs[at].count() as u64 * 4),
+            written: call.bytes_out(),
         }
     }
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
         let last = call.outputs[0].len() - 1;
-        let own_row = |width: Along| (0..last).map(Along::Same).chain([width]).collect();
-        if self.statistics_at() == Some(output) {
-            // All of the row of y, which reads all of the weight and of the bias.
-            let is_row =
-                input == 0 || self.residual_input() == Some(input) || self.derivative_input() == Some(input);
-            return if is_row { Relation::Axes(own_row(Along::All)) } else { Relation::Everything };
-        }
         if self.residual_input() == Some(input) {
             return if output == 0 { Relation::Same } else { Relation::Nothing };
         }
-        if self.derivative_input() == Some(input) {
-            return Relation::Same;
-        }
         Relation::Axes(match input {
-            0 => own_row(Along::All),
+            0 => (0..last).map(Along::Same).chain([Along::All]).collect(),
             1 if self.layout == WeightLayout::OutIn => vec![Along::Same(last), Along::All],
             1 => vec![Along::All, Along::Same(last)],
             _ => vec![Along::Same(last)],
@@ -378,7 +307,7 @@ impl Op for Linear {
 
 impl Kernels for Linear {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
-        reference::run(self, call);
+        reference::run(&FusedLinear::from(*self), call);
         Ok(())
     }
 
@@ -391,7 +320,7 @@ impl Kernels for Linear {
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
-        cpu::run(self, call);
+        cpu::run(&FusedLinear::from(*self), call);
         Ok(())
     }
 }

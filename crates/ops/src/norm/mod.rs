@@ -11,7 +11,6 @@ pub(crate) mod statistics;
 pub(crate) use cpu::gathering;
 
 pub use backward::NormBackward;
-pub use statistics::join_norms;
 
 use crate::{
     CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumToOps, check_dtype, check_float,
@@ -66,7 +65,7 @@ pub struct Norm {
     pub scale: bool,
     /// Whether there is a shift; layer norm only.
     pub shift: bool,
-    /// Whether the product that made x says what its rows are like, the last operand: [... parts 3]. See [`join_norms`].
+    /// Whether the product that made x says what its rows are like, the last operand: [... parts 3]. See [`crate::join`].
     pub statistics: bool,
 }
 

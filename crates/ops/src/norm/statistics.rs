@@ -3,10 +3,10 @@
 //! each part of their columns: [... parts 3], a mean, the rest of it that f32 has rounded away, and the sum of squares.
 
 use super::{Norm, NormKind};
+use crate::join::{op, product};
 use crate::kernels::attached;
-use crate::{Kernels, Linear, kernels_of};
+use crate::linear::fused::FusedLinear;
 use regard_graph::*;
-use std::any::Any;
 
 /// Numbers for each part of a row.
 pub(super) const STATISTICS: usize = 3;
@@ -28,16 +28,16 @@ pub(super) const fn parts_of_row(n: usize) -> usize {
 }
 
 /// Has products gather what the norms that read them need, so that these pass over their rows once instead of three times.
-/// Every value keeps its place and its meaning: a program is joined when it is planned, whatever recorded it. Joins an f32
-/// product that a norm reads as it is, without adding something first.
-pub fn join_norms(g: &mut Graph) -> Result<()> {
+/// Every value keeps its place and its meaning. Joins an f32 product that a norm reads as it is, without adding something
+/// first.
+pub(crate) fn join_norms(g: &mut Graph) -> Result<()> {
     for at in 0..g.nodes().len() {
-        let Some(&norm) = op::<Norm>(g, at).filter(|norm| !norm.residual && !norm.statistics) else {
+        let Some(&norm) = op::<Norm>(&g.nodes()[at]).filter(|norm| !norm.residual && !norm.statistics) else {
             continue;
         };
         let x = g.nodes()[at].inputs[0];
         let Origin::Node { node: from, output: 0 } = g.value(x).origin else { continue };
-        let Some(&product) = op::<Linear>(g, from) else { continue };
+        let Some(product) = product(g, from) else { continue };
         // Norms of another kind want to know something else.
         let agreed = product.statistics.is_none_or(|kind| kind == norm.kind);
         let shape = g.shape(x);
@@ -45,25 +45,14 @@ pub fn join_norms(g: &mut Graph) -> Result<()> {
         if !agreed || !fits || g.dtype(x) != DType::F32 {
             continue;
         }
-        let product = Linear { statistics: Some(norm.kind), ..product };
+        let (op, attachment) = FusedLinear { statistics: Some(norm.kind), ..product }.attached();
         let inputs = g.nodes()[from].inputs.clone();
-        let results = refine(g, from, product, &inputs)?;
+        let results = g.refine(from, op, attachment, &inputs)?;
         let inputs = [&g.nodes()[at].inputs[..], &results[results.len() - 1..]].concat();
-        refine(g, at, Norm { statistics: true, ..norm }, &inputs)?;
+        let (op, attachment) = attached(Norm { statistics: true, ..norm });
+        g.refine(at, op, attachment, &inputs)?;
     }
     Ok(())
-}
-
-fn op<K: Kernels>(g: &Graph, node: usize) -> Option<&K> {
-    // Only what can be computed: a node that was recorded by other means stays as it is.
-    let node = &g.nodes()[node];
-    kernels_of(node)?;
-    (&*node.op as &dyn Any).downcast_ref()
-}
-
-fn refine<K: Kernels>(g: &mut Graph, node: usize, op: K, inputs: &[Var]) -> Result<Vec<Var>> {
-    let (op, attachment) = attached(op);
-    g.refine(node, op, attachment, inputs)
 }
 
 /// The shape of the statistics of rows whose width has this letter.

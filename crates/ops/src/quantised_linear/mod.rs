@@ -4,13 +4,15 @@
 //! operand is the f32 weight itself; its integers are a packed copy in the store, a quarter of the bytes, remade whenever the
 //! weight changes.
 
-mod cpu;
-mod reference;
+pub(crate) mod reference;
 mod weights;
 
 pub use weights::{Weights, with_weights};
 
+use crate::linear::cpu;
+use crate::linear::fused::FusedLinear;
 use crate::{CpuCall, Fault, Kernels, Linear, LinearOptions, Needs, Record, ReferenceCall, Request};
+use regard_device::Storage;
 use regard_graph::*;
 
 /// The product with a weight as integers; its settings are those of [`Linear`], whose precision rounds nothing here.
@@ -97,7 +99,7 @@ impl Op for QuantisedLinear {
 
 impl Kernels for QuantisedLinear {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
-        reference::run(&self.linear, call);
+        reference::run(&FusedLinear::from(*self), call);
         Ok(())
     }
 
@@ -106,11 +108,12 @@ impl Kernels for QuantisedLinear {
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {
-        cpu::needs(&self.linear, request)
+        cpu::needs_with(&self.linear, Storage::Int8, request)
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
-        cpu::run(&self.linear, call);
+        // That of `linear`, with another copy of the weight.
+        cpu::run_with(&FusedLinear::from(*self), Storage::Int8, call);
         Ok(())
     }
 }

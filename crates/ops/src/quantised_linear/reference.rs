@@ -1,13 +1,15 @@
 //! The specification of the product with a weight of integers. Scale and quotient are f32 divisions, which every machine
 //! rounds alike: an integer is part of the meaning, and must not depend on the width of an intermediate number.
 
+use crate::linear::fused::FusedLinear;
 use crate::linear::reference::{finish, gather};
-use crate::{Linear, ReferenceCall, WeightLayout};
+use crate::{ReferenceCall, WeightLayout};
 
-pub fn run(op: &Linear, call: &mut ReferenceCall<'_>) {
+pub fn run(op: &FusedLinear, call: &mut ReferenceCall<'_>) {
+    let layout = op.linear().layout;
     let (x, weight) = (call.inputs[0], call.inputs[1]);
-    let (n, k) = op.layout.sizes(weight.dims());
-    let weight = |j: usize, i: usize| match op.layout {
+    let (n, k) = layout.sizes(weight.dims());
+    let weight = |j: usize, i: usize| match layout {
         WeightLayout::OutIn => weight[[j, i]] as f32,
         WeightLayout::InOut => weight[[i, j]] as f32,
     };

@@ -56,10 +56,8 @@ pub fn with_weights(g: Graph, weights: Weights) -> Result<Graph> {
                 Weights::Int8 => instead(new, node, QuantisedLinear { linear }, operands)?,
                 _ => instead(new, node, Linear { precision: Precision::Bf16, ..linear }, operands)?,
             };
-            // What came before the activation is for gradients, of which there are none; a norm may read what comes last.
-            if linear.statistics.is_none() {
-                results.truncate(1);
-            }
+            // What came before the activation is for gradients, of which there are none.
+            results.truncate(1);
             return Ok(results);
         }
         if let Some(&op) = op.downcast_ref::<LinearCrossEntropy>()
