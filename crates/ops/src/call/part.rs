@@ -24,6 +24,8 @@ pub struct Part<'c> {
     call: &'c CpuCall<'c>,
     items: Range<usize>,
     of: usize,
+    /// How many elements an item has in most results: spares a division where that is so.
+    width: usize,
 }
 
 impl Part<'_> {
@@ -103,6 +105,9 @@ impl Part<'_> {
 
     /// The elements out of `count` that are its own: those that lie whole within its items, were both spread over one line.
     fn share(&self, count: usize) -> Range<usize> {
+        if self.of.checked_mul(self.width) == Some(count) {
+            return self.items.start * self.width..self.items.end * self.width;
+        }
         let at = |item: usize| item as u128 * count as u128;
         let (of, end) = (self.of as u128, at(self.items.end));
         (at(self.items.start).div_ceil(of) as usize)..(end / of) as usize
@@ -150,7 +155,7 @@ impl CpuCall<'_> {
             let end = (start + TASK).min(count);
             while start < end {
                 let stop = (start + CHUNK).min(end);
-                body(&mut Part { call: self, items: start..stop, of: count });
+                body(&mut Part { call: self, items: start..stop, of: count, width: 1 });
                 start = stop;
             }
         });
@@ -166,7 +171,7 @@ impl CpuCall<'_> {
             let scratch = unsafe { self.thread_scratch_f32(worker) };
             let first = task * rows_per_task;
             for row in first..(first + rows_per_task).min(rows) {
-                body(&mut Part { call: self, items: row..row + 1, of: rows }, scratch);
+                body(&mut Part { call: self, items: row..row + 1, of: rows, width }, scratch);
             }
         });
     }
@@ -181,7 +186,7 @@ impl CpuCall<'_> {
             // SAFETY: only this run hands it out, and in a run a worker's number belongs to one thread.
             let scratch = unsafe { self.thread_scratch_f32(worker) };
             let own = task * at_once..((task + 1) * at_once).min(items);
-            body(&mut Part { call: self, items: own, of: items }, scratch);
+            body(&mut Part { call: self, items: own, of: items, width: 1 }, scratch);
         });
     }
 
