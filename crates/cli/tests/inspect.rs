@@ -179,6 +179,21 @@ fn a_head_says_what_it_said_in_another_text() {
 }
 
 #[test]
+fn a_tap_is_what_it_was_in_another_text() {
+    for tap in ["block.0.attention.value", "block.0.attention.pattern", "block.1.feed_forward.added"] {
+        let ask = |from: &str| {
+            page(&["look", &golden("gpt2"), "--ids", "1 2 3 4", "--patch", tap, "--from-ids", from])
+        };
+        let same = ask("1 2 3 4")["patch"]["divergence"]["mean"].as_f64().unwrap();
+        assert!(same < 1e-9, "{tap}: {same}");
+        let other = ask("4 3 2 1");
+        assert!(other["patch"]["divergence"]["mean"].as_f64().unwrap() > 1e-6, "{}", other["patch"]);
+        let without = page(&["look", &golden("gpt2"), "--ids", "1 2 3 4", "--without", tap]);
+        assert_eq!(without["without"]["same"], false);
+    }
+}
+
+#[test]
 fn a_head_that_is_left_out_is_missed() {
     let changed = page(&["look", &golden("gpt2"), "--ids", "1 2 3 4", "--without", "block.0.head.1"]);
     let change = &changed["without"];

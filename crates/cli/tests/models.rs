@@ -133,6 +133,40 @@ fn every_family_is_described() {
 }
 
 #[test]
+fn taps_have_the_same_names_in_every_family() {
+    for (case, blocks) in [
+        ("gpt2", &["block.1"][..]),
+        ("llama", &["block.1"]),
+        ("bert_masked", &["block.1"]),
+        ("vit", &["block.1"]),
+        ("t5", &["encoder.block.1", "decoder.block.1"]),
+        ("transformer", &["encoder.block.1", "decoder.block.1"]),
+    ] {
+        let page = json(&["describe", &golden(case), "--taps"]);
+        let taps = page["taps"].as_array().unwrap();
+        let text = said(&["describe", &golden(case), "--taps"]);
+        assert_eq!(text.lines().count(), taps.len());
+        for block in blocks {
+            let cross =
+                if block.starts_with("decoder") { &["attention", "cross"][..] } else { &["attention"] };
+            let own = ["norm", "query", "key", "value", "pattern", "mixed", "added"];
+            let mut names: Vec<String> =
+                cross.iter().flat_map(|part| own.map(|name| format!("{block}.{part}.{name}"))).collect();
+            names.extend(["norm", "hidden", "added"].map(|name| format!("{block}.feed_forward.{name}")));
+            names.push(format!("{block}.stream"));
+            for name in names {
+                let tap = taps.iter().find(|tap| tap["name"] == name.as_str());
+                let tap = tap.unwrap_or_else(|| panic!("{case} has no tap {name}"));
+                assert!(!tap["about"].as_str().unwrap().is_empty());
+                assert_eq!(tap["on_request"], name.ends_with("pattern"));
+                assert!(tap["shape"].as_array().unwrap().len() >= 3, "{tap}");
+                assert!(text.contains(&name));
+            }
+        }
+    }
+}
+
+#[test]
 fn the_cost_of_a_pass_grows_with_it() {
     let macs = |more: &[&str]| {
         let page = json(&[&["describe", &golden("gpt2")], more].concat());
@@ -218,12 +252,19 @@ fn a_pass_writes_what_was_asked_for() {
         "4,5",
         "--tap",
         "block.1.stream",
+        "--tap",
+        "block.0.attention.pattern",
+        "--tap",
+        "block.0.attention.added",
         "--out",
         &out,
     ]);
     assert_eq!(page["tensors"]["logits"], serde_json::json!([2, 3, 61]));
     let file = Checkpoint::open(&out).unwrap();
-    assert_eq!(file.names().collect::<Vec<_>>(), ["block.1.stream", "hidden", "logits", "mask"]);
+    let taps = ["block.0.attention.added", "block.0.attention.pattern", "block.1.stream"];
+    assert_eq!(file.names().collect::<Vec<_>>(), [&taps[..], &["hidden", "logits", "mask"]].concat());
+    let pattern = file.get("block.0.attention.pattern").unwrap().f32s();
+    assert!(pattern.chunks(3).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5), "{pattern:?}");
     assert_eq!(file.get("mask").unwrap().bytes, [1, 1, 1, 1, 1, 0]);
     let both = file.get("logits").unwrap().f32s();
     // The second row alone has the same scores: padding reaches nobody.

@@ -69,14 +69,15 @@ fn find(g: &Graph, at: usize, readers: &[usize]) -> Option<Join> {
         return operands.into_iter().find_map(|(y, other)| sum(g, node.outputs[0], y, other, readers));
     }
     if let Some(Cast { to, .. }) = op(node) {
-        let (maker, product) =
-            made_alone(g, node.inputs[0], readers).and_then(|from| Some((from, product(g, from)?)))?;
+        let maker = made_alone(g, node.inputs[0], readers)?;
+        let product = growing(g, maker)?;
         let joined = Joined::Product(product.with(|linear| linear.output = *to));
         return Some(Join { maker, joined, inputs: g.nodes()[maker].inputs.clone() });
     }
     if let Some(LinearActivationBackward { activation }) = op(node) {
         let (z, dy) = (node.inputs[0], node.inputs[1]);
-        let (maker, product) = made_alone(g, dy, readers).and_then(|from| Some((from, product(g, from)?)))?;
+        let maker = made_alone(g, dy, readers)?;
+        let product = growing(g, maker)?;
         // A residual is added to what the derivative has multiplied, not before.
         let free = product.derivative.is_none() && !product.linear().residual;
         if !free || !is_before(g, z, maker) {
@@ -97,7 +98,7 @@ fn sum(g: &Graph, result: Var, y: Var, other: Var, readers: &[usize]) -> Option<
         return None;
     }
     let inputs = &g.nodes()[maker].inputs;
-    if let Some(product) = product(g, maker).filter(|product| !product.linear().residual) {
+    if let Some(product) = growing(g, maker).filter(|product| !product.linear().residual) {
         // The residual comes before z.
         let (own, z) = inputs.split_at(product.z_input().unwrap_or(inputs.len()));
         let joined = Joined::Product(product.with(|linear| linear.residual = true));
@@ -128,6 +129,11 @@ fn made_at(g: &Graph, var: Var) -> Option<usize> {
 /// Whether a value is there when a node runs.
 fn is_before(g: &Graph, var: Var, node: usize) -> bool {
     made_at(g, var).is_none_or(|made| made < node)
+}
+
+/// The product of a node, if more can be joined with it: statistics are those of y as it is.
+fn growing(g: &Graph, node: usize) -> Option<FusedLinear> {
+    product(g, node).filter(|product| product.statistics.is_none())
 }
 
 /// The product of a node, with what was joined with it already.

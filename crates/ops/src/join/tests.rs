@@ -164,6 +164,18 @@ fn what_was_joined_agrees_with_its_specification_its_cost_and_its_reach() {
 }
 
 #[test]
+fn a_plan_that_is_joined_again_stays_right() {
+    let (mut g, x) = begin(Precision::F32);
+    let y = product(&mut g, x, 0);
+    let normed = g.rms_norm(y, None, NormSpec::default()).unwrap();
+    let sum = g.add(y, x).unwrap();
+    join(&mut g, &[normed, sum]).unwrap();
+    let statistics = g.nodes()[0].outputs[1];
+    // Without the norm, y is read once; what was noted of its rows is not that of the sum.
+    assert_eq!(nodes(g, &[statistics, sum]), ["linear(x weight)", "add(a b)"]);
+}
+
+#[test]
 fn what_belongs_to_another_graph_is_not_kept() {
     let ((mut g, x), (_, foreign)) = (begin(Precision::F32), begin(Precision::F32));
     let y = product(&mut g, x, 0);

@@ -1,7 +1,7 @@
-//! What planning makes of a product and what stands behind it, so that it is done while the sums are in a cache:
-//! `y = (activation(x · Wᵀ + bias) + residual)`, as it is recorded, or `y = activation(x · Wᵀ + bias) · derivative′(z) +
-//! residual`, where a gradient goes on through an activation; and, for a norm that reads y, what it has to know of its rows.
-//! Nobody records it: `join` puts it in the place of plain nodes, with the same bits.
+//! What planning makes of a product and of what stands behind it, so that it is done while the sums are in a cache:
+//! `y = activation(x · Wᵀ + bias) · derivative′(z) + residual`, where a gradient goes on through an activation; and, for a norm
+//! that reads y, what it has to know of its rows. Each part may be absent, and every combination means something. Nobody
+//! records it: [`crate::join`] puts it in the place of plain nodes, with the same bits.
 
 use super::{Linear, activation, check_f32, cpu, reference};
 use crate::kernels::attached;
