@@ -53,7 +53,8 @@ fn every_source_compiles_without_spills() {
 fn what_does_not_compile_is_shown() {
     let Some(compiler) = compiler(None) else { return };
     let sm_80 = architectures()[0];
-    let wrong = Source::new("wrong.cu", "#include \"prelude.cuh\"\n__global__ void k(f32* y) { *y = nothing; }");
+    let wrong =
+        Source::new("wrong.cu", "#include \"prelude.cuh\"\n__global__ void k(f32* y) { *y = nothing; }");
     let error = compiler.compile(&wrong, sm_80).unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("wrong.cu does not compile for sm_80:\n"), "{text}");
@@ -97,7 +98,7 @@ fn the_cache_gives_the_same_cubin() {
 #[test]
 fn without_a_compiler_there_is_a_sentence() {
     // Where it is found there is nothing to refuse.
-    if let Err(error) = Compiler::new(None, None) {
+    if let Some(error) = Compiler::new(None, None).err() {
         assert!(matches!(error, CudaError::NoLibrary { .. } | CudaError::LibraryVersion { .. }), "{error}");
         assert!(error.to_string().contains("pip install nvidia-cuda-nvrtc"), "{error}");
     }

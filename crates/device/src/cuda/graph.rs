@@ -92,7 +92,7 @@ impl Graph {
     }
 
     /// Takes over the sizes and addresses of another capture of the same work, which is cheaper than making it ready.
-    /// `false` when the two differ in more than that: then it is as before, and the other must be instantiated.
+    /// `false` when the two differ in more than that: then the other must be instantiated and this one is of no use.
     pub fn update(&mut self, capture: &Capture) -> Result<bool, CudaError> {
         self.card.bind()?;
         let mut result = cu::CUgraphExecUpdateResultInfo {

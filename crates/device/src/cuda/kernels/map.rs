@@ -112,13 +112,11 @@ pub(super) fn every_source() -> Vec<Source> {
         ["gelu_erf(x0) + s.v[0]", "x0 * x1", "relu(x0) + x1 * silu(x2)", "gelu_tanh(x0) + x1 * x2 + x3"];
     let mut all = Vec::new();
     for (i, body) in bodies.iter().enumerate() {
-        for (input, output) in
-            [(Number::F32, Number::F32), (Number::Bf16, Number::Bf16), (Number::Bf16, Number::F32)]
-        {
-            let map = Map { body: body.to_string(), inputs: vec![input; i + 1], output };
-            all.extend([1, MOST_RANK].map(|rank| map.source(rank)));
-        }
+        let map = |input, output| Map { body: body.to_string(), inputs: vec![input; i + 1], output };
+        all.push(map(Number::F32, Number::F32).source(1));
+        all.push(map(Number::Bf16, Number::Bf16).source(MOST_RANK));
     }
+    all.push(Map { body: "x0".into(), inputs: vec![Number::Bf16], output: Number::F32 }.source(MOST_RANK));
     all
 }
 
