@@ -67,8 +67,8 @@ impl Room {
         Ok(Room { card, stream, compiler, architecture, functions: RefCell::default() })
     }
 
-    /// Compiles what is not compiled yet, and puts the launch on the stream. Its addresses are those of live memory.
-    pub fn launch(&self, launch: &Launch) -> Result<(), CudaError> {
+    /// The kernel of a launch, compiled and loaded when it is first asked for.
+    pub fn function(&self, launch: &Launch) -> Result<Function, CudaError> {
         let key = (launch.source.clone(), launch.kernel);
         let mut functions = self.functions.borrow_mut();
         if !functions.contains_key(&key) {
@@ -76,9 +76,14 @@ impl Room {
             let module = Module::load(&self.card, &launch.source.name, &compiled.cubin)?;
             functions.insert(key.clone(), module.function(launch.kernel)?);
         }
+        Ok(functions[&key].clone())
+    }
+
+    /// Puts a launch on the stream. Its addresses are those of live memory.
+    pub fn launch(&self, launch: &Launch) -> Result<(), CudaError> {
         // SAFETY: the parts of this program pass the memory that the launch was described with, and hold it until they
         // have read the result.
-        unsafe { functions[&key].launch(&self.stream, launch.grid, &launch.arguments) }
+        unsafe { self.function(launch)?.launch(&self.stream, launch.grid, &launch.arguments) }
     }
 
     /// Memory of so many bytes, filled with ones (NaN as f32 and bf16), so that what is not written is seen.

@@ -283,12 +283,17 @@ impl Described {
         made.set(Setting::CUBLASLT_MATMUL_DESC_TRANSA, product.b.transposed as i32)?;
         made.set(Setting::CUBLASLT_MATMUL_DESC_TRANSB, product.a.transposed as i32)?;
         made.set(Setting::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(product.epilogue) as u32)?;
+        // Bias and `aux` are of D's numbers unless the library is told otherwise.
         if product.epilogue.has_bias() {
-            made.set(Setting::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, number(product.bias) as u32)?;
+            if product.bias != product.d.number {
+                made.set(Setting::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, number(product.bias) as u32)?;
+            }
             made.set(Setting::CUBLASLT_MATMUL_DESC_BIAS_POINTER, SOMEWHERE)?;
         }
         if product.epilogue.has_aux() {
-            made.set(Setting::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, number(product.aux) as u32)?;
+            if product.aux != product.d.number {
+                made.set(Setting::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, number(product.aux) as u32)?;
+            }
             made.set(Setting::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, SOMEWHERE)?;
             made.set(Setting::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.d.stride as i64)?;
             if product.batch > 1 {
