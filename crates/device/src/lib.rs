@@ -10,6 +10,7 @@
 
 pub mod buffer;
 pub mod cpu;
+pub mod cuda;
 pub mod error;
 pub mod machine;
 pub mod random;
