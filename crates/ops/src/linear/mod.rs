@@ -386,6 +386,19 @@ impl Op for Linear {
             _ => vec![Along::Same(last)],
         })
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let last = call.outputs[0].len() - 1;
+        let whole = [self.residual_input(), self.derivative_input()].into_iter().flatten();
+        let layout = Layout::own(call, output).leading(0, last);
+        if self.statistics_at() == Some(output) {
+            return whole.fold(layout, |layout, input| layout.leading(input, last));
+        }
+        let columns = if self.layout == WeightLayout::OutIn { 0 } else { 1 };
+        let layout = layout.with(last, 1, columns);
+        let layout = if self.bias { layout.with(last, 2, 0) } else { layout };
+        whole.fold(layout, |layout, input| layout.leading(input, last + 1))
+    }
 }
 
 impl Kernels for Linear {
