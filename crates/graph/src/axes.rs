@@ -134,6 +134,18 @@ impl Layout {
     }
 }
 
+/// Whether the cells of a value stand for examples, or for positions of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Each for one of them, or for several, but for such as stand beside them, like a class token: by one axis, or by
+    /// several that together tell all of them apart.
+    Along,
+    /// For none of them: its axes are others.
+    Beside,
+    /// It cannot be told, for this reason.
+    Lost(String),
+}
+
 /// What the axes of every value of a graph are.
 #[derive(Clone, Debug)]
 pub struct Axes {
@@ -149,15 +161,19 @@ impl Axes {
         &self.values[var.index()]
     }
 
-    /// Whether each cell of a value stands for one of these, or for several: by one axis, or by several that together
-    /// tell all of them apart.
-    pub fn lies_along(&self, var: Var, label: &Label) -> bool {
-        self.levels(var, label).is_some()
-    }
-
-    /// Why an axis of a value cannot be told, if there is such an axis.
-    pub fn unknown(&self, var: Var) -> Option<&str> {
-        self.of(var).iter().find_map(Axis::reason)
+    /// Whether the cells of a value stand for these.
+    pub fn standing(&self, var: Var, label: &Label) -> Standing {
+        if self.levels(var, label).is_some() {
+            return Standing::Along;
+        }
+        let unknown = self.of(var).iter().enumerate().find_map(|(axis, own)| Some((axis, own.reason()?)));
+        if let Some((axis, reason)) = unknown {
+            return Standing::Lost(format!("axis {axis}: {reason}"));
+        }
+        match self.of(var).iter().any(|axis| axis.labels().any(|own| own == label)) {
+            true => Standing::Lost(format!("its axes hold only parts of the {label}")),
+            false => Standing::Beside,
+        }
     }
 
     /// Whether the last axis of a value holds more than features: examples or positions, alone or merged with others.

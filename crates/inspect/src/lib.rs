@@ -18,6 +18,6 @@ mod sight;
 
 pub use chance::{Chance, chances};
 pub use error::{Error, Result};
-pub use prove::{Case, Finding, Guilty, Promise, Stream, prove};
+pub use prove::{Case, Coverage, Finding, Guilty, Outcome, Promise, Stream, Unfollowed, prove};
 pub use rewrite::{keep_heads, patch_heads, patched, rewrite, without_heads};
 pub use sight::{Sight, sight};

@@ -43,6 +43,10 @@ fn transposed(g: &mut Graph, x: Var, order: &'static [usize], shape: Shape) -> V
     one(g, laid(1, shape, layout), &[x])
 }
 
+fn lost(reason: &str) -> Standing {
+    Standing::Lost(reason.into())
+}
+
 fn names(axes: &Axes, var: Var) -> Vec<String> {
     axes.of(var).iter().map(Axis::to_string).collect()
 }
@@ -73,8 +77,9 @@ fn merged_axes_come_apart_again_and_mixing_keeps_them() {
     }
     assert_eq!(axes.standing_for(rows, &Label::Batch, &[3 * N + 1]), [3]);
     assert_eq!(axes.standing_for(rows, &positions("ids"), &[3 * N + 1]), [1]);
-    assert!(!axes.lies_along(total, &Label::Batch) && axes.unknown(total).is_none());
-    assert!(!axes.lies_along(x, &positions("targets")));
+    assert_eq!(axes.standing(total, &Label::Batch), Standing::Beside);
+    assert_eq!(axes.standing(x, &positions("ids")), Standing::Along);
+    assert_eq!(axes.standing(x, &positions("targets")), Standing::Beside);
 }
 
 #[test]
@@ -155,9 +160,9 @@ fn stretches_keep_their_places() {
     assert_eq!(names(&axes, shifted)[1], "positions of `ids`", "the stream itself wins over a shifted copy");
     assert_eq!([0, 1, 2].map(|at| place(picked, "ids", at)[0]), [2, 3, 0]);
     assert_eq!(
-        axes.unknown(pairs),
-        Some(
-            "it is the positions of `ids` 0..3 at 0 in one operand and others of them (positions of `ids` 1..4 at 0) in \
+        axes.standing(pairs, &positions("ids")),
+        lost(
+            "axis 1: it is the positions of `ids` 0..3 at 0 in one operand and others of them (positions of `ids` 1..4 at 0) in \
              another"
         )
     );
@@ -180,8 +185,12 @@ fn positions_cut_into_chunks_are_still_positions() {
     assert_eq!(names(&axes, chunks)[0], "examples × positions of `ids` in steps of 2");
     assert_eq!(axes.standing_for(chunks, &positions("ids"), &[2 * 3 + 1, 1]), [3]);
     assert_eq!(axes.standing_for(chunks, &Label::Batch, &[2 * 3 + 1, 1]), [3]);
-    assert!(!axes.lies_along(pooled, &positions("ids")), "a chunk is no position");
-    assert!(axes.lies_along(pooled, &Label::Batch));
+    assert_eq!(
+        axes.standing(pooled, &positions("ids")),
+        lost("its axes hold only parts of the positions of `ids`"),
+        "a chunk is no position"
+    );
+    assert_eq!(axes.standing(pooled, &Label::Batch), Standing::Along);
     assert_eq!(names(&axes, back), names(&axes, x));
     assert_eq!(axes.standing_for(scores, &positions("ids"), &[1, 0, 1]), [2, 3]);
     assert_eq!(
@@ -193,8 +202,8 @@ fn positions_cut_into_chunks_are_still_positions() {
     let tokens = ids(&mut g, "ids", shape![2, 3]);
     let broken = one(&mut g, view(shape![3, 2]), &[tokens]);
     assert_eq!(
-        read(&g, &[(tokens, stream("ids"))]).unknown(broken),
-        Some("the axes [2, 3] with examples, positions of `ids` do not come apart into [3, 2]")
+        read(&g, &[(tokens, stream("ids"))]).standing(broken, &Label::Batch),
+        lost("axis 0: the axes [2, 3] with examples, positions of `ids` do not come apart into [3, 2]")
     );
 }
 
@@ -218,9 +227,11 @@ fn what_an_op_cannot_say_is_unknown_until_somebody_can() {
     let still = one(&mut g, map(2), &[dark, beside]);
     let seen = one(&mut g, map(2), &[still, x]);
     let axes = read(&g, &[declared]);
-    assert_eq!((axes.unknown(dark), axes.unknown(still)), (Some("it is a riddle"), Some("it is a riddle")));
+    for var in [dark, still] {
+        assert_eq!(axes.standing(var, &Label::Batch), lost("axis 0: it is a riddle"));
+    }
     assert_eq!(names(&axes, seen)[..2], names(&axes, x)[..2]);
-    assert!(axes.lies_along(seen, &positions("ids")) && !axes.lies_along(still, &positions("ids")));
+    assert_eq!(axes.standing(seen, &positions("ids")), Standing::Along);
 }
 
 #[test]
