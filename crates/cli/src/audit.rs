@@ -161,10 +161,7 @@ fn texts(options: &Options, opened: &Opened) -> Result<(Text, Text)> {
     }
     ids.truncate(most);
     let targets = |seed: usize| match model.encoder_decoder() {
-        // Neither as long as the source nor as the padded source: streams are told apart by their lengths.
-        Some(pair) => {
-            made(if ids.len() < most { ids.len() + 1 } else { ids.len() - 1 }, seed, pair.vocabulary())
-        }
+        Some(pair) => made(ids.len(), seed, pair.vocabulary()),
         None => Vec::new(),
     };
     let neighbour = Text { ids: made((2 * ids.len() / 3).max(1), 1, vocabulary), targets: targets(1) };

@@ -43,17 +43,6 @@ fn real(length: usize, side: Side) -> Vec<bool> {
     (0..BATCH).flat_map(|b| (0..length).map(move |t| row(b, t))).collect()
 }
 
-/// A length that is not taken for something else: a Perceiver has latents beside its positions.
-pub fn distinct(model: &AnyModel, length: usize) -> usize {
-    match model {
-        AnyModel::Perceiver(own) if own.config().latents == length => match length {
-            length if length < own.config().context => length + 1,
-            length => length - 1,
-        },
-        _ => length,
-    }
-}
-
 /// The proofs of a model at one length.
 pub fn of(model: &AnyModel, length: usize) -> Result<Vec<Proof>> {
     let causal = |input: &str| Promise::Causal(input.into());
@@ -123,13 +112,10 @@ pub fn of(model: &AnyModel, length: usize) -> Result<Vec<Proof>> {
             vec![Proof { case: case(graph, Vec::new()), claims, sight: None }]
         }
         AnyModel::T5(_) | AnyModel::Transformer(_) => {
-            // Another length than the source's, so that the two streams are told apart.
-            let own =
-                if model.context().is_some_and(|most| length >= most) { length - 1 } else { length + 1 };
-            let targets =
-                Stream { input: "targets".into(), length: own, mask: None, real: real(own, Side::Right) };
+            let real = real(length, Side::Right);
+            let targets = Stream { input: "targets".into(), length, mask: None, real };
             vec![Proof {
-                case: case(graph(own)?, vec![ids(true, Side::Both), targets]),
+                case: case(graph(length)?, vec![ids(true, Side::Both), targets]),
                 claims: vec![
                     ("encoder: sees both ways", true, sees("ids", "ids", "memory")),
                     ("encoder and cross: padding", true, padding("ids")),

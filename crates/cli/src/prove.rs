@@ -6,7 +6,7 @@ use crate::proofs::{self, Proof};
 use anyhow::{Result, bail};
 use clap::Args;
 use regard_hub::AnyModel;
-use regard_inspect::{Finding, Guilty, Sight, prove, sight};
+use regard_inspect::{Finding, Guilty, Outcome, Sight, Unfollowed, prove, sight};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -14,8 +14,12 @@ use std::io::Write;
 #[derive(Args)]
 #[command(after_help = "\
 A decoder promises causality, an encoder that padding cannot be felt, an encoder-decoder both in its three attentions; none
-lets examples of a batch meet. Ends with status 0 if all of it holds and with 1 if not, so that it can stand in a test.
-The proof is by the graph, at the lengths given: no weights, no numbers, no luck.
+lets examples of a batch meet. Ends with status 0 if all of it holds and with 1 if something is broken or unknown, so that
+it can stand in a test. The proof is by the graph, at the lengths given: no weights, no numbers, no luck.
+
+Axes are told apart by where they come from, not by their lengths. Each line says how many of the values that the input can
+change were judged, and names those that could not be followed, with the reason. A promise is unknown if nothing breaks it,
+but an output that it rests on could not be followed.
 
 Example:  regard prove crates/conformance/goldens/parity/gpt2/model --lengths 5,12")]
 pub struct Options {
@@ -62,13 +66,15 @@ pub fn run(options: &Options) -> Result<()> {
             }
         }
     }
-    let broken = rows.iter().filter(|row| row.promised && !row.finding.holds).count();
+    let count = |outcome| rows.iter().filter(|row| row.promised && row.finding.outcome == outcome).count();
+    let (broken, unknown) = (count(Outcome::Broken), count(Outcome::Unknown));
     let promised = rows.iter().filter(|row| row.promised).count();
     let ahead = sights.iter().map(|sight| sight.ahead).max();
     let mut out = std::io::stdout().lock();
     if options.json {
         let page = json!({
-            "family": model.family(), "kind": loaded::kind(model), "lengths": lengths, "holds": broken == 0,
+            "family": model.family(), "kind": loaded::kind(model), "lengths": lengths,
+            "holds": broken + unknown == 0, "broken": broken, "unknown": unknown,
             "look_ahead": ahead,
             "proofs": rows.iter().map(row_json).collect::<Vec<_>>(),
             "receptive_fields": sights.iter().map(sight_json).collect::<Vec<_>>(),
@@ -91,10 +97,21 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     out.flush()?;
-    if broken > 0 {
-        bail!("{broken} of {promised} promises {} broken", if broken == 1 { "is" } else { "are" });
+    let are = |count: usize| if count == 1 { "is" } else { "are" };
+    match (broken, unknown) {
+        (0, 0) => Ok(()),
+        (broken, 0) => bail!("{broken} of {promised} promises {} broken", are(broken)),
+        (0, unknown) => {
+            bail!("{unknown} of {promised} promises {} unknown: not all could be followed", are(unknown))
+        }
+        (broken, unknown) => {
+            bail!(
+                "{broken} of {promised} promises {} broken, {unknown} {} unknown",
+                are(broken),
+                are(unknown)
+            )
+        }
     }
-    Ok(())
 }
 
 fn lengths(options: &Options, model: &AnyModel) -> Result<Vec<usize>> {
@@ -106,27 +123,29 @@ fn lengths(options: &Options, model: &AnyModel) -> Result<Vec<usize>> {
         }
         return Ok(vec![0]);
     }
-    // Source and target need different lengths, padding needs a position, and a text one more.
+    // Padding needs a position, and a text one more.
     let most = model.context().unwrap_or(usize::MAX);
     let asked = match options.lengths.as_slice() {
         [] => LENGTHS.iter().map(|&length| length.min(most)).collect(),
         given => given.to_vec(),
     };
-    if let Some(length) = asked.iter().find(|&&length| length < 3 || length > most) {
-        bail!("--lengths {length}: choose between 3 and {most}, which is all that this model has room for");
+    if let Some(length) = asked.iter().find(|&&length| length < 2 || length > most) {
+        bail!("--lengths {length}: choose between 2 and {most}, which is all that this model has room for");
     }
-    let mut lengths: Vec<usize> = asked.iter().map(|&length| proofs::distinct(model, length)).collect();
+    let mut lengths: Vec<usize> = asked;
     lengths.sort_unstable();
     lengths.dedup();
     Ok(lengths)
 }
 
 fn verdict(row: &Row) -> &'static str {
-    match (row.promised, row.finding.holds) {
-        (true, true) => "holds",
-        (true, false) => "BROKEN",
-        (false, true) => "yes",
-        (false, false) => "no, nor promised",
+    match (row.promised, row.finding.outcome) {
+        (true, Outcome::Holds) => "holds",
+        (true, Outcome::Broken) => "BROKEN",
+        (true, Outcome::Unknown) => "UNKNOWN",
+        (false, Outcome::Holds) => "yes",
+        (false, Outcome::Broken) => "no, nor promised",
+        (false, Outcome::Unknown) => "unknown",
     }
 }
 
@@ -165,9 +184,20 @@ fn row_json(row: &Row) -> Value {
     let guilty = row.finding.guilty.as_ref().map(|Guilty { node, op, input, from, to }| {
         json!({ "node": node, "op": op, "input": input, "from": from, "to": to })
     });
+    let coverage = &row.finding.coverage;
+    let unfollowed = coverage
+        .unfollowed
+        .iter()
+        .map(|Unfollowed { node, op, reason }| json!({ "node": node, "op": op, "reason": reason }));
+    let verdict = match row.finding.outcome {
+        Outcome::Holds => "holds",
+        Outcome::Broken => "broken",
+        Outcome::Unknown => "unknown",
+    };
     json!({
-        "length": row.length, "title": row.title, "promised": row.promised, "holds": row.finding.holds,
-        "sentence": row.finding.sentence, "guilty": guilty,
+        "length": row.length, "title": row.title, "promised": row.promised, "holds": row.finding.holds(),
+        "verdict": verdict, "sentence": row.finding.sentence, "guilty": guilty, "judged": coverage.judged,
+        "values": coverage.values(), "not_followed": unfollowed.collect::<Vec<_>>(),
     })
 }
 

@@ -20,7 +20,7 @@ pub const ROUNDING: f64 = 1e-5;
 pub struct Text {
     /// Its ids.
     pub ids: Vec<i32>,
-    /// The ids of the target; empty for models of one stream. Its length is neither that of the ids nor [`PADDING`] more.
+    /// The ids of the target; empty for models of one stream.
     pub targets: Vec<i32>,
 }
 

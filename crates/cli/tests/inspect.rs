@@ -245,8 +245,8 @@ fn slips_are_met_with_a_sentence() {
         assert!(refused(&[command, &gpt, "--lenghts", "3"]).contains("unexpected argument"), "{command}");
     }
     for (arguments, words) in [
-        (vec!["prove", &gpt, "--lengths", "2"], "--lengths 2: choose between 3 and 19"),
-        (vec!["prove", &gpt, "--lengths", "20"], "--lengths 20: choose between 3 and 19"),
+        (vec!["prove", &gpt, "--lengths", "1"], "--lengths 1: choose between 2 and 19"),
+        (vec!["prove", &gpt, "--lengths", "20"], "--lengths 20: choose between 2 and 19"),
         (vec!["prove", &gpt, "--lengths", "x"], "invalid value 'x'"),
         (vec!["prove", &vit, "--lengths", "5"], "--lengths: this is a model of images"),
         (vec!["audit", &gpt, "--ids", "1"], "the text has 1 tokens; give it at least 2"),

@@ -79,9 +79,9 @@ fn who_sees_whom() {
         let query = Query {
             from: vec![source, target],
             to: vec![memory, logits],
-            sizes: Sizes::none(),
             integers: Integers::none().with(mask, tokens.concat()),
             grain: Grain::Position,
+            ..Default::default()
         };
         let reach = reach(&g, &query).unwrap();
         let can = |from: Var, at: [usize; 2], to: Var, there: [usize; 2]| {

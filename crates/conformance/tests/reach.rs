@@ -31,7 +31,7 @@ fn what_can_change_does_change() {
 
 fn read(g: &Graph, from: Var, to: Var, grain: Grain, integers: Integers) -> Reach {
     let (from, to) = (vec![from], vec![to]);
-    reach(g, &Query { from, to, sizes: Sizes::none(), integers, grain }).unwrap()
+    reach(g, &Query { from, to, integers, grain, ..Query::default() }).unwrap()
 }
 
 /// One line for each cell of `to`: an x for each cell of `from` that can change it.

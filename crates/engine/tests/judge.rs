@@ -17,6 +17,7 @@ enum Lie {
     Work,
     Slope,
     Reach,
+    Axes,
 }
 
 /// `y = 2x`, with a lie.
@@ -52,6 +53,9 @@ impl Op for Double {
     }
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         if self.0 == Lie::Reach { Relation::Nothing } else { Relation::Same }
+    }
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        if self.0 == Lie::Axes { Layout::own(call, output) } else { Layout::elementwise(call, output) }
     }
 }
 
@@ -123,6 +127,8 @@ fn every_lie_is_found() {
     );
     let text = said(case(Lie::Reach).reach(Exactness::Safe));
     assert!(text.starts_with("reach: x[0] changes output 0[0], reach says that it "), "{text}");
+    let text = said(case(Lie::Axes).reach(Exactness::Safe));
+    assert!(text.ends_with("and its axes do not say so; mend `axes` or `reach` of double"), "{text}");
 }
 
 #[test]

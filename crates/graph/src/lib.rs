@@ -2,7 +2,7 @@
 //! known shapes, and everything that Regard can say or do about it is a reader of that one graph.
 //!
 //! This crate holds the language (shapes in the alphabet, dtypes, the graph, the contract of an [`Op`]) and
-//! the readers that need no numbers: [`gradient()`], [`plan()`], [`cost()`], [`reach()`] and [`describe`].
+//! the readers that need no numbers: [`gradient()`], [`plan()`], [`cost()`], [`reach()`], [`axes`] and [`describe`].
 
 #![forbid(unsafe_code)]
 
@@ -22,11 +22,13 @@ mod op;
 mod rewrite;
 mod shape;
 
+pub mod axes;
 pub mod cost;
 pub mod describe;
 pub mod plan;
 pub mod reach;
 
+pub use axes::{Axes, AxisOf, Label, Layout};
 pub use cost::{CostRow, Costs, Work, cost};
 pub use dim::{Dim, Letter, MAX_LETTERS, Sizes};
 pub use dtype::{DType, Precision};

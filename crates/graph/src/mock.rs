@@ -1,13 +1,14 @@
 //! Tiny ops for the tests of this crate: no mathematics, only what the readers ask about.
 
 use crate::{
-    Alias, Along, Calculus, Concrete, DType, Derivative, Error, Fact, Graph, Op, Relation, Result, Shape,
-    Tape, Var, Work,
+    Alias, Along, Calculus, Concrete, DType, Derivative, Error, Fact, Graph, Layout, Op, Relation, Result,
+    Shape, Tape, Var, Work,
 };
 use std::sync::Arc;
 
 type Infer = Box<dyn Fn(&[Fact]) -> Result<Vec<Fact>> + Send + Sync>;
 type Rule = Box<dyn Fn(&mut Graph, &Tape<'_>) -> Result<Vec<Option<Var>>> + Send + Sync>;
+type Lay = Box<dyn Fn(&Concrete<'_>, usize) -> Layout + Send + Sync>;
 type Relate = Box<dyn Fn(&Concrete<'_>, usize, usize) -> Relation + Send + Sync>;
 
 /// An op whose every answer can be set.
@@ -19,6 +20,7 @@ pub struct Mock {
     pub derivative: Derivative,
     pub gradient: Rule,
     pub reach: Relate,
+    pub axes: Lay,
 }
 
 impl std::fmt::Debug for Mock {
@@ -59,6 +61,9 @@ impl Op for Mock {
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
         (self.reach)(call, output, input)
     }
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        (self.axes)(call, output)
+    }
 }
 
 const OPERANDS: [&str; 4] = ["a", "b", "c", "d"];
@@ -92,6 +97,7 @@ pub fn map(operands: usize) -> Mock {
             each.collect()
         }),
         reach: Box::new(|_, _, _| Relation::Same),
+        axes: Box::new(Layout::elementwise),
     }
 }
 
@@ -131,6 +137,7 @@ pub fn view(shape: Shape) -> Mock {
         name: "view",
         infer: Box::new(move |inputs| Ok(vec![Fact::new(shape.clone(), inputs[0].dtype)])),
         aliases: vec![Alias::View { output: 0, input: 0 }],
+        axes: Box::new(|_, _| Layout::Flat(0)),
         ..map(1)
     }
 }
@@ -201,6 +208,7 @@ pub fn gather() -> Mock {
             };
             Relation::Axes(if input == 0 { vec![rows, Along::Same(1)] } else { vec![Along::Same(0)] })
         }),
+        axes: Box::new(|call, output| Layout::own(call, output).with(0, 1, 0).with(1, 0, 1)),
         ..map(2)
     }
 }

@@ -2,7 +2,7 @@
 //! an op that lacks a reader does not compile. How an op is *computed* is the `Kernels` trait of the ops
 //! crate; this one is only what can be said without numbers.
 
-use crate::{DType, Dims, Graph, Relation, Result, Shape, Var, Work};
+use crate::{DType, Dims, Graph, Layout, Relation, Result, Shape, Var, Work};
 use std::any::Any;
 use std::fmt::Debug;
 
@@ -192,4 +192,8 @@ pub trait Op: Any + Debug + Send + Sync {
 
     /// Reach reader: which elements of the input can change which elements of the output?
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation;
+
+    /// Axes reader: which axes of the inputs does each axis of the output continue? (Not what an element depends on, but what
+    /// it stands for: a softmax over positions feels all of them, and still has one result for each.)
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout;
 }

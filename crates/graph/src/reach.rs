@@ -75,6 +75,9 @@ pub struct Query {
     pub integers: Integers,
     /// How finely.
     pub grain: Grain,
+    /// Float values whose last axis is told apart by [`Grain::Position`], too: it holds positions or examples, not
+    /// features.
+    pub apart: Vec<Var>,
 }
 
 /// Which source cells can change which cells of the values asked about.

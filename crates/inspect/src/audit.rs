@@ -4,7 +4,8 @@
 use crate::{Error, Result};
 use regard_engine::reference::{self, Mode};
 use regard_engine::{Cpu, Feed, Program, Store};
-use regard_graph::{Alias, Graph, Var};
+use regard_graph::axes::{Standing, axes};
+use regard_graph::{Alias, Axes, Graph, Integers, Label, Sizes, Var};
 use regard_ops::Array;
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ pub struct Turn {
 /// What stands at the positions of a stream in one run.
 #[derive(Clone, Debug)]
 pub struct Along {
-    /// The stream's name.
+    /// The stream's name: that of the input with its ids, `[B T]`, or whatever is fed for it.
     pub name: String,
     /// Positions in this run.
     pub length: usize,
@@ -155,60 +156,113 @@ pub fn compare_reference(way: &Way, store: &mut Store, cpu: &Cpu, how: Agreement
         feed = feed.with_stored(&stored.name, store.array(&stored.name)?);
     }
     let run = reference::run(&graph, &feed, Mode::Exact)?;
-    let exact = |graph: &Graph| {
-        let mut exact = Collected::default();
+    let exact = |graph: &Graph| -> Result<Collected> {
+        let (mut exact, standings) = (Collected::default(), Standings::new(graph, turn)?);
         for (name, var) in graph.outputs() {
-            exact.add(name, run.value(var), turn);
+            exact.add(name, run.value(var), &standings)?;
         }
-        exact
+        Ok(exact)
     };
-    let mut found = weigh(&fast, &exact(&graph), how)?;
+    let mut found = weigh(&fast, &exact(&graph)?, how)?;
     if !found.same {
         keep_everything(&mut graph)?;
         let fast = collect(way, Kept::Everything, store, cpu)?;
-        found.first = differing(&fast, &exact(&graph), how);
+        found.first = differing(&fast, &exact(&graph)?, how);
     }
     Ok(found)
 }
 
+/// What the values of a graph stand for in one run.
+struct Standings<'a> {
+    graph: &'a Graph,
+    turn: &'a Turn,
+    axes: Axes,
+}
+
+impl<'a> Standings<'a> {
+    /// The input of a stream has the batch in front, and positions behind it.
+    fn new(graph: &'a Graph, turn: &'a Turn) -> Result<Self> {
+        let (mut declared, mut sizes) = (Vec::new(), Sizes::none());
+        for (name, array) in &turn.inputs {
+            let Some((_, var)) = graph.inputs().find(|(known, _)| known == name) else { continue };
+            let dims = array.dims();
+            for (dim, &size) in graph.shape(var).iter().zip(dims.iter()) {
+                if let Some(letter) = dim.as_letter() {
+                    sizes.set(letter, size)?;
+                }
+            }
+            let Some(stream) = turn.streams.iter().find(|stream| stream.name == *name) else { continue };
+            let front = [(turn.batch, Label::Batch), (stream.length, positions(stream))];
+            let mut labels = vec![None; dims.len()];
+            // An image is a stream of one position, which is no axis of its pixels.
+            for ((own, &size), (wanted, label)) in labels.iter_mut().zip(dims.iter()).zip(front) {
+                *own = (size == wanted).then_some(label);
+            }
+            declared.push((var, labels));
+        }
+        let axes = axes(graph, &declared, &sizes, &Integers::none())?;
+        Ok(Standings { graph, turn, axes })
+    }
+
+    /// Where the numbers at some coordinates belong: to a position of a text, or to the first text of an example if they
+    /// stand for no position. Nowhere if they are of padding, of no single example, or of a pair of positions.
+    fn key(&self, var: Var, at: &[usize]) -> Option<(String, usize, usize)> {
+        let [row] = self.axes.standing_for(var, &Label::Batch, at)[..] else { return None };
+        let mut places = Vec::new();
+        for stream in &self.turn.streams {
+            let label = positions(stream);
+            if self.axes.of(var).iter().any(|axis| axis.labels().any(|own| *own == label)) {
+                let standing = self.axes.standing_for(var, &label, at);
+                places.extend(standing.into_iter().map(|t| (stream, t)));
+            }
+        }
+        match places[..] {
+            [(stream, t)] => {
+                let (text, at) = stream.places[row * stream.length + t]?;
+                Some((stream.name.clone(), text, at))
+            }
+            [] => {
+                let text = match self.turn.streams.first() {
+                    Some(own) => {
+                        own.places[row * own.length..][..own.length].iter().flatten().next().copied()?.0
+                    }
+                    None => row,
+                };
+                Some((String::new(), text, 0))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn positions(stream: &Along) -> Label {
+    Label::Positions(stream.name.as_str().into())
+}
+
 impl Collected {
     /// Sorts the numbers of a value by what stands where; a value that does not lie over the batch is left out.
-    fn add(&mut self, name: &str, array: &Array, turn: &Turn) {
-        let dims = array.dims();
-        if dims.is_empty() || dims[0] != turn.batch || dims.count() == 0 {
-            return;
+    fn add(&mut self, name: &str, array: &Array, standings: &Standings<'_>) -> Result<()> {
+        let (dims, var) = (array.dims(), standings.graph.find(name)?);
+        let axes = standings.axes.of(var);
+        let labelled =
+            axes.iter().rposition(|axis| axis.labels().next().is_some()).map_or(0, |last| last + 1);
+        let (front, features) = dims.split_at(labelled);
+        let (rows, features): (usize, usize) = (front.iter().product(), features.iter().product());
+        if dims.count() == 0 || standings.axes.standing(var, &Label::Batch) != Standing::Along {
+            return Ok(());
         }
-        let stream = turn.streams.iter().find(|stream| dims.len() >= 3 && dims[1] == stream.length);
-        let rows: Vec<Option<(String, usize, usize)>> = match stream {
-            Some(stream) => stream
-                .places
-                .iter()
-                .map(|place| place.map(|(text, at)| (stream.name.clone(), text, at)))
-                .collect(),
-            // Something for each example: it stands where the example's first text does.
-            None => (0..turn.batch)
-                .map(|row| {
-                    let own = turn.streams.first();
-                    let text = match own {
-                        Some(own) => {
-                            own.places[row * own.length..][..own.length].iter().flatten().next().copied()
-                        }
-                        None => Some((row, 0)),
-                    };
-                    text.map(|(text, _)| (String::new(), text, 0))
-                })
-                .collect(),
-        };
-        let features = dims.count() / rows.len();
         if !self.values.contains_key(name) {
             self.order.push(name.into());
         }
-        let numbers = self.values.entry(name.into()).or_default();
-        for (row, key) in rows.into_iter().enumerate() {
-            if let Some(key) = key {
-                numbers.insert(key, array.data()[row * features..][..features].to_vec());
+        let mut fresh = Numbers::new();
+        for row in 0..rows {
+            let at = dims.coordinates(row * features);
+            if let Some(key) = standings.key(var, &at[..dims.len()]) {
+                fresh.entry(key).or_default().extend_from_slice(&array.data()[row * features..][..features]);
             }
         }
+        self.values.entry(name.into()).or_default().extend(fresh);
+        Ok(())
     }
 }
 
@@ -232,8 +286,9 @@ fn run_stage(graph: Graph, stage: &Stage, store: &mut Store, cpu: &Cpu, into: &m
             program.set_array(name, array)?;
         }
         program.run(store)?;
-        for name in names.iter().filter(|_| stage.compared) {
-            into.add(name, &program.array(name)?, turn);
+        if stage.compared {
+            let standings = Standings::new(program.graph(), turn)?;
+            names.iter().try_for_each(|name| into.add(name, &program.array(name)?, &standings))?;
         }
     }
     Ok(())

@@ -19,6 +19,6 @@ mod sight;
 pub use chance::{Chance, chances};
 pub use error::{Error, Result};
 pub use patch::{keep_taps, patch_taps, patched_taps, without_taps};
-pub use prove::{Case, Finding, Guilty, Promise, Stream, prove};
+pub use prove::{Case, Coverage, Finding, Guilty, Outcome, Promise, Stream, Unfollowed, prove};
 pub use rewrite::{keep_heads, patch_heads, patched, rewrite, without_heads};
 pub use sight::{Sight, sight};

@@ -1,7 +1,8 @@
 //! How far each value sees: the receptive field, read off the graph, in positions before and after its own.
 
 use crate::Result;
-use crate::prove::{Case, Lie};
+use crate::prove::{Case, Followed};
+use regard_graph::axes::Standing;
 use regard_layers::taps::is_inside;
 
 /// How far the positions of a tapped value see along a stream.
@@ -20,23 +21,24 @@ pub struct Sight {
 }
 
 /// The sight of every tap and output that lies along a stream, in the order of running; what lies inside of the parts of a
-/// block is left out, for the stream behind it says as much.
+/// block is left out, for the stream behind it says as much. What stands for a pair of positions sees from the later one.
 pub fn sight(case: &Case, input: &str) -> Result<Vec<Sight>> {
-    let (own, stream) = case.stream(input)?;
-    let (from, to, reach) = case.reach(input, false)?;
+    let stream = case.stream(input)?;
+    let followed = Followed::new(case)?;
+    let felt = followed.felt(input, false)?;
     let mut named: Vec<(&str, regard_graph::Var)> = case.graph.taps().chain(case.graph.outputs()).collect();
     named.retain(|(name, _)| !is_inside(name));
-    named.retain(|(_, var)| to.contains(var) && case.lie(*var) == Lie::Positions(own));
+    named.retain(|(_, var)| felt.values.contains(var) && followed.along(*var, stream) == Standing::Along);
     named.sort_by_key(|(_, var)| var.index());
     named.dedup_by_key(|(_, var)| *var);
     let mut found = Vec::new();
     for (name, var) in named {
         let mut sight =
             Sight { name: name.into(), back: 0, ahead: 0, to_the_beginning: false, to_the_end: false };
-        for cell in reach.cells(var)? {
-            let there = reach.coordinates(cell)?[1];
-            for source in reach.row(cell)?.filter(|source| source.var() == from) {
-                let here = reach.coordinates(source)?[1];
+        for cell in felt.reach.cells(var)? {
+            let own = followed.places(var, stream, &felt.reach.coordinates(cell)?);
+            let Some(there) = own.into_iter().max() else { continue };
+            for (_, (_, here)) in felt.by(cell)? {
                 sight.back = sight.back.max(there.saturating_sub(here));
                 sight.ahead = sight.ahead.max(here.saturating_sub(there));
             }

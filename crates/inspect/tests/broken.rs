@@ -100,13 +100,19 @@ fn padding(input: &str) -> Promise {
 fn a_right_decoder_is_right() {
     let case = decoder(block(), |_| [Context::causal(); 2]);
     let found = prove(&case, &[causal("ids"), padding("ids"), Promise::Batch]).unwrap();
-    assert!(found.iter().all(|finding| finding.holds && finding.guilty.is_none()), "{found:?}");
-    assert_eq!(found[0].sentence, "causal: no position of `ids` can be felt before it, at 7 positions");
+    assert!(found.iter().all(|finding| finding.holds() && finding.guilty.is_none()), "{found:?}");
+    assert_eq!(
+        found[0].sentence,
+        "causal: no position of `ids` can be felt before it, at 7 positions; judged 41 of 41 values"
+    );
     assert_eq!(
         found[1].sentence,
-        "padding-safe: what stands at 3 padded positions of `ids` reaches no real one"
+        "padding-safe: what stands at 3 padded positions of `ids` reaches no real one; judged 41 of 41 values"
     );
-    assert_eq!(found[2].sentence, "batch-independent: none of 3 examples can change another");
+    assert_eq!(
+        found[2].sentence,
+        "batch-independent: none of 3 examples can change another; judged 41 of 41 values"
+    );
     let sights = sight(&case, "ids").unwrap();
     assert_eq!(sights.len(), 2);
     assert!(sights.iter().all(|s| s.ahead == 0 && s.back == LENGTH - 1 && s.to_the_beginning));
@@ -125,13 +131,14 @@ fn an_off_by_one_causal_mask_is_found_in_its_layer() {
     };
     let case = decoder(block(), late);
     let found = &prove(&case, &[causal("ids")]).unwrap()[0];
-    assert!(!found.holds);
+    assert!(!found.holds());
     let guilty = found.guilty.as_ref().unwrap();
     assert_eq!((guilty.node.as_str(), guilty.op.as_str()), ("block.1.attention.attention", "attention"));
     assert_eq!((guilty.from[1], guilty.to[1]), (1, 0));
     assert_eq!(
         found.sentence,
-        "not causal: `block.1.attention.attention` looks 1 ahead (position [0 1] of `ids` can change its result at [0 0 0])"
+        "not causal: `block.1.attention.attention` looks 1 ahead (position [0 1] of `ids` can change its result at [0 0 0]); \
+         judged 41 of 41 values"
     );
     let ahead: Vec<usize> = sight(&case, "ids").unwrap().iter().map(|sight| sight.ahead).collect();
     assert_eq!(ahead, [0, 1], "the first block looks at nothing ahead, the second one position");
@@ -158,10 +165,10 @@ fn encoder(deaf: Option<usize>) -> Case {
 fn an_encoder_that_ignores_the_padding_mask_is_found() {
     let sees = Promise::Sees { from: "ids".into(), to: "ids".into(), by: "hidden".into() };
     let right = prove(&encoder(None), &[padding("ids"), sees.clone(), Promise::Batch]).unwrap();
-    assert!(right.iter().all(|finding| finding.holds), "{right:?}");
+    assert!(right.iter().all(|finding| finding.holds()), "{right:?}");
     for deaf in 0..2 {
         let found = &prove(&encoder(Some(deaf)), &[padding("ids")]).unwrap()[0];
-        assert!(!found.holds);
+        assert!(!found.holds());
         let name = &found.guilty.as_ref().unwrap().node;
         assert_eq!(*name, format!("block.{deaf}.attention.attention"));
         assert!(found.sentence.starts_with(&format!("padding is felt: in `{name}`")), "{}", found.sentence);
@@ -169,7 +176,7 @@ fn an_encoder_that_ignores_the_padding_mask_is_found() {
     // A causal encoder is safe, and blind.
     let case = decoder(block(), |_| [Context::causal(); 2]);
     let found = &prove(&case, &[sees]).unwrap()[0];
-    assert!(!found.holds);
+    assert!(!found.holds());
     assert_eq!(found.sentence, "blind: `hidden` at [0 0] cannot feel `ids` at [0 1], though both are real");
 }
 
@@ -198,12 +205,12 @@ fn an_unmasked_decoder_of_an_encoder_decoder_is_found() {
     let sees = Promise::Sees { from: "ids".into(), to: "targets".into(), by: "hidden".into() };
     let promises = [causal("targets"), padding("ids"), sees, Promise::Batch];
     let right = prove(&pair([Context::causal(); 2], false), &promises).unwrap();
-    assert!(right.iter().all(|finding| finding.holds), "{right:?}");
+    assert!(right.iter().all(|finding| finding.holds()), "{right:?}");
     let open = prove(&pair([Context::default(), Context::causal()], false), &promises).unwrap();
-    assert_eq!(open.iter().map(|finding| finding.holds).collect::<Vec<_>>(), [false, true, true, true]);
+    assert_eq!(open.iter().map(|finding| finding.holds()).collect::<Vec<_>>(), [false, true, true, true]);
     assert_eq!(open[0].guilty.as_ref().unwrap().node, "decoder.block.0.attention.attention");
     let deaf = prove(&pair([Context::causal(); 2], true), &promises).unwrap();
-    assert_eq!(deaf.iter().map(|finding| finding.holds).collect::<Vec<_>>(), [true, false, true, true]);
+    assert_eq!(deaf.iter().map(|finding| finding.holds()).collect::<Vec<_>>(), [true, false, true, true]);
     assert_eq!(deaf[1].guilty.as_ref().unwrap().node, "decoder.block.0.cross.attention");
 }
 
@@ -219,7 +226,7 @@ fn batch_norm_in_place_of_layer_norm_is_found() {
     let case = case(g, vec![stream("ids", LENGTH, None)]);
     let found = prove(&case, &[Promise::Batch, causal("ids")]).unwrap();
     for finding in &found {
-        assert!(!finding.holds, "{finding:?}");
+        assert!(!finding.holds(), "{finding:?}");
         assert_eq!(finding.guilty.as_ref().unwrap().node, "block.0.attention.batch_norm");
     }
     assert!(found[0].sentence.starts_with("examples meet: in `block.0.attention.batch_norm` (example ["));

@@ -5,7 +5,8 @@ use super::{Case, Exactness, Recorded, fail};
 use crate::Result;
 use crate::reference::{Mode, run};
 use regard_device::Stream;
-use regard_graph::reach::{Grain, Query, reach};
+use regard_graph::axes::check_layouts;
+use regard_graph::reach::{Query, reach};
 use regard_graph::{Graph, Integers, Var};
 
 /// How many elements of each source are moved, at most.
@@ -13,7 +14,8 @@ const SAMPLES: usize = 40;
 
 impl Case<'_> {
     /// Moves elements of every float input and parameter, several times and by small and large amounts, and
-    /// compares which elements of the outputs change (to the bit, in f64) with what the reach reader says.
+    /// compares which elements of the outputs change (to the bit, in f64) with what the reach reader says; and what ops say of
+    /// their axes with what they say of their reach.
     pub fn reach(&self, exactness: Exactness) -> Result<()> {
         let Recorded { graph, outputs, feed, .. } = self.forward()?;
         let before = run(&graph, &feed, Mode::Exact)?;
@@ -21,10 +23,11 @@ impl Case<'_> {
         for (var, numbers) in known_integers(&graph, &|var| before.value(var).data().to_vec()) {
             integers.set(var, numbers);
         }
+        check_layouts(&graph, &self.sizes(&graph)?, &integers)?;
         let sources = float_sources(&graph);
         let from: Vec<Var> = sources.iter().map(|(_, var)| *var).collect();
         let sizes = self.sizes(&graph)?;
-        let query = Query { from, to: outputs.clone(), sizes, integers, grain: Grain::Element };
+        let query = Query { from, to: outputs.clone(), sizes, integers, ..Query::default() };
         let said = reach(&graph, &query)?;
         for (name, source) in &sources {
             let count = before.value(*source).data().len();

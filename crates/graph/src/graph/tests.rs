@@ -2,8 +2,8 @@
 
 use crate::mock::{Mock, Mocks, gather, map, mix, one, pair, record, spread, sum, text, update, view};
 use crate::{
-    Alias, Attachment, Concrete, DType, Derivative, Dim, Fact, Flow, Graph, Init, Letter, Op, Origin, Pass,
-    Relation, Request, Result, Role, Tape, Var, Work, gradient, plan, shape,
+    Alias, Attachment, Concrete, DType, Derivative, Dim, Fact, Flow, Graph, Init, Layout, Letter, Op, Origin,
+    Pass, Relation, Request, Result, Role, Tape, Var, Work, gradient, plan, shape,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -317,6 +317,10 @@ fn an_op_is_asked_once_what_it_is() {
         }
         fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
             self.1.reach(call, output, input)
+        }
+
+        fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+            self.1.axes(call, output)
         }
     }
     let mut g = Graph::new();

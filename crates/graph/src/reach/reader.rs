@@ -5,8 +5,8 @@ use super::{Grain, Query, Reach, Relation};
 use crate::integers::Call;
 use crate::needed::walk;
 use crate::{Error, Graph, Result, Var, human};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
 
 /// The most bits that are carried at one time: one GiB.
 const MOST_BITS: u128 = 1 << 33;
@@ -18,8 +18,10 @@ pub fn reach(g: &Graph, query: &Query) -> Result<Reach> {
     }
     let needed = walk(g, "reach", &query.to, false)?;
     let known = query.integers.resolve(g, &query.sizes, "reach")?;
+    let apart: HashSet<Var> = query.apart.iter().copied().collect();
     let grid_of = |var: Var| -> Result<Grid> {
-        Ok(Grid::new(g.shape(var).at(&query.sizes)?, g.dtype(var), query.grain))
+        let grain = if apart.contains(&var) { Grain::Element } else { query.grain };
+        Ok(Grid::new(g.shape(var).at(&query.sizes)?, g.dtype(var), grain))
     };
 
     let mut sources: BTreeMap<Var, usize> = BTreeMap::new();
@@ -59,7 +61,7 @@ pub fn reach(g: &Graph, query: &Query) -> Result<Reach> {
                 }
                 let mut set = carried.open(var, &to)?;
                 if let Some(from) = &carried.sets[source.index()] {
-                    let grid = Grid::new(call.inputs[input], g.dtype(source), query.grain);
+                    let grid = grid_of(source)?;
                     carry(&relation, (&grid, from), (&to, &mut set)).map_err(|what| {
                         let operand = node.declared.operands[input];
                         Error::invalid(

@@ -111,6 +111,28 @@ fn views_states_and_several_outputs() {
     assert_eq!(answer.row(at(x, &[3])).unwrap().collect::<Vec<_>>(), [at(x, &[3])], "a source is itself");
 }
 
+#[test]
+fn a_last_axis_of_positions_can_be_told_apart() {
+    let mut g = Graph::inference();
+    let tokens = ids(&mut g, "tokens", shape![2, 5]);
+    let along = Relation::Axes(vec![Along::Same(0), Along::Same(1)]);
+    let sums = Mock { infer: Box::new(|_| Ok(vec![Fact::f32([2, 5])])), ..related(shape![2, 5], along) };
+    let sums = one(&mut g, sums, &[tokens]);
+    let later = one(&mut g, causal(1), &[sums]);
+    let query = |apart: Vec<Var>| Query {
+        from: vec![tokens],
+        to: vec![later],
+        grain: Grain::Position,
+        apart,
+        ..Query::default()
+    };
+    let whole = reach(&g, &query(Vec::new())).unwrap();
+    assert_eq!(whole.row(whole.cell(later, &[1]).unwrap()).unwrap().count(), 5);
+    let apart = reach(&g, &query(vec![sums, later])).unwrap();
+    assert!(apart.is_causal(tokens, 1, later, 1).unwrap().holds());
+    assert_eq!(apart.row(apart.cell(later, &[1, 2]).unwrap()).unwrap().count(), 3);
+}
+
 /// What the documentation of [`Relation`] says, pair by pair.
 fn depends(relation: &Relation, output: &Dims, to: usize, input: &Dims, from: usize) -> bool {
     let (o, i) = (output.coordinates(to), input.coordinates(from));

@@ -148,6 +148,10 @@ impl Op for AdamWStep {
             _ => Relation::Nothing,
         }
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 fn check_step(step: i64) -> std::result::Result<i32, Fault> {

@@ -83,6 +83,11 @@ impl Op for AddPositionBackward {
             Along::Same(1),
         ])
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let layout = Layout::own(call, output).with(1, 0, 2);
+        if self.positions { layout } else { layout.with(0, 0, 1) }
+    }
 }
 
 impl AddPositionBackward {

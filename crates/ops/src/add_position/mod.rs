@@ -116,6 +116,11 @@ impl Op for AddPosition {
             _ => Relation::Axes(vec![Along::Same(0), Along::Same(1)]),
         }
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let layout = Layout::aligned(call, output, [0]).with(2, 1, 1);
+        if self.positions { layout.leading(2, 2) } else { layout.with(1, 1, 0) }
+    }
 }
 
 impl Kernels for AddPosition {

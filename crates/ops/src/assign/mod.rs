@@ -92,6 +92,10 @@ impl Op for Assign {
             _ => Relation::Axes(broadcast_reach(call.inputs[1], call.outputs[0])),
         }
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 impl Kernels for Assign {

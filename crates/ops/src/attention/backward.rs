@@ -2,7 +2,7 @@
 //! The weights are made again from the log-sum-exp, so that nothing of size T·S is ever kept.
 
 use super::form::{BiasForm, Extra, Form};
-use super::{cost, cpu_backward, cpu_work, reference_backward};
+use super::{cost, cpu_backward, cpu_work, layout, reference_backward};
 use crate::{CpuCall, Fault, FillOps, Kernels, Needs, Record, ReferenceCall, Request};
 use regard_graph::*;
 
@@ -123,6 +123,10 @@ impl Op for Backward {
             return Relation::Axes(axes);
         }
         Relation::Everything
+    }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        layout::backward(&self.form, self.base(), call, output)
     }
 }
 

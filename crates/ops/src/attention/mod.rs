@@ -22,6 +22,7 @@ mod cpu_softmax;
 mod cpu_table;
 mod cpu_work;
 mod form;
+mod layout;
 mod mask;
 mod random;
 mod reach;
@@ -154,6 +155,10 @@ impl Op for AttentionOp {
 
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation {
         reach::forward(&self.form, call, output, input)
+    }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        layout::forward(&self.form, call, output)
     }
 }
 

@@ -260,6 +260,28 @@ impl Op for AttentionWeights {
         }
         Relation::Everything
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let own = if self.form.has(Extra::KeyRow) { vec![0, 2] } else { vec![0, 1, 2] };
+        let start = own.into_iter().fold(Layout::own(call, output), |layout, input| layout.with(0, input, 0));
+        // Query and held are B T H …; key is B S G D.
+        let heads = |layout: Layout| layout.with(1, 0, 2).with(1, 2, 2);
+        let queries = |layout: Layout, axis: usize| layout.with(axis, 0, 1).with(axis, 2, 1);
+        let chosen = |layout: Layout, list: &[usize]| layout.picked(2, 0, 1, list).picked(2, 2, 1, list);
+        match &self.request {
+            WeightsRequest::Rows(list) => chosen(heads(start), list).with(3, 1, 1),
+            WeightsRequest::Columns(list) => queries(heads(start), 2).picked(3, 1, 1, list),
+            WeightsRequest::Block { queries, keys } => {
+                let (queries, keys): (Vec<usize>, Vec<usize>) =
+                    (queries.clone().collect(), keys.clone().collect());
+                chosen(heads(start), &queries).picked(3, 1, 1, &keys)
+            }
+            WeightsRequest::ColumnSums => heads(start).with(2, 1, 1),
+            WeightsRequest::TopK(_) | WeightsRequest::Entropy => {
+                queries(start, 1).with(2, 0, 2).with(2, 2, 2)
+            }
+        }
+    }
 }
 
 impl Kernels for AttentionWeights {

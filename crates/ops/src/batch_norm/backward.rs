@@ -106,6 +106,10 @@ impl Op for BatchNormBackward {
             _ => Relation::Axes(vec![Along::Same(last)]),
         }
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 impl Kernels for BatchNormBackward {

@@ -265,6 +265,11 @@ impl Op for BatchNorm {
             _ => Relation::Nothing,
         }
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        // The statistics feel the whole batch; the result still has a row for each of its examples.
+        Layout::elementwise(call, output)
+    }
 }
 
 impl Kernels for BatchNorm {

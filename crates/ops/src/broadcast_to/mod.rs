@@ -89,6 +89,10 @@ impl Op for BroadcastTo {
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         Relation::Axes(broadcast_reach(call.inputs[0], call.outputs[0]))
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 impl Kernels for BroadcastTo {

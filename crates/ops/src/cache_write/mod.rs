@@ -136,6 +136,19 @@ impl Op for CacheWrite {
         };
         Relation::Axes(vec![first, second, Along::Same(2), Along::Same(3)])
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let layout = Layout::own(call, output).leading(0, 4).with(2, 1, 2).with(3, 1, 3);
+        let layout = if self.rows { layout } else { layout.with(0, 1, 0) };
+        // Positions follow one another in the cache, from the same slot on in every row, if they are known to.
+        let (t, known) = (call.inputs[1][1], call.integers[2]);
+        match known.and_then(|slot| Some((slot, *slot.first()?))) {
+            Some((slot, first)) if slot.iter().enumerate().all(|(i, &at)| at == first + (i % t) as i64) => {
+                layout.shifted(1, 1, 1, first as isize)
+            }
+            _ => layout,
+        }
+    }
 }
 
 impl Kernels for CacheWrite {

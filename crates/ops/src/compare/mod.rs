@@ -121,6 +121,10 @@ impl Op for Compare {
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
         Relation::Axes(broadcast_reach(call.inputs[input], call.outputs[0]))
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 impl Kernels for Compare {

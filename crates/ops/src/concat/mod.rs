@@ -104,6 +104,18 @@ impl Op for Concat {
         };
         Relation::Axes((0..call.inputs[input].len()).map(along).collect())
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let mut layout = Layout::own(call, output);
+        let mut before = 0;
+        for (input, part) in call.inputs.iter().enumerate() {
+            for axis in 0..part.len() {
+                layout = layout.shifted(axis, input, axis, if axis == self.axis { before } else { 0 });
+            }
+            before += part[self.axis] as isize;
+        }
+        layout
+    }
 }
 
 impl Kernels for Concat {

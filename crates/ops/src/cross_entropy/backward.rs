@@ -74,6 +74,11 @@ impl Op for CrossEntropyBackward {
         }
         only_live(call, 1, self.ignore_index, axes, call.outputs[0].last_size())
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let rows = call.inputs[1].len();
+        (1..4).fold(Layout::aligned(call, output, [0]), |layout, input| layout.leading(input, rows))
+    }
 }
 
 impl Kernels for CrossEntropyBackward {

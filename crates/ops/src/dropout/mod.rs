@@ -163,6 +163,11 @@ impl Op for Dropout {
             _ => Relation::Axes(vec![Along::Same(0), Along::Same(1)]),
         }
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let layout = Layout::aligned(call, output, [0]);
+        if self.positioned { layout.leading(2, 2) } else { layout }
+    }
 }
 
 /// Up to this many elements the mask is listed; beyond, every element is said to pass.

@@ -77,6 +77,10 @@ impl Op for EmbeddingBackward {
         axes.push(Along::Same(1));
         Relation::Axes(axes)
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::own(call, output).with(1, 0, call.inputs[0].len() - 1)
+    }
 }
 
 impl EmbeddingBackward {

@@ -95,6 +95,11 @@ impl Op for Embedding {
             _ => leading.into_iter().map(Along::Same).collect(),
         })
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let leading = call.inputs[1].len();
+        Layout::own(call, output).leading(1, leading).with(leading, 0, 1)
+    }
 }
 
 impl Kernels for Embedding {

@@ -62,6 +62,10 @@ impl Op for Fill {
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         Relation::Nothing
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::own(call, output)
+    }
 }
 
 impl Kernels for Fill {

@@ -60,6 +60,10 @@ impl Op for GatedBackward {
         // db = dy·act(a) does not look at b.
         if output == 1 && input == 1 { Relation::Nothing } else { Relation::Same }
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 fn flops_per_element(gate: Gate) -> usize {

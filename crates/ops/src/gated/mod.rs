@@ -98,6 +98,10 @@ impl Op for Gated {
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         Relation::Same
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 /// The fact of `act(a) ⊙ b`.

@@ -150,6 +150,21 @@ impl Op for Gather {
         axes[self.axis] = listed(&selecting, pointed(call.integers[1], call.inputs[0][self.axis]));
         Relation::Axes(axes)
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let mut layout = Layout::own(call, output);
+        for axis in (0..call.inputs[0].len()).filter(|&axis| axis != self.axis) {
+            layout = layout.with(axis, 0, axis);
+        }
+        if self.batched {
+            return layout.leading(1, 2);
+        }
+        // The same for every example, so that a picked coordinate stays what it was.
+        let size = call.inputs[0][self.axis] as i64;
+        let known = call.integers[1].filter(|list| list.iter().all(|at| (0..size).contains(at)));
+        let picked: Vec<usize> = known.unwrap_or(&[]).iter().map(|&at| at as usize).collect();
+        layout.with(self.axis, 1, 0).picked(self.axis, 0, self.axis, &picked)
+    }
 }
 
 impl Kernels for Gather {

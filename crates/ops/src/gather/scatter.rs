@@ -87,6 +87,14 @@ impl Op for ScatterAdd {
         axes[self.axis] = listed(&selecting, pointing(call.integers[1], groups, out[self.axis]));
         Relation::Axes(axes)
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let mut layout = Layout::own(call, output);
+        for axis in (0..call.inputs[0].len()).filter(|&axis| axis != self.axis) {
+            layout = layout.with(axis, 0, axis);
+        }
+        if self.batched { layout.with(0, 1, 0) } else { layout }
+    }
 }
 
 impl Kernels for ScatterAdd {

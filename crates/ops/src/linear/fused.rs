@@ -193,6 +193,17 @@ impl Op for FusedLinear {
             false => self.kernels().reach(&self.of_product(call), output, input),
         }
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let last = call.outputs[0].len() - 1;
+        if self.statistics_at() == Some(output) {
+            // The rows of y, which are those of x, of z and of the residual.
+            let rows = [Some(0), self.z_input(), self.linear().residual_input()].into_iter().flatten();
+            return rows.fold(Layout::own(call, output), |layout, input| layout.leading(input, last));
+        }
+        let layout = self.kernels().axes(&self.of_product(call), output);
+        self.z_input().into_iter().fold(layout, |layout, input| layout.leading(input, last + 1))
+    }
 }
 
 /// A plan is not differentiated: the graph that was recorded is.

@@ -303,6 +303,14 @@ impl Op for Linear {
             _ => vec![Along::Same(last)],
         })
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let last = call.outputs[0].len() - 1;
+        let columns = if self.layout == WeightLayout::OutIn { 0 } else { 1 };
+        let layout = Layout::own(call, output).leading(0, last).with(last, 1, columns);
+        let layout = if self.bias { layout.with(last, 2, 0) } else { layout };
+        self.residual_input().into_iter().fold(layout, |layout, input| layout.leading(input, last + 1))
+    }
 }
 
 impl Kernels for Linear {

@@ -94,6 +94,12 @@ impl Op for WeightGradient {
         let leading = call.inputs[input].len() - 1;
         Relation::Axes((0..leading).map(|_| Along::All).chain([Along::Same(input)]).collect())
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let [left, right] = [0, 1].map(|input| call.inputs[input].len() - 1);
+        let layout = Layout::own(call, output).with(0, 0, left);
+        if output == 0 { layout.with(1, 1, right) } else { layout }
+    }
 }
 
 impl Kernels for WeightGradient {

@@ -208,6 +208,17 @@ impl Op for LinearCrossEntropy {
         // Of an ignored row, nothing matters: a list for the whole last axis where there is one.
         only_live_of(call, self, input, axes)
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let (targets, rows) = (self.targets_input(), call.inputs[self.targets_input()].len());
+        let layout = Layout::own(call, output);
+        match output {
+            0 => layout,
+            1 => layout.leading(0, rows).leading(targets, rows),
+            2 => layout.leading(0, rows + 1).leading(targets, rows),
+            _ => layout.leading(output - 2, call.outputs[output].len()),
+        }
+    }
 }
 
 /// What a sum over rows depends on: everything, but no row whose target is ignored.

@@ -202,6 +202,16 @@ impl Op for Matmul {
         }
         Relation::Axes((0..leading).map(Along::Same).chain(matrix).collect())
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let rank = call.outputs[output].len();
+        let mut layout = Layout::own(call, output);
+        for input in 0..2 {
+            layout = layout.leading(input, call.inputs[input].len() - 2);
+        }
+        let of = |input: usize, transposed: bool| call.inputs[input].len() - if transposed { 1 } else { 2 };
+        layout.with(rank - 2, 0, of(0, self.transpose_a)).with(rank - 1, 1, of(1, !self.transpose_b))
+    }
 }
 
 impl Kernels for Matmul {

@@ -151,6 +151,23 @@ impl Op for NormBackward {
         }
         Relation::Axes(axes)
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let rank = call.inputs[1].len();
+        let is_parameter = Some(output) == self.scale_at() || Some(output) == self.shift_at();
+        let mut layout = Layout::own(call, output);
+        for (input, operand) in self.operands().into_iter().enumerate() {
+            layout = match (operand, is_parameter) {
+                ("mean" | "rstd", false) => layout.leading(input, rank - 1),
+                ("mean" | "rstd", true) => layout,
+                ("scale", false) => layout.with(rank - 1, input, 0),
+                ("scale", true) => layout.with(0, input, 0),
+                (_, false) => layout.leading(input, rank),
+                (_, true) => layout.with(0, input, rank - 1),
+            };
+        }
+        layout
+    }
 }
 
 impl Kernels for NormBackward {

@@ -322,6 +322,21 @@ impl Op for Norm {
         axes.push(Along::All);
         Relation::Axes(axes)
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let rank = call.inputs[0].len();
+        let common = call.outputs[output].len().min(rank);
+        let mut layout = Layout::own(call, output);
+        for (input, operand) in self.operands().into_iter().enumerate() {
+            layout = match operand {
+                "x" | "residual" => layout.leading(input, common),
+                "statistics" => layout.leading(input, rank - 1),
+                _ if common == rank => layout.with(rank - 1, input, 0),
+                _ => layout,
+            };
+        }
+        layout
+    }
 }
 
 impl Norm {

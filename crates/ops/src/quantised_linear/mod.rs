@@ -95,6 +95,10 @@ impl Op for QuantisedLinear {
         // A weight reaches its whole column through the scale, which is where it reached before.
         self.linear.reach(call, output, input)
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        self.linear.axes(call, output)
+    }
 }
 
 impl Kernels for QuantisedLinear {

@@ -74,6 +74,10 @@ impl Op for ReduceMaxBackward {
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
         Relation::Axes(broadcast_reach(call.inputs[input], call.outputs[0]))
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 /// Every index lies in its window; a window without elements has no index to look at.

@@ -129,6 +129,10 @@ impl Op for ReduceMax {
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         Relation::Axes(reduce_reach(call.inputs[0], call.outputs[0]))
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 /// Whether a candidate takes the place of the best so far, which has a lower index.

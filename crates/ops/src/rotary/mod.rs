@@ -250,6 +250,11 @@ impl Op for Rotary {
         let same = [0, 1, 2].map(Along::Same);
         Relation::Axes(same.into_iter().chain([Along::Listed { axes, lists }]).collect())
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let layout = Layout::aligned(call, output, [0]);
+        if self.positions { layout.leading(1, 2) } else { layout }
+    }
 }
 
 impl Kernels for Rotary {

@@ -71,6 +71,10 @@ impl Op for Scale {
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         if self.scale == 0.0 { Relation::Nothing } else { Relation::Same }
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 impl Kernels for Scale {

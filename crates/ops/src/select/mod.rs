@@ -105,6 +105,10 @@ impl Op for Select {
         }
         Relation::Axes(along)
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 /// Up to this many elements the choice is listed; beyond, every element of either operand is said to matter.

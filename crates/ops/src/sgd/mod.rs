@@ -133,6 +133,10 @@ impl Op for SgdStep {
             _ => Relation::Everything,
         }
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 impl Kernels for SgdStep {

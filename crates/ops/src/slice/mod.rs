@@ -141,6 +141,12 @@ impl Op for Slice {
         let start = self.start.at(size, length).unwrap_or(0);
         Relation::Axes(shifted(call.inputs[0].len(), self.axis, start as isize))
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let (size, length) = (call.inputs[0][self.axis], call.outputs[0][self.axis]);
+        let start = self.start.at(size, length).unwrap_or(0);
+        Layout::moved(call, output, self.axis, -(start as isize))
+    }
 }
 
 /// The same coordinate along every axis but one, along which it is shifted.

@@ -59,6 +59,10 @@ impl Op for SoftmaxBackward {
         // The logarithm's rule looks at its own y alone.
         if self.log && input == 0 { Relation::Same } else { whole_rows(&call.inputs[0]) }
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 impl Kernels for SoftmaxBackward {

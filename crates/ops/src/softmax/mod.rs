@@ -98,6 +98,10 @@ impl Op for Softmax {
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         whole_rows(&call.inputs[0])
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 /// How many rows there are to normalise; none if they have no elements.

@@ -103,6 +103,11 @@ impl Op for Split {
         };
         Relation::Axes((0..call.inputs[0].len()).map(along).collect())
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let before: usize = call.outputs[..output].iter().map(|dims| dims[self.axis]).sum();
+        Layout::moved(call, output, self.axis, -(before as isize))
+    }
 }
 
 impl Kernels for Split {

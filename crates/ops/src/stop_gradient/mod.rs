@@ -55,6 +55,10 @@ impl Op for StopGradient {
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         Relation::Same
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 impl Kernels for StopGradient {

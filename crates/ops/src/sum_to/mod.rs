@@ -111,6 +111,10 @@ impl Op for SumTo {
     fn reach(&self, call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         Relation::Axes(reduce_reach(call.inputs[0], call.outputs[0]))
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 impl Kernels for SumTo {

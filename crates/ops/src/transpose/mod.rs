@@ -86,6 +86,11 @@ impl Op for Transpose {
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         Relation::Axes(self.inverse().into_iter().map(Along::Same).collect())
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        let axes = self.order.iter().enumerate();
+        axes.fold(Layout::own(call, output), |layout, (axis, &of)| layout.with(axis, 0, of))
+    }
 }
 
 impl Kernels for Transpose {

@@ -1,0 +1,103 @@
+//! `prove` on every family, with as many examples as positions, heads, channels of a head and latents: each keeps its
+//! promises, every value is followed, and nothing hangs on a length.
+
+use regard::hub::AnyModel;
+use regard::hub::forward::{Sizes, record};
+use regard_conformance::sized::{self, Size};
+use regard_inspect::{Case, Finding, Outcome, Promise, Stream, prove};
+
+/// B = T = U = H = D = M = V.
+const N: usize = 4;
+
+/// Streams by the inputs that a pass has, each padded on the right.
+fn case(model: &AnyModel) -> Case {
+    let graph = record(model, Sizes { batch: N, tokens: N, targets: N, types: false }).unwrap();
+    let has = |name: &str| graph.inputs().any(|(input, _)| input == name);
+    let real: Vec<bool> = (0..N).flat_map(|b| (0..N).map(move |t| t < N - b % 3)).collect();
+    let stream = |input: &str, mask: bool| Stream {
+        input: input.into(),
+        length: N,
+        mask: mask.then(|| "mask".into()),
+        real: real.clone(),
+    };
+    let mut streams = Vec::new();
+    if has("ids") {
+        streams.push(stream("ids", has("mask")));
+    }
+    if has("targets") {
+        streams.push(stream("targets", false));
+    }
+    Case { graph, batch: N, streams, known: Vec::new() }
+}
+
+fn causal(input: &str) -> Promise {
+    Promise::Causal(input.into())
+}
+
+fn padding(input: &str) -> Promise {
+    Promise::Padding(input.into())
+}
+
+/// A family, what it promises, and who breaks what it does not promise.
+type Family = (&'static str, AnyModel, Vec<Promise>, Vec<(Promise, &'static str)>);
+
+fn families() -> Vec<Family> {
+    let size = Size { layers: 3, heads: N, width: N * N, vocabulary: N, context: 4 * N, dropout: 0.0 };
+    let decoder = || vec![causal("ids"), padding("ids"), Promise::Batch];
+    let pair = || {
+        let sees = |to: &str, by: &str| Promise::Sees { from: "ids".into(), to: to.into(), by: by.into() };
+        vec![
+            causal("targets"),
+            padding("targets"),
+            padding("ids"),
+            sees("ids", "memory"),
+            sees("targets", "hidden"),
+            Promise::Batch,
+        ]
+    };
+    let encoder = "encoder.block.0.attention.attention";
+    vec![
+        ("gpt", sized::gpt(size), decoder(), vec![]),
+        ("llama", sized::llama(size), decoder(), vec![]),
+        ("perceiver", sized::perceiver(size), decoder(), vec![]),
+        (
+            "bert",
+            sized::bert(size),
+            vec![padding("ids"), Promise::Batch],
+            vec![(causal("ids"), "block.0.attention.attention")],
+        ),
+        ("vit", sized::vit(Size { context: N, ..size }), vec![Promise::Batch], vec![]),
+        ("t5", sized::t5(size), pair(), vec![(causal("ids"), encoder)]),
+        ("transformer", sized::transformer(size), pair(), vec![(causal("ids"), encoder)]),
+    ]
+}
+
+#[test]
+fn every_family_is_followed_to_the_last_value() {
+    for (name, model, promised, others) in families() {
+        let case = case(&model);
+        let found = prove(&case, &promised).unwrap();
+        for finding in &found {
+            assert_eq!(finding.outcome, Outcome::Holds, "{name}: {}", finding.sentence);
+        }
+        let refuted: Vec<Finding> = others
+            .iter()
+            .map(|(promise, node)| {
+                let finding = prove(&case, std::slice::from_ref(promise)).unwrap().remove(0);
+                assert_eq!(finding.guilty.as_ref().map(|guilty| guilty.node.as_str()), Some(*node), "{name}");
+                finding
+            })
+            .collect();
+        for finding in found.iter().chain(&refuted) {
+            assert_eq!(finding.coverage.unfollowed, [], "{name}: {}", finding.sentence);
+            println!("{name}: {}", finding.sentence);
+        }
+        // All values but those that stand for latents or for a whole example have positions, and all have examples.
+        let batch = found.iter().find(|finding| finding.promise == Promise::Batch).unwrap();
+        assert_eq!(batch.coverage.judged, batch.coverage.values(), "{name}: {}", batch.sentence);
+        if let Some(causal) = found.iter().find(|finding| matches!(finding.promise, Promise::Causal(_))) {
+            let aside = causal.coverage.aside;
+            assert_eq!(aside > 0, name == "perceiver", "{name}: {}", causal.sentence);
+        }
+    }
+}
