@@ -198,6 +198,18 @@ fn a_permutation_of_axes_that_are_as_long() {
     assert!(found[2].holds());
     followed(&found);
 
+    // Keys and values with heads where positions belong: each head reads another position.
+    let mut g = Graph::inference();
+    let x = embedded(&mut g, "ids");
+    let heads = g.split_heads(x, N).unwrap();
+    let turned = g.transpose(heads, &[0, 2, 1, 3]).unwrap();
+    let y = g.scope("leak", |g| g.attention(heads, turned, turned, &Attention::default())).unwrap().y;
+    g.output("hidden", y).unwrap();
+    let found = prove(&case(g, vec![stream("ids", None)]), &[causal("ids"), Promise::Batch]).unwrap();
+    assert_eq!(guilty(&found[0]), "leak.attention");
+    assert!(found[1].holds());
+    followed(&found);
+
     // The batch and the positions change places and meet.
     let mut g = Graph::inference();
     let x = embedded(&mut g, "ids");

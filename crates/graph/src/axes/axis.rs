@@ -92,6 +92,14 @@ impl Axis {
         self.factors().iter().flat_map(|factor| factor.spans.iter().map(|span| &span.label))
     }
 
+    /// Without a label: its coordinates are the axis's own again.
+    pub(super) fn without(mut self, label: &Label) -> Axis {
+        if let Digits::Known(factors) = &mut self.0 {
+            factors.iter_mut().for_each(|factor| factor.spans.retain(|span| span.label != *label));
+        }
+        self
+    }
+
     fn factors(&self) -> &[Factor] {
         match &self.0 {
             Digits::Known(factors) => factors,

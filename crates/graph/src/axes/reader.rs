@@ -1,7 +1,7 @@
 //! Carries what axes are through the graph, node by node, and checks what ops say of them.
 
 use super::axis::{Axis, reshaped};
-use super::{Axes, AxisOf, Declared, Layout};
+use super::{Axes, AxisOf, Declared, Label, Layout};
 use crate::integers::Call;
 use crate::needed::everything;
 use crate::{Along, Concrete, Error, Graph, Integers, Relation, Result, Sizes};
@@ -81,18 +81,60 @@ fn laid_out(
             if axes.len() != out.len() {
                 return Err(format!("{} entries for the {} axes of {out}", axes.len(), out.len()));
             }
-            let mut found = Vec::new();
-            for (continued, &size) in axes.iter().zip(out.iter()) {
-                let mut axis = Axis::own(size);
+            let mut brought = Vec::new();
+            for (at, (continued, &size)) in axes.iter().zip(out.iter()).enumerate() {
                 for &AxisOf { input, axis: of, shift, only } in continued {
                     let there = call.inputs.get(input).and_then(|dims| dims.get(of));
                     let &there =
                         there.ok_or_else(|| format!("axis {of} of operand {input}, which is not there"))?;
-                    axis = axis.joined(&inputs[input][of].moved(there, shift, size, only));
+                    let axis = inputs[input][of].moved(there, shift, size, only);
+                    brought.push(Brought { input, at, axis });
                 }
-                found.push(axis);
+            }
+            settle(&mut brought);
+            let mut found: Vec<Axis> = out.iter().map(|&size| Axis::own(size)).collect();
+            for Brought { at, axis, .. } in brought {
+                let before = std::mem::replace(&mut found[at], Axis::own(out[at]));
+                found[at] = before.joined(&axis);
             }
             Ok(found)
+        }
+    }
+}
+
+/// What an operand says of an axis of the output.
+struct Brought {
+    input: usize,
+    at: usize,
+    axis: Axis,
+}
+
+/// Operands may disagree on where a label lies: positions of the one meet heads of the other, and the other way round. Who
+/// knows both axes is right, and of two such the first; what the other brings is then no position of the result, and a
+/// value that feels it from there has been told of another position.
+fn settle(brought: &mut [Brought]) {
+    let mut labels: Vec<Label> = brought.iter().flat_map(|one| one.axis.labels().cloned()).collect();
+    labels.sort();
+    labels.dedup();
+    for label in labels {
+        let axes_of = |brought: &[Brought], input: usize, labelled: bool| -> u32 {
+            let own = brought.iter().filter(|one| one.input == input);
+            let chosen = own.filter(|one| !labelled || one.axis.labels().any(|own| *own == label));
+            chosen.fold(0, |set, one| set | 1 << one.at)
+        };
+        let inputs = brought.iter().map(|one| one.input).max().map_or(0, |last| last + 1);
+        for (winner, loser) in (0..inputs).flat_map(|a| (0..inputs).map(move |b| (a, b))) {
+            let [mine, yours] = [winner, loser].map(|input| axes_of(brought, input, true));
+            let (only_mine, only_yours) = (mine & !yours, yours & !mine);
+            let knows = |input: usize, axes: u32| axes & !axes_of(brought, input, false) == 0;
+            let overrules = only_mine != 0 && only_yours != 0 && knows(winner, only_yours);
+            if overrules && (winner < loser || !knows(loser, only_mine)) {
+                for one in
+                    brought.iter_mut().filter(|one| one.input == loser && only_yours & 1 << one.at != 0)
+                {
+                    one.axis = std::mem::replace(&mut one.axis, Axis::own(1)).without(&label);
+                }
+            }
         }
     }
 }

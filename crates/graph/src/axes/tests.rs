@@ -96,9 +96,8 @@ fn a_permutation_is_followed_where_all_axes_are_as_long() {
     assert_eq!(names(&axes, merged)[1], "2 of its own × positions of `ids`");
     assert_eq!(axes.standing_for(merged, &positions("ids"), &[0, N + 3]), [3]);
     assert!(axes.last_is_labelled(swapped) && !axes.last_is_labelled(x));
-    // Features and examples on one axis, examples and features on another: a cell stands for two examples.
-    assert_eq!(axes.standing_for(both, &Label::Batch, &[1, 0, 3]), [1, 3]);
-    assert_eq!(axes.standing_for(both, &positions("ids"), &[1, 0, 3]), [0]);
+    // Examples meet features and features examples: the first operand says which axis is which.
+    assert_eq!(names(&axes, both), names(&axes, x));
 }
 
 #[test]
