@@ -1,7 +1,7 @@
 //! What encoder-decoders promise: who sees whom, by `reach` and by changing tokens; padding, batches and caches change
 //! no bit; and sizes that make no sense are refused.
 
-use regard::graph::{Integers, Sizes};
+use regard::graph::Integers;
 use regard::prelude::*;
 use regard::reach::{Grain, Query, reach};
 use regard_conformance::encoder_decoder::{Decoder, Model};

@@ -4,7 +4,6 @@
 use regard_engine::check::{Case, relative_error};
 use regard_engine::{Cpu, Program, Result, Store};
 use regard_graph::reach::{Grain, Query, reach};
-use regard_graph::{Integers, Sizes};
 use regard_layers::FeedForwardKind;
 use regard_models::grid::interpolate_positions;
 use regard_models::{Vit, VitConfig, VitHead, VitPooling};
@@ -217,9 +216,8 @@ fn images_cannot_see_each_other() -> Result<()> {
         let query = Query {
             from: vec![image],
             to: vec![hidden, logits],
-            sizes: Sizes::none(),
-            integers: Integers::none(),
             grain: Grain::Position,
+            ..Default::default()
         };
         let answer = reach(&g, &query)?;
         for to in [hidden, logits] {
