@@ -190,7 +190,6 @@ mod tests {
     #[test]
     fn tasks_that_meet_at_a_byte_are_found_and_others_are_not() {
         assert_eq!(handed(&[0..3, 3..8]), None);
-        assert_eq!(handed(&[0..8]), None);
         let Some(Conflict { stretch, byte, first: Some(first), second, loaded }) = handed(&[0..3, 2..8])
         else {
             panic!("not found")
