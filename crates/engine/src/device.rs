@@ -15,7 +15,8 @@ use regard_graph::plan::Place;
 use regard_graph::{Costs, Graph, Integers, Sizes, Var};
 use regard_ops::{Needs, join};
 
-/// A device to run on. Cloning gives another handle to the same one; whatever takes a device takes a [`Cpu`], too.
+/// A device to run on. Cloning gives another handle to the same one; whatever takes a device takes a [`Cpu`], too
+/// ([`AsDevice`]).
 #[derive(Clone)]
 pub enum Device {
     /// The processor, with memory of the host.
@@ -28,15 +29,21 @@ impl From<Cpu> for Device {
     }
 }
 
-impl From<&Cpu> for Device {
-    fn from(cpu: &Cpu) -> Device {
-        Device::Cpu(cpu.clone())
+/// What stands for a device: a handle to any of them, or to one of a kind.
+pub trait AsDevice {
+    /// A handle to the device.
+    fn as_device(&self) -> Device;
+}
+
+impl AsDevice for Device {
+    fn as_device(&self) -> Device {
+        self.clone()
     }
 }
 
-impl From<&Device> for Device {
-    fn from(device: &Device) -> Device {
-        device.clone()
+impl AsDevice for Cpu {
+    fn as_device(&self) -> Device {
+        Device::Cpu(self.clone())
     }
 }
 

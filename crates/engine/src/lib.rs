@@ -16,7 +16,7 @@ pub mod reference;
 mod store;
 
 pub use cpu::Cpu;
-pub use device::Device;
+pub use device::{AsDevice, Device};
 pub use error::{Error, Result};
 pub use feed::{Feed, sizes_of};
 pub use numbers::Numbers;

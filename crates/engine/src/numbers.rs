@@ -103,3 +103,23 @@ impl<T: Clone + PartialEq> PartialEq<Numbers<'_, T>> for Vec<T> {
         self[..] == **other
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lent_or_copied_they_read_the_same() {
+        let own = [1, 2, 3, 4];
+        let (lent, copied) = (Numbers::lent(&own), Numbers(Cow::Owned(own.to_vec())));
+        assert_eq!(lent, copied);
+        assert!(own == lent && own.to_vec() == copied && own[..] == lent && &own[..] == copied);
+        assert_eq!((&lent).into_iter().sum::<i32>(), copied.iter().sum::<i32>());
+        assert_eq!(format!("{lent:?}"), format!("{copied:?}"));
+        assert_eq!(lent.clone().part(1..3), copied.clone().part(1..3).into_vec());
+        assert!(
+            matches!(Cow::from(lent.part(1..3)), Cow::Borrowed([2, 3])),
+            "what is lent stays where it is"
+        );
+    }
+}

@@ -5,7 +5,7 @@
 use crate::device::{Loaded, Taken};
 use crate::feed::{bind_letters, check_dims, check_numbers, not_fed};
 use crate::store::to_array;
-use crate::{Device, Error, Numbers, Result, Store};
+use crate::{AsDevice, Device, Error, Numbers, Result, Store};
 use half::bf16;
 use regard_device::Element;
 use regard_graph::plan::{Place, Plan, Request, plan};
@@ -69,8 +69,8 @@ impl Program {
     /// for: looking at a value changes no bit of any other. Parameters and states that the store does not have yet are
     /// made as declared. Weights are held as the store says ([`Store::hold_weights`]), and nodes that nobody looks in between
     /// are joined as the device likes it, which changes no bit, either.
-    pub fn new(graph: Graph, keep: &[&str], store: &mut Store, device: impl Into<Device>) -> Result<Self> {
-        let device = device.into();
+    pub fn new(graph: Graph, keep: &[&str], store: &mut Store, device: &impl AsDevice) -> Result<Self> {
+        let device = device.as_device();
         let mut graph = with_weights(graph, store.weights())?;
         let mut kept: Vec<Var> = graph.outputs().map(|(_, var)| var).collect();
         for name in keep {

@@ -45,7 +45,7 @@ pub use regard_train as train;
 /// Everything needed to record and run: the graph, every op's recording methods, the engines.
 pub mod prelude {
     pub use crate::eval::Sheet;
-    pub use regard_engine::{Cpu, Device, Feed, Program, Store};
+    pub use regard_engine::{AsDevice, Cpu, Device, Feed, Program, Store};
     pub use regard_ops::Array;
     pub use regard_ops::prelude::*;
 }

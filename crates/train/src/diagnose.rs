@@ -6,7 +6,7 @@ use crate::step::{Draw, feed, record_loss};
 use crate::{Mode, Result, Settings, Task};
 use regard_data::{Batch, Values};
 use regard_device::machine;
-use regard_engine::{Device, Program, Store};
+use regard_engine::{AsDevice, Program, Store};
 use regard_graph::{DType, Graph, Origin, Pass, Role, Var};
 use regard_ops::Differentiate;
 use regard_picture::bytes;
@@ -89,7 +89,7 @@ pub fn first_not_finite(
     window: &[Batch],
     step: u64,
     store: &mut Store,
-    device: impl Into<Device>,
+    device: &impl AsDevice,
 ) -> Result<Finding> {
     for field in window.iter().flat_map(|batch| &batch.fields) {
         let Values::F32(numbers) = &field.values else { continue };

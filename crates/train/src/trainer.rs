@@ -15,7 +15,7 @@ use crate::{
 use regard_data::loader::Place;
 use regard_data::{Batch, Source};
 use regard_device::machine;
-use regard_engine::{Device, Program, Store};
+use regard_engine::{AsDevice, Device, Program, Store};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -135,10 +135,10 @@ impl<'t> Trainer<'t> {
         task: &'t dyn Task,
         settings: Settings,
         store: &mut Store,
-        device: impl Into<Device>,
+        device: &impl AsDevice,
     ) -> Result<Trainer<'t>> {
         settings.check()?;
-        let device = device.into();
+        let device = device.as_device();
         let recorded = Recorded::new(task, &settings)?;
         check_fits(planned(&recorded, store)?, machine::memory_available())?;
         let steps = Steps::new(recorded, store, &device)?;
