@@ -24,8 +24,8 @@ pub struct Sight {
 pub fn sight(case: &Case, input: &str) -> Result<Vec<Sight>> {
     let (own, stream) = case.stream(input)?;
     let (from, to, reach) = case.reach(input, false)?;
-    let mut named: Vec<(&str, regard_graph::Var)> = case.graph.taps().chain(case.graph.outputs()).collect();
-    named.retain(|(name, _)| !is_inside(name));
+    let taps = case.graph.taps().filter(|(name, _)| !is_inside(name));
+    let mut named: Vec<(&str, regard_graph::Var)> = taps.chain(case.graph.outputs()).collect();
     named.retain(|(_, var)| to.contains(var) && case.lie(*var) == Lie::Positions(own));
     named.sort_by_key(|(_, var)| var.index());
     named.dedup_by_key(|(_, var)| *var);
