@@ -26,8 +26,8 @@ pub fn sight(case: &Case, input: &str) -> Result<Vec<Sight>> {
     let stream = case.stream(input)?;
     let followed = Followed::new(case)?;
     let felt = followed.felt(input, false)?;
-    let mut named: Vec<(&str, regard_graph::Var)> = case.graph.taps().chain(case.graph.outputs()).collect();
-    named.retain(|(name, _)| !is_inside(name));
+    let taps = case.graph.taps().filter(|(name, _)| !is_inside(name));
+    let mut named: Vec<(&str, regard_graph::Var)> = taps.chain(case.graph.outputs()).collect();
     named.retain(|(_, var)| felt.values.contains(var) && followed.along(*var, stream) == Standing::Along);
     named.sort_by_key(|(_, var)| var.index());
     named.dedup_by_key(|(_, var)| *var);

@@ -98,10 +98,12 @@ pub fn ask(g: &mut Graph, name: &str) -> Result<Var> {
     g.tap(name, found.values)
 }
 
-/// Whether a tap lies inside of a part of a block, as [`Block`](crate::Block) names them; the others are streams.
+/// Whether a tap lies inside of a part of a block, as [`Block`](crate::Block) names them; the others are streams, or what a
+/// model names itself.
 pub fn is_inside(name: &str) -> bool {
-    let last = last(name);
-    last != "stream" && PARTS.iter().any(|(known, _)| *known == last)
+    let part = name.rsplit('.').nth(1).unwrap_or_default();
+    ["attention", "cross", "feed_forward"].contains(&part)
+        && PARTS.iter().any(|(known, _)| *known == last(name))
 }
 
 /// The attentions of a forward pass: what their patterns are called, and their nodes.
