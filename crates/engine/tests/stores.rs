@@ -73,6 +73,10 @@ impl Op for Double {
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         Relation::Same
     }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
+    }
 }
 
 impl Kernels for Double {
@@ -263,6 +267,10 @@ impl Op for Fickle {
     }
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
         Relation::Same
+    }
+
+    fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
+        Layout::elementwise(call, output)
     }
 }
 
