@@ -9,7 +9,9 @@ use crate::{ends, loaded};
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::data::Tokenizer;
-use regard::generate::{Beam, Beams, Decoder, EncoderDecoder, Ended, Generator, Request, Sampling, Settings};
+use regard::generate::{
+    Beam, Beams, Decoder, EncoderDecoder, Ended, Generated, Generator, Request, Sampling, Settings,
+};
 use regard::hub::{AnyModel, Opened};
 use regard::models::Gpt;
 use regard::prelude::*;
@@ -116,12 +118,12 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let prompts = [prompt];
     let began = Instant::now();
-    let (ids, ended, beams) = match options.beams {
+    let (ids, ended, reread, beams) = match options.beams {
         None => {
-            let request =
-                Request { prompts: &prompts, most: options.max, stop: &stop, sampling, first_example: 0 };
-            let (ids, ended) = streamed(&mut generator, &request, &mut printer, &mut store)?;
-            (ids, ended, None)
+            let request = Request { stop: &stop, sampling, ..Request::greedy(&prompts, options.max) };
+            let Generated { ids, ended, reread } =
+                streamed(&mut generator, &request, &mut printer, &mut store)?;
+            (ids, named(ended), reread, None)
         }
         Some(_) => {
             let found = generator.search(&options.search(&prompts, &stop), &mut store)?.remove(0);
@@ -133,7 +135,7 @@ pub fn run(options: &Options) -> Result<()> {
                     break;
                 }
             }
-            (best.ids.clone(), named(best.ended), Some(found))
+            (best.ids.clone(), named(best.ended), Vec::new(), Some(found))
         }
     };
     let seconds = began.elapsed().as_secs_f64();
@@ -146,6 +148,7 @@ pub fn run(options: &Options) -> Result<()> {
             "text": tokenizer.as_ref().map(|_| &printer.text),
             "ids": ids,
             "ended": ended,
+            "reread": reread,
             "tokens_per_second": (ids.len() as f64 / seconds * 10.0).round() / 10.0,
         });
         if let Some(beams) = beams {
@@ -158,7 +161,18 @@ pub fn run(options: &Options) -> Result<()> {
         }
         writeln!(stdout(), "{page}")?;
     } else if ended == "context" {
-        eprintln!("regard: the model's {} positions are full", context.unwrap_or_default());
+        eprintln!(
+            "regard: the model's {} positions are full, and a search ends there",
+            context.unwrap_or_default()
+        );
+    } else if let Some(first) = reread.first() {
+        let positions = context.unwrap_or_default();
+        eprintln!(
+            "regard: the text is longer than the model's {positions} positions: after {first} new tokens{} it went on \
+             from the newest {}",
+            if reread.len() > 1 { format!(", and {} times more,", reread.len() - 1) } else { String::new() },
+            (positions / 2).max(1)
+        );
     }
     Ok(())
 }
@@ -271,7 +285,7 @@ fn streamed(
     request: &Request<'_>,
     printer: &mut Printer<'_>,
     store: &mut Store,
-) -> Result<(Vec<i32>, &'static str)> {
+) -> Result<Generated> {
     let interrupted = on_interrupt()?;
     let mut failed = None;
     let mut generated = generator.stream(request, store, &mut |token| {
@@ -288,9 +302,11 @@ fn streamed(
     if let Some(error) = failed {
         return Err(error);
     }
-    let generated = generated.remove(0);
-    let ended = if interrupted.load(Ordering::Relaxed) { Ended::Broken } else { generated.ended };
-    Ok((generated.ids, named(ended)))
+    let mut generated = generated.remove(0);
+    if interrupted.load(Ordering::Relaxed) {
+        generated.ended = Ended::Broken;
+    }
+    Ok(generated)
 }
 
 /// Why a text ended.

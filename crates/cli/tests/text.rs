@@ -197,15 +197,37 @@ fn a_stop_text_ends_the_text_before_it() {
 }
 
 #[test]
-fn a_text_ends_where_the_positions_do() {
+fn a_text_goes_on_beyond_the_positions_and_says_so() {
     let model = Scratch::model("gpt2", letters());
-    let output = regard(&["generate", model.path(), "--prompt", "a cat sits", "--max", "500", "--greedy"]);
+    let arguments = ["generate", model.path(), "--prompt", "a cat sits", "--max", "40", "--greedy"];
+    let output = regard(&arguments);
     assert!(output.status.success());
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "regard: the model's 19 positions are full\n");
-    let ended = page(&["generate", model.path(), "--prompt", "a cat sits", "--max", "500", "--greedy"]);
-    assert_eq!(ended["ended"], "context");
-    // The last token needs no position of its own.
-    assert_eq!(ended["ids"].as_array().unwrap().len(), 19 - 10 + 1);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "regard: the text is longer than the model's 19 positions: after 10 new tokens, and 2 times more, it went on \
+         from the newest 9\n"
+    );
+    let long = page(&arguments);
+    assert_eq!(long["ended"], "max");
+    // The token after the last position needs none; then ten more are free each time.
+    assert_eq!(long["reread"], json!([10, 21, 32]));
+    let ids: Vec<String> = [&long["prompt_ids"], &long["ids"]]
+        .iter()
+        .flat_map(|ids| ids.as_array().unwrap())
+        .map(Value::to_string)
+        .collect();
+    assert_eq!(ids.len(), 50);
+    // What comes then is what follows the newest nine alone.
+    let fresh = ids[11..20].join(",");
+    let alone = page(&["generate", model.path(), "--ids", &fresh, "--max", "11", "--greedy"]);
+    assert_eq!(alone["ids"].as_array().unwrap()[..], long["ids"].as_array().unwrap()[10..21]);
+    assert_eq!(alone["reread"], json!([]));
+    // A search ends there.
+    let output = regard(&["generate", model.path(), "--prompt", "a cat sits", "--max", "40", "--beams", "2"]);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "regard: the model's 19 positions are full, and a search ends there\n"
+    );
 }
 
 /// The small GPT-2 knows 61 ids, the tokenizer 53: at this temperature all are about as likely.

@@ -2,7 +2,7 @@
 //! Embedding, pre-norm blocks of causal attention and a feed-forward part, a final norm, a head.
 //! Letters: B batch, T positions, C width, H heads, G key/value heads, D head width, F hidden width, V vocabulary.
 
-use crate::decoder::{Cached, Decoder, last};
+use crate::decoder::{Cached, Caches, Decoder, Known, at, last};
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
     AbsoluteConfig, AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, Embedding,
@@ -355,9 +355,21 @@ impl Decoder for Gpt {
         self.config.window
     }
 
-    fn next(&self, g: &mut Graph, ids: Var, cached: Cached) -> Result<Var> {
-        let x = self.hidden(g, ids, View::Cached(cached))?;
-        let x = last(g, x)?;
+    fn caches(&self) -> Caches {
+        Caches::Keys
+    }
+
+    fn next(&self, g: &mut Graph, ids: Var, known: Known) -> Result<Var> {
+        let x = match known {
+            Known::Cached(cached) => {
+                let x = self.hidden(g, ids, View::Cached(cached))?;
+                last(g, x)?
+            }
+            Known::Nothing { last } => {
+                let x = self.hidden(g, ids, View::Whole)?;
+                at(g, x, last)?
+            }
+        };
         self.head(g, x)
     }
 }

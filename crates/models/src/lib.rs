@@ -15,7 +15,7 @@ pub mod transformer;
 pub mod vit;
 
 pub use bert::{Bert, BertConfig, BertHead, BertText};
-pub use decoder::{Cached, Decoder, Keys};
+pub use decoder::{Cached, Caches, Decoder, Keys, Known};
 pub use decoding::{Decoding, EncoderDecoder};
 pub use gpt::{Gpt, GptConfig, Positions, View};
 pub use perceiver::{Perceiver, PerceiverConfig, PerceiverMasking};

@@ -3,6 +3,7 @@
 //! between costs M² instead of T².
 //! Letters: B batch, T positions, M latents, C width, H heads, F hidden, V vocabulary, L layers.
 
+use crate::decoder::{Caches, Decoder, Known, at};
 use regard_graph::{Dim, Error, Graph, Init, Result, Shape, Var};
 use regard_layers::{
     AbsoluteConfig, AbsolutePositions, AttentionConfig, AttentionLayer, BlockConfig, Context, Embedding,
@@ -212,7 +213,7 @@ impl Perceiver {
         self.scores(g, x)
     }
 
-    /// What the head makes of a stream: B T C -> B T V, f32.
+    /// What the head makes of a stream: … C -> … V, f32.
     pub fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
         let options = LinearOptions { output: Some(DType::F32), ..Default::default() };
         g.scope("head", |g| self.head.forward_with(g, x, options))
@@ -285,5 +286,40 @@ impl Perceiver {
             up = g.slice(up, 2, 0, length)?;
         }
         Ok([Some(down), Some(up)])
+    }
+}
+
+/// A latent changes with every token of its chunk, so that there is nothing to keep: whole texts are read again.
+impl Decoder for Perceiver {
+    fn vocabulary(&self) -> usize {
+        self.config.vocabulary
+    }
+
+    fn context(&self) -> Option<usize> {
+        Some(self.config.context)
+    }
+
+    fn window(&self) -> Option<usize> {
+        None
+    }
+
+    fn caches(&self) -> Caches {
+        Caches::None
+    }
+
+    fn next(&self, g: &mut Graph, ids: Var, known: Known) -> Result<Var> {
+        let refuse = |what: &str, advice: &str| Err(Error::invalid("perceiver", what, advice));
+        let Known::Nothing { last } = known else {
+            return refuse("it keeps nothing from run to run", "give it whole texts, and where each ends");
+        };
+        if self.config.masking == PerceiverMasking::Open {
+            return refuse(
+                "with open masks a token sees what follows it, padding too",
+                "give it another masking to continue texts",
+            );
+        }
+        let x = self.hidden(g, ids)?;
+        let x = at(g, x, last)?;
+        self.scores(g, x)
     }
 }

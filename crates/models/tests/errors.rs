@@ -69,7 +69,7 @@ fn parts_of_models_that_do_not_fit() {
     let position = g.input("position", DType::I32, [1, 2]).unwrap();
     let lengths = g.input("lengths", DType::I32, [1]).unwrap();
     assert_eq!(
-        text(gpt.next(&mut g, targets, Cached::growing(position, lengths, 4))),
+        text(gpt.next(&mut g, targets, Cached::growing(position, lengths, 4).into())),
         "add_position: position is [1 2], expected [B=1 T=3]; B, T come from x"
     );
 

@@ -1,28 +1,22 @@
-//! Questions put to a decoder, many at a time: `question ⁇` is continued greedily up to the next `⁇`. A GPT goes on through
-//! its caches; a Perceiver, which has none, reads each text again from its beginning.
+//! Questions put to a decoder, many at a time: `question ⁇` is continued greedily up to the next `⁇`.
 
 use crate::{Error, Result};
 use regard_data::Tokenizer;
 use regard_data::corruption::prompt;
 use regard_data::tokenizer::Special;
-use regard_engine::{Cpu, Program, Store};
-use regard_generate::{Generator, Request, Settings};
-use regard_graph::{DType, Graph, Precision, Shape};
+use regard_engine::{Cpu, Store};
+use regard_generate::{Decoder, Full, Generator, Request, Settings};
+use regard_graph::Precision;
 use regard_hub::AnyModel;
 
 /// A model that is ready to answer.
 pub struct Answerer {
-    way: Way,
+    generator: Generator,
     tokenizer: Tokenizer,
     mark: u32,
     rows: usize,
     context: usize,
     most: usize,
-}
-
-enum Way {
-    Cached(Box<Generator>),
-    Whole { program: Box<Program>, vocabulary: usize },
 }
 
 impl Answerer {
@@ -48,26 +42,14 @@ impl Answerer {
             let what = format!("a model of the family {} does not answer questions", model.family());
             Err(Error::invalid(what, "give a GPT or a Perceiver"))
         };
-        let (way, context) = match model {
-            AnyModel::Gpt(gpt, _) => {
-                let settings = Settings { rows, precision, ..Default::default() };
-                let generator = Generator::new(gpt, settings, store, cpu)?;
-                (Way::Cached(Box::new(generator)), gpt.config().context)
-            }
-            AnyModel::Perceiver(perceiver) => {
-                let config = perceiver.config();
-                let mut g = Graph::inference();
-                g.set_precision(precision);
-                let (b, t) = (g.open('B', rows)?, g.open('T', config.context)?);
-                let ids = g.input("ids", DType::I32, Shape::new(vec![b.into(), t.into()]))?;
-                let scores = perceiver.logits(&mut g, ids)?;
-                g.output("scores", scores)?;
-                let program = Box::new(Program::new(g, &[], store, cpu)?);
-                (Way::Whole { program, vocabulary: config.vocabulary }, config.context)
-            }
+        let (decoder, context): (&dyn Decoder, usize) = match model {
+            AnyModel::Gpt(gpt, _) => (gpt, gpt.config().context),
+            AnyModel::Perceiver(perceiver) => (perceiver.as_ref(), perceiver.config().context),
             _ => return refuse(),
         };
-        Ok(Answerer { way, tokenizer: tokenizer.clone(), mark, rows, context, most })
+        let settings = Settings { rows, precision, ..Default::default() };
+        let generator = Generator::new(decoder, settings, store, cpu)?;
+        Ok(Answerer { generator, tokenizer: tokenizer.clone(), mark, rows, context, most })
     }
 
     /// The answer to each question.
@@ -98,55 +80,9 @@ impl Answerer {
 
     /// What follows each prompt, up to the mark.
     fn go_on(&mut self, prompts: &[Vec<i32>], store: &mut Store) -> Result<Vec<Vec<i32>>> {
-        let mark = self.mark as i32;
-        match &mut self.way {
-            Way::Cached(generator) => {
-                let request = Request { stop: &[mark], ..Request::greedy(prompts, self.most) };
-                Ok(generator.generate(&request, store)?.into_iter().map(|one| one.ids).collect())
-            }
-            Way::Whole { program, vocabulary } => {
-                let mut rows = prompts.to_vec();
-                let mut going: Vec<usize> = (0..rows.len()).collect();
-                for _ in 0..self.most {
-                    going.retain(|&row| rows[row].len() < self.context);
-                    let Some(longest) = going.iter().map(|&row| rows[row].len()).max() else { break };
-                    // Padding on the right: nobody sees a later position.
-                    let padded = |row: &usize| {
-                        rows[*row]
-                            .iter()
-                            .copied()
-                            .chain(std::iter::repeat(0))
-                            .take(longest)
-                            .collect::<Vec<i32>>()
-                    };
-                    let ids: Vec<i32> = going.iter().flat_map(padded).collect();
-                    program.set_i32("ids", &[going.len(), longest], &ids)?;
-                    program.run(store)?;
-                    let scores = program.f32("scores")?;
-                    let mut next = Vec::with_capacity(going.len());
-                    for (place, &row) in going.iter().enumerate() {
-                        let at = (place * longest + rows[row].len() - 1) * *vocabulary;
-                        next.push((row, highest(&scores[at..at + *vocabulary])));
-                    }
-                    going.clear();
-                    for (row, id) in next.into_iter().filter(|(_, id)| *id != mark) {
-                        rows[row].push(id);
-                        going.push(row);
-                    }
-                }
-                Ok(rows.iter().zip(prompts).map(|(row, prompt)| row[prompt.len()..].to_vec()).collect())
-            }
-        }
+        let stop = [self.mark as i32];
+        // An answer without its question would be another's: it ends where the positions do.
+        let request = Request { stop: &stop, full: Full::End, ..Request::greedy(prompts, self.most) };
+        Ok(self.generator.generate(&request, store)?.into_iter().map(|one| one.ids).collect())
     }
-}
-
-/// The id with the highest score; the lowest of several.
-fn highest(scores: &[f32]) -> i32 {
-    let mut best = 0;
-    for (id, score) in scores.iter().enumerate() {
-        if *score > scores[best] {
-            best = id;
-        }
-    }
-    best as i32
 }
