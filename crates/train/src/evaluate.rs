@@ -2,10 +2,11 @@
 
 use crate::report::Section;
 use crate::step::{Draw, LOSS, feed, record_loss};
-use crate::{Error, Mode, Result, Settings, Task};
+use crate::{Error, Mode, Result, Task};
 use regard_data::Source;
 use regard_data::loader::{Loader, LoaderSettings};
 use regard_engine::{Cpu, Program, Store};
+use regard_graph::Precision;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,24 +26,26 @@ pub trait Examiner {
     }
 }
 
-/// The program of the evaluation loss.
-pub(crate) struct Evaluator {
-    pub program: Program,
+/// The mean loss of what a source asks for, of the parameters that are in the store when it is asked.
+pub struct Evaluator {
+    pub(crate) program: Program,
 }
 
 impl Evaluator {
-    pub fn new(task: &dyn Task, settings: &Settings, store: &mut Store, cpu: &Cpu) -> Result<Evaluator> {
-        let (graph, _) = record_loss(task, settings, Mode::Evaluate)?;
+    /// Plans the program.
+    pub fn new(task: &dyn Task, precision: Precision, store: &mut Store, cpu: &Cpu) -> Result<Evaluator> {
+        let (graph, _) = record_loss(task, precision, Mode::Evaluate)?;
         Ok(Evaluator { program: Program::new(graph, &[], store, cpu)? })
     }
 
-    /// The mean loss of all targets of a source's first epoch; nothing if the flag is raised meanwhile.
+    /// The mean loss of all targets of a source's first epoch, and how many there are; nothing if the flag is raised
+    /// meanwhile.
     pub fn loss(
         &mut self,
         source: &Arc<dyn Source>,
         store: &mut Store,
         stop: Option<&AtomicBool>,
-    ) -> Result<Option<f64>> {
+    ) -> Result<Option<(f64, u64)>> {
         let (mut sum, mut targets) = (0.0, 0);
         let settings = LoaderSettings { epochs: Some(1), ..LoaderSettings::default() };
         for (_, batch) in Loader::new(Arc::clone(source), settings)? {
@@ -65,7 +68,7 @@ impl Evaluator {
                 "the evaluation source has no targets",
                 "give it data, or train without an evaluation",
             )),
-            _ => Ok(Some(sum / targets as f64)),
+            _ => Ok(Some((sum / targets as f64, targets))),
         }
     }
 }
