@@ -16,8 +16,18 @@ pub trait Decoder {
     /// How many keys a position sees, its own among them; none if all that came before.
     fn window(&self) -> Option<usize>;
 
-    /// The scores of what follows the last of these ids: B T -> B V, f32. B is fixed: each row has its own caches.
-    fn next(&self, g: &mut Graph, ids: Var, cached: Cached) -> Result<Var>;
+    /// The stream at ids that follow those of earlier runs: B T -> B T C. B is fixed: each row has its own caches.
+    fn resume(&self, g: &mut Graph, ids: Var, cached: Cached) -> Result<Var>;
+
+    /// The scores that a stream amounts to: … C -> … V, f32.
+    fn scores(&self, g: &mut Graph, x: Var) -> Result<Var>;
+
+    /// The scores of what follows the last of these ids: B T -> B V, f32.
+    fn next(&self, g: &mut Graph, ids: Var, cached: Cached) -> Result<Var> {
+        let x = self.resume(g, ids, cached)?;
+        let x = last(g, x)?;
+        self.scores(g, x)
+    }
 }
 
 /// Where the ids of a run stand, and what is known from earlier runs. The caches are states
