@@ -127,6 +127,8 @@ pub fn transformer(size: Size) -> AnyModel {
 pub fn perceiver(size: Size) -> AnyModel {
     let Size { layers, heads, width, vocabulary, context, dropout } = size;
     let (latents, masking) = (context.div_ceil(4), PerceiverMasking::Prefix);
-    let config = PerceiverConfig { layers, heads, width, latents, context, vocabulary, masking, dropout };
+    let mechanisms = Mechanisms::default();
+    let config =
+        PerceiverConfig { layers, heads, width, latents, context, vocabulary, masking, dropout, mechanisms };
     AnyModel::Perceiver(Box::new(Perceiver::new(config).expect("sizes that make sense")))
 }

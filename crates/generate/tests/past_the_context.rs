@@ -38,8 +38,12 @@ impl Decoder for Forgetful {
         Caches::None
     }
 
-    fn next(&self, g: &mut Graph, ids: Var, known: Known) -> Result<Var> {
-        self.0.next(g, ids, known)
+    fn resume(&self, g: &mut Graph, ids: Var, known: Known) -> Result<Var> {
+        self.0.resume(g, ids, known)
+    }
+
+    fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        self.0.scores(g, x)
     }
 }
 

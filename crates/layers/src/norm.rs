@@ -13,7 +13,8 @@ pub enum NormKind {
     Layer,
     /// x / root mean square, over the features of each position.
     Rms,
-    /// Per feature over the whole batch: mixes examples, shown for what it does.
+    /// Per feature over the whole batch: mixes examples in training. In a graph that is not differentiated, by the running
+    /// statistics.
     Batch,
 }
 
@@ -64,6 +65,10 @@ impl Norm {
         let weight = parameters.declare("weight", [width], Init::Ones)?;
         let shift = shift && kind != NormKind::Rms;
         let bias = if shift { Some(parameters.declare("bias", [width], Init::Zeros)?) } else { None };
+        if kind == NormKind::Batch {
+            parameters.keep("running_mean", [width], Init::Zeros)?;
+            parameters.keep("running_variance", [width], Init::Ones)?;
+        }
         Ok(Norm { config, weight, bias })
     }
 
@@ -91,7 +96,10 @@ impl Norm {
                 let mean = g.state(&format!("{own}running_mean"), DType::F32, [width], Init::Zeros)?;
                 let variance = g.state(&format!("{own}running_variance"), DType::F32, [width], Init::Ones)?;
                 let spec = BatchNormSpec { epsilon, output: Some(output), ..Default::default() };
-                Ok(g.batch_norm(x, [mean, variance], weight, bias, spec)?.normed)
+                match g.trains() {
+                    true => Ok(g.batch_norm(x, [mean, variance], weight, bias, spec)?.normed),
+                    false => g.batch_norm_eval(x, [mean, variance], weight, bias, spec),
+                }
             }
         }
     }

@@ -43,6 +43,7 @@ impl Parameter {
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
     declared: Vec<Arc<Declared>>,
+    kept: Vec<Arc<Declared>>,
     prefix: Vec<String>,
 }
 
@@ -66,12 +67,25 @@ impl Parameters {
 
     /// Declares one parameter under the present prefix; a name that is taken is an error.
     pub fn declare(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<Parameter> {
+        let declared = self.named(name, shape.into(), init)?;
+        self.declared.push(declared.clone());
+        Ok(Parameter { declared })
+    }
+
+    /// Declares a state that no gradient changes but that belongs to the model, such as running statistics.
+    pub fn keep(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<()> {
+        let kept = self.named(name, shape.into(), init)?;
+        self.kept.push(kept);
+        Ok(())
+    }
+
+    fn named(&self, name: &str, shape: Shape, init: Init) -> Result<Arc<Declared>> {
         let dotted = match self.prefix.join(".") {
             prefix if prefix.is_empty() => name.to_string(),
             prefix => format!("{prefix}.{name}"),
         };
-        let declared = Declared { name: dotted, shape: shape.into(), init };
-        if let Some(known) = self.declared.iter().find(|known| known.name == declared.name) {
+        let declared = Declared { name: dotted, shape, init };
+        if let Some(known) = self.all().find(|known| known.name == declared.name) {
             return Err(Error::Duplicate {
                 kind: "parameter".into(),
                 name: declared.name.clone(),
@@ -79,8 +93,7 @@ impl Parameters {
                 second: declared.shape.to_string(),
             });
         }
-        self.declared.push(Arc::new(declared));
-        Ok(Parameter { declared: self.declared[self.declared.len() - 1].clone() })
+        Ok(Arc::new(declared))
     }
 
     /// Everything declared, in order.
@@ -88,7 +101,12 @@ impl Parameters {
         self.declared.iter().map(|declared| &**declared)
     }
 
-    /// How many numbers there are.
+    /// The same, and the states that belong to the model: all that its files hold.
+    pub fn all(&self) -> impl Iterator<Item = &Declared> {
+        self.declared().chain(self.kept.iter().map(|kept| &**kept))
+    }
+
+    /// How many numbers there are to learn.
     pub fn count(&self) -> usize {
         self.declared().map(|declared| declared.shape.bound().count()).sum()
     }

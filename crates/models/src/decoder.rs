@@ -20,8 +20,21 @@ pub trait Decoder {
     /// What it keeps of a sequence from run to run, which decides with which [`Known`] it is asked.
     fn caches(&self) -> Caches;
 
-    /// The scores of what follows these ids: B T -> B V, f32. With caches B is fixed: each row has its own.
-    fn next(&self, g: &mut Graph, ids: Var, known: Known) -> Result<Var>;
+    /// The stream at these ids: B T -> B T C. With caches B is fixed: each row has its own.
+    fn resume(&self, g: &mut Graph, ids: Var, known: Known) -> Result<Var>;
+
+    /// The scores that a stream amounts to: … C -> … V, f32.
+    fn scores(&self, g: &mut Graph, x: Var) -> Result<Var>;
+
+    /// The scores of what follows these ids: B T -> B V, f32.
+    fn next(&self, g: &mut Graph, ids: Var, known: Known) -> Result<Var> {
+        let x = self.resume(g, ids, known)?;
+        let x = match known {
+            Known::Cached(_) => last(g, x)?,
+            Known::Nothing { last } => at(g, x, last)?,
+        };
+        self.scores(g, x)
+    }
 }
 
 /// What a decoder keeps from run to run.

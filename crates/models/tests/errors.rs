@@ -271,6 +271,7 @@ fn perceivers_and_values_of_another_graph() {
         vocabulary: 5,
         masking: PerceiverMasking::Prefix,
         dropout: 0.0,
+        mechanisms: Default::default(),
     };
     let perceiver: Perceiver = Perceiver::new(config).unwrap();
     let mut g = Graph::new();

@@ -168,6 +168,7 @@ mod tests {
             vocabulary: 7,
             masking: PerceiverMasking::Prefix,
             dropout: 0.1,
+            mechanisms: Default::default(),
         };
         let perceiver = AnyModel::Perceiver(Box::new(Perceiver::new(perceiver).unwrap()));
         let transformer = TransformerConfig {

@@ -21,6 +21,7 @@ fn models() -> Vec<(&'static str, AnyModel)> {
         vocabulary: 11,
         masking: PerceiverMasking::Prefix,
         dropout: 0.1,
+        mechanisms: Default::default(),
     };
     let head = BertHead::MeanClasses(3);
     let bert = BertConfig {

@@ -161,6 +161,7 @@ pub fn perceiver(context: &Context) -> Result<Finding> {
             vocabulary: VOCABULARY,
             masking: PerceiverMasking::Open,
             dropout: 0.0,
+            mechanisms: Default::default(),
         };
         let model = Perceiver::new(config)?;
         let mut g = Graph::inference();

@@ -327,7 +327,18 @@ fn model(settings: &StudySettings, arm: Arm, vocabulary: usize) -> Result<AnyMod
     let StudySettings { layers, heads, width, context, latents, dropout, .. } = *settings;
     if arm == Arm::Perceiver {
         let masking = PerceiverMasking::Prefix;
-        let config = PerceiverConfig { layers, heads, width, latents, context, vocabulary, masking, dropout };
+        let mechanisms = Mechanisms::default();
+        let config = PerceiverConfig {
+            layers,
+            heads,
+            width,
+            latents,
+            context,
+            vocabulary,
+            masking,
+            dropout,
+            mechanisms,
+        };
         return Ok(AnyModel::Perceiver(Box::new(Perceiver::new(config)?)));
     }
     let positions = match arm {
