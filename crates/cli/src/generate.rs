@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use regard::data::Tokenizer;
 use regard::generate::{
-    Beam, Beams, Decoder, EncoderDecoder, Ended, Generated, Generator, Request, Sampling, Settings,
+    Beam, Beams, Decoder, EncoderDecoder, Ended, Enough, Generated, Generator, Request, Sampling, Settings,
 };
 use regard::hub::{AnyModel, Opened};
 use regard::models::Gpt;
@@ -296,7 +296,7 @@ fn streamed(
         if more && !interrupted.load(Ordering::Relaxed) {
             ControlFlow::Continue(())
         } else {
-            ControlFlow::Break(())
+            ControlFlow::Break(Enough::All)
         }
     })?;
     if let Some(error) = failed {

@@ -42,10 +42,37 @@ pub struct Request<'a> {
     pub stop: &'a [i32],
     /// How tokens are chosen.
     pub sampling: Sampling,
-    /// The number of the first prompt among all examples: draws depend on it, not on the row.
-    pub first_example: u64,
+    /// Which examples the prompts are: draws depend on that, not on the row.
+    pub examples: Examples<'a>,
     /// What becomes of a row that has used up the model's positions.
     pub full: Full,
+}
+
+/// The numbers of prompts among all that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Examples<'a> {
+    /// One after the other, from this one on.
+    From(u64),
+    /// As given, a number for each prompt.
+    Are(&'a [u64]),
+}
+
+impl Examples<'_> {
+    fn number(self, row: usize) -> Option<u64> {
+        match self {
+            Examples::From(first) => Some(first.wrapping_add(row as u64)),
+            Examples::Are(numbers) => numbers.get(row).copied(),
+        }
+    }
+}
+
+/// What a listener has had enough of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enough {
+    /// This row: the others go on.
+    Row,
+    /// All of it. Rows that have not had the token in progress still get it.
+    All,
 }
 
 /// What becomes of a row that has used up the model's positions, or the capacity that was planned.
@@ -63,7 +90,7 @@ impl<'a> Request<'a> {
     /// The likeliest tokens, without a stop.
     pub fn greedy(prompts: &'a [Vec<i32>], most: usize) -> Self {
         let (sampling, full) = (Sampling::greedy(), Full::Reread);
-        Request { prompts, most, stop: &[], sampling, first_example: 0, full }
+        Request { prompts, most, stop: &[], sampling, examples: Examples::From(0), full }
     }
 }
 
@@ -194,15 +221,23 @@ impl Generator {
         self.stream(request, store, &mut |_| ControlFlow::Continue(()))
     }
 
-    /// The same, telling of each token as it comes; the listener may break off.
+    /// The same, telling of each token as it comes; the listener may break off, a row or all.
     pub fn stream(
         &mut self,
         request: &Request<'_>,
         store: &mut Store,
-        listener: &mut dyn FnMut(Token) -> ControlFlow<()>,
+        listener: &mut dyn FnMut(Token) -> ControlFlow<Enough>,
     ) -> Result<Vec<Generated>> {
         request.sampling.check()?;
         self.check_prompts(request.prompts)?;
+        if let Examples::Are(numbers) = request.examples
+            && numbers.len() != request.prompts.len()
+        {
+            return Err(Error::Request {
+                what: format!("{} numbers of examples for {} prompts", numbers.len(), request.prompts.len()),
+                advice: "give one for each".into(),
+            });
+        }
         let mut rows: Vec<Row> = request.prompts.iter().map(|prompt| Row::new(prompt)).collect();
         if request.most == 0 {
             rows.iter_mut().for_each(|row| row.ended = Some(Ended::Most));
@@ -233,11 +268,11 @@ impl Generator {
         &self,
         request: &Request<'_>,
         rows: &mut [Row],
-        listener: &mut dyn FnMut(Token) -> ControlFlow<()>,
+        listener: &mut dyn FnMut(Token) -> ControlFlow<Enough>,
     ) -> Result<ControlFlow<()>> {
         let mut wanted = ControlFlow::Continue(());
         for (index, row) in rows.iter_mut().enumerate().filter(|(_, row)| row.goes()) {
-            let example = request.first_example.wrapping_add(index as u64);
+            let example = request.examples.number(index).unwrap_or_default();
             let Some(chosen) = request.sampling.choose(self.steps.scores(index)?, &row.seen, example) else {
                 return Err(Error::Scores { row: index, length: row.seen.len() });
             };
@@ -253,8 +288,10 @@ impl Generator {
                 row.ended = Some(Ended::Context);
             }
             let token = Token { row: index, id: chosen.id, probability: chosen.probability, reread };
-            if listener(token).is_break() {
-                wanted = ControlFlow::Break(());
+            match listener(token) {
+                ControlFlow::Continue(()) => {}
+                ControlFlow::Break(Enough::Row) => row.ended = row.ended.or(Some(Ended::Broken)),
+                ControlFlow::Break(Enough::All) => wanted = ControlFlow::Break(()),
             }
         }
         Ok(wanted)
@@ -335,7 +372,7 @@ mod tests {
         assert_eq!(generator.capacity(), 8);
         // Nor does the number of the last example there can be overflow.
         let prompts = [vec![1]];
-        let request = Request { first_example: u64::MAX, ..Request::greedy(&prompts, 2) };
+        let request = Request { examples: Examples::From(u64::MAX), ..Request::greedy(&prompts, 2) };
         assert_eq!(generator.generate(&request, &mut store).unwrap()[0].ids.len(), 2);
     }
 }

@@ -18,6 +18,6 @@ mod steps;
 
 pub use beams::{Beam, Beams, Early};
 pub use error::{Error, Result};
-pub use generator::{Ended, Full, Generated, Generator, Request, Settings, Token};
+pub use generator::{Ended, Enough, Examples, Full, Generated, Generator, Request, Settings, Token};
 pub use regard_models::{Decoder, EncoderDecoder};
 pub use sampling::{Candidate, Sampling, highest};

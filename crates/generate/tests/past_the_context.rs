@@ -4,12 +4,12 @@
 use regard_device::Level;
 use regard_engine::{Cpu, Store};
 use regard_generate::{
-    Beams, Decoder, Ended, Full, Generated, Generator, Request, Sampling, Settings, Token,
+    Beams, Decoder, Ended, Enough, Examples, Full, Generated, Generator, Request, Sampling, Settings, Token,
 };
 use regard_graph::{Graph, Result, Var};
 use regard_models::{
-    Caches, Gpt, GptConfig, Known, Perceiver, PerceiverConfig, PerceiverMasking, Positions, Transformer,
-    TransformerConfig,
+    Caches, Gpt, GptConfig, Known, Mechanisms, Perceiver, PerceiverConfig, PerceiverMasking, Positions,
+    Transformer, TransformerConfig,
 };
 use regard_ops::RotarySpec;
 use std::ops::ControlFlow;
@@ -57,8 +57,19 @@ fn perceiver() -> Perceiver {
     let masking = PerceiverMasking::Prefix;
     let (layers, heads, width, latents) = (3, 2, 16, 6);
     let (context, vocabulary, dropout) = (CONTEXT, VOCABULARY, 0.0);
-    let config = PerceiverConfig { layers, heads, width, latents, context, vocabulary, masking, dropout };
-    Perceiver::new(config).unwrap()
+    let mechanisms = Mechanisms::default();
+    Perceiver::new(PerceiverConfig {
+        layers,
+        heads,
+        width,
+        latents,
+        context,
+        vocabulary,
+        masking,
+        dropout,
+        mechanisms,
+    })
+    .unwrap()
 }
 
 /// Every decoder that has an end, by name.
@@ -168,8 +179,9 @@ fn rows_that_are_full_at_different_times_keep_to_themselves() {
         let request = Request { sampling, ..Request::greedy(&prompts, 70) };
         let (together, told) = run(model.as_ref(), prompts.len(), &request);
         for (row, prompt) in prompts.iter().enumerate() {
-            let (prompts, first_example) = ([prompt.clone()], row as u64);
-            let request = Request { sampling, first_example, ..Request::greedy(&prompts, 70) };
+            let (prompts, numbers) = ([prompt.clone()], [row as u64]);
+            let request =
+                Request { sampling, examples: Examples::Are(&numbers), ..Request::greedy(&prompts, 70) };
             let alone = run(model.as_ref(), 1, &request).0.remove(0);
             assert_eq!(together[row], alone, "{name}, row {row}");
             assert!(alone.reread.len() >= 3, "{name}: {:?}", alone.reread);
@@ -192,12 +204,25 @@ fn a_listener_may_break_off_after_a_reread() {
         let broken = generator
             .stream(&Request::greedy(&prompts, 60), &mut store, &mut |token| {
                 told += 1;
-                if token.reread { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if token.reread { ControlFlow::Break(Enough::All) } else { ControlFlow::Continue(()) }
             })
             .unwrap();
         // Both rows have the token in progress; the first was full after five.
         assert!(broken.iter().all(|row| row.ended == Ended::Broken && row.ids.len() == 6), "{name}");
         assert_eq!((told, &broken[0].reread[..], &broken[1].reread[..]), (12, &[5][..], &[][..]), "{name}");
+        // One row may end by itself.
+        let mut first = 0;
+        let one = generator
+            .stream(&Request::greedy(&prompts, 30), &mut store, &mut |token| {
+                first += usize::from(token.row == 0);
+                match token.row == 0 && first == 3 {
+                    true => ControlFlow::Break(Enough::Row),
+                    false => ControlFlow::Continue(()),
+                }
+            })
+            .unwrap();
+        assert_eq!((one[0].ids.len(), one[0].ended), (3, Ended::Broken), "{name}");
+        assert_eq!((one[1].ids.len(), one[1].ended), (30, Ended::Most), "{name}");
         // Nothing of it is left for the next.
         let again = generator.generate(&Request::greedy(&prompts, 60), &mut store).unwrap();
         assert_eq!(again[1], run(model.as_ref(), 1, &Request::greedy(&prompts[1..], 60)).0[0], "{name}");
@@ -305,6 +330,13 @@ fn perceivers_keep_nothing_and_say_so() {
     assert_eq!(
         text.err().unwrap().to_string(),
         "perceiver: with open masks a token sees what follows it, padding too; give it another masking to continue texts"
+    );
+    let (mut planned, mut own) = planned(&model, Settings::default());
+    let prompts = [vec![1]];
+    let request = Request { examples: Examples::Are(&[1, 2]), ..Request::greedy(&prompts, 3) };
+    assert_eq!(
+        planned.generate(&request, &mut own).unwrap_err().to_string(),
+        "generate: 2 numbers of examples for 1 prompts; give one for each"
     );
     // Sources are for models that read them.
     let mut generator = Generator::new(&model, Settings::default(), &mut Store::new(0), &cpu()).unwrap();

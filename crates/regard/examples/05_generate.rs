@@ -6,7 +6,7 @@
 //! Without a path it takes a small Llama with random weights and no tokenizer, and prints ids.
 
 use regard::data::Tokenizer;
-use regard::generate::{Decoder, Generator, Request, Sampling, Settings};
+use regard::generate::{Decoder, Enough, Generator, Request, Sampling, Settings};
 use regard::hub::{self, AnyModel};
 use regard::prelude::*;
 use std::io::Write;
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if printed.is_ok() && std::io::stdout().flush().is_ok() {
             ControlFlow::Continue(())
         } else {
-            ControlFlow::Break(())
+            ControlFlow::Break(Enough::All)
         }
     })?;
     println!("{}", stream.finish()?);
