@@ -1,14 +1,13 @@
 //! The memory that `inspect::price` predicts is what the process really uses: passes and steps of training of several families,
 //! f32 and bf16, the peak of the resident memory of a process of its own against the prediction.
 
-use regard::device::Level;
+use regard::device::{Level, machine};
 use regard::graph::Precision;
 use regard::hub::forward::{Sizes, record_in};
 use regard::hub::{AnyModel, step};
 use regard::prelude::*;
 use regard_conformance::sized::{self, Size};
 use regard_inspect::price;
-use std::fs;
 use std::process::Command;
 
 /// The most that a prediction may be off.
@@ -51,18 +50,6 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// A line of /proc/self/status in bytes; `None` where there is no such thing.
-fn status(line: &str) -> Option<usize> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let value = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':'))?;
-    Some(value.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok()? * 1024)
-}
-
-/// Makes the peak begin anew; false where that is not permitted.
-fn reset_peak() -> bool {
-    fs::write("/proc/self/clear_refs", "5").is_ok()
-}
-
 fn record(case: &Case) -> Graph {
     let Case { model, batch, tokens, train, precision, .. } = case;
     let targets = if model.encoder_decoder().is_some() { *tokens } else { 0 };
@@ -73,15 +60,15 @@ fn record(case: &Case) -> Graph {
 fn measure(case: &Case) {
     let cpu = || Cpu::with(2, Level::best()).unwrap();
     let predicted = price::memory(record(case), &cpu()).unwrap();
-    if !reset_peak() {
+    if !machine::reset_peak() {
         println!("note: the peak of the resident memory cannot be reset here");
     }
-    let before = status("VmRSS").unwrap();
+    let before = machine::resident().unwrap() as usize;
     let (cpu, mut store) = (cpu(), Store::new(1));
     let mut program = Program::new(record(case), &[], &mut store, &cpu).unwrap();
     step::feed(&mut program, &case.model).unwrap();
     program.run(&mut store).unwrap();
-    let used = status("VmHWM").unwrap() - before;
+    let used = machine::peak().unwrap() as usize - before;
     let off = predicted.total() as f64 / used as f64 - 1.0;
     let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
     let text = format!(
@@ -97,7 +84,7 @@ fn measure(case: &Case) {
 
 #[test]
 fn priced_memory_is_what_the_process_uses() {
-    if status("VmHWM").is_none() {
+    if machine::peak().is_none() {
         println!("skipped: /proc/self/status does not tell the resident memory here");
         return;
     }

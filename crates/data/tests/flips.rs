@@ -6,14 +6,8 @@ mod noise;
 
 use noise::Noise;
 use regard_data::Checkpoint;
+use regard_device::machine::peak;
 use std::path::Path;
-
-/// The most memory that this process ever used, in bytes.
-fn peak() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
-}
 
 #[test]
 fn flipped_bits_never_panic_nor_cost_memory() {

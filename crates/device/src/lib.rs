@@ -11,6 +11,7 @@
 pub mod buffer;
 pub mod cpu;
 pub mod error;
+pub mod machine;
 pub mod random;
 
 pub use buffer::{Buffer, Element};

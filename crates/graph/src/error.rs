@@ -1,6 +1,8 @@
 //! What can be wrong with a recording. Every text names the op, the operand, what was expected, what was
 //! given, and what to do about it.
 
+use strsim::levenshtein;
+
 /// The result of a fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -58,9 +60,9 @@ impl Error {
     /// An [`Error::Unknown`] that offers the nearest of the known names.
     pub fn unknown<'a>(kind: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
         let known: Vec<&str> = known.into_iter().collect();
-        let nearest = match known.iter().min_by_key(|k| distance(name, k)) {
+        let nearest = match known.iter().min_by_key(|k| levenshtein(name, k)) {
             None => format!("; there is no {kind} here"),
-            Some(k) if distance(name, k) <= 1 + name.len() / 3 => format!("; did you mean `{k}`?"),
+            Some(k) if levenshtein(name, k) <= 1 + name.len() / 3 => format!("; did you mean `{k}`?"),
             Some(_) => {
                 let shown: Vec<String> = known.iter().take(8).map(|k| format!("`{k}`")).collect();
                 let more =
@@ -70,22 +72,6 @@ impl Error {
         };
         Error::Unknown { kind: kind.into(), name: name.into(), nearest }
     }
-}
-
-/// Levenshtein distance, for "did you mean".
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replace = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

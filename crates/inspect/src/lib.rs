@@ -1,6 +1,6 @@
 //! Questions to a recorded model, whichever it is: can later positions be seen, and where does that begin ([`prove()`]);
-//! do two ways to the same answer agree, and if not, from which node on ([`audit`]); who attends to whom ([`look`]), drawn
-//! ([`picture`]), what changes without some of it, or with some of it taken from another run ([`rewrite()`]), and
+//! do two ways to the same answer agree, and if not, from which node on ([`audit`]); who attends to whom ([`look`]),
+//! what changes without some of it, or with some of it taken from another run ([`rewrite()`]), and
 //! what a pass will cost in time and memory ([`price`]). Everything here works on graphs, stores and names of values; no model
 //! is named.
 
@@ -10,7 +10,6 @@ pub mod audit;
 mod chance;
 mod error;
 pub mod look;
-pub mod picture;
 pub mod price;
 mod prove;
 mod rewrite;

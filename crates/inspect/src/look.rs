@@ -7,6 +7,7 @@ use regard_engine::Program;
 use regard_graph::Graph;
 use regard_ops::WeightsRequest;
 use regard_ops::prelude::*;
+use regard_picture::{Colours, Heat};
 
 /// An attention of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -217,17 +218,44 @@ impl Map {
         }
     }
 
-    /// A small heat map in characters, a line for each row.
-    pub fn characters(&self) -> Vec<String> {
-        const SHADES: [char; 6] = [' ', '·', '░', '▒', '▓', '█'];
-        let shade = |&w: &f32| match w {
-            w if w < 0.01 => SHADES[0],
-            w if w < 0.05 => SHADES[1],
-            w if w < 0.15 => SHADES[2],
-            w if w < 0.35 => SHADES[3],
-            w if w < 0.65 => SHADES[4],
-            _ => SHADES[5],
+    /// The map as a picture, with the tokens of its own stream and of the one it looks at beside it.
+    pub fn heat(&self, queries: &[String], keys: &[String]) -> Heat {
+        let numbers: Vec<f64> = self.weights.iter().map(|&w| f64::from(w)).collect();
+        let names = self.rows.iter().map(|&row| queries.get(row).cloned().unwrap_or_default()).collect();
+        let title = format!("{} head {}", self.attention, self.head);
+        Heat::new(title, "", "", self.keys, numbers, Colours::Share).named(names, keys.to_vec())
+    }
+
+    /// Block and head as numbers: `3.11`; cross-attention has an x in front.
+    pub fn number(&self) -> String {
+        let layer = self.attention.split('.').find(|part| part.parse::<usize>().is_ok()).unwrap_or("");
+        let cross = if self.cross { "x" } else { "" };
+        format!("{cross}{layer}.{}", self.head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_is_drawn_with_its_tokens() {
+        let map = Map {
+            attention: "decoder.block.2.cross".into(),
+            head: 5,
+            cross: true,
+            rows: vec![0, 3],
+            keys: 2,
+            weights: vec![1.0, 0.0, 0.25, 0.75],
         };
-        (0..self.rows.len()).map(|at| self.row(at).iter().flat_map(|w| [shade(w); 2]).collect()).collect()
+        let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+        let heat = map.heat(&words("a b c <d>"), &words("x y"));
+        assert_eq!(
+            (heat.characters(), map.number()),
+            (vec!["██  ".to_string(), "▒▒██".into()], "x2.5".into())
+        );
+        let svg = heat.svg();
+        assert_eq!(regard_picture::check::fault(&svg), None);
+        assert!(svg.contains("decoder.block.2.cross head 5") && svg.contains("&lt;d&gt;, y: 0.75"), "{svg}");
     }
 }

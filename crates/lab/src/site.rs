@@ -7,6 +7,7 @@ use crate::picture::{escaped, marked};
 use crate::{Context, ERRATA, GROUPS, Outcome, Run};
 use std::fmt::Write;
 
+/// What these pages have beyond the style of all pages: badges, verdicts, lists of claims.
 const STYLE: &str = include_str!("site/style.css");
 
 /// The site: names of files and what is in them.
@@ -30,12 +31,7 @@ fn file_of(id: &str) -> String {
 
 /// A whole page.
 fn whole(title: &str, body: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>{STYLE}</style>\n<body>\n{body}\n</body>\n\
-         </html>\n",
-        escaped(title)
-    )
+    regard_picture::page(title, STYLE, body)
 }
 
 /// The class under which the style knows a state.
@@ -173,6 +169,7 @@ mod tests {
                 let file = link.split('#').next().unwrap_or(link);
                 assert!(file.is_empty() || names.contains(file), "{name} leads to {link}");
             }
+            assert_eq!(regard_picture::check::fault(text), None, "{name}");
             assert!(!text.contains("http") && !text.contains("src="), "{name} asks for something elsewhere");
         }
         let page = &pages.iter().find(|(name, _)| name == "G2.html").expect("a page").1;

@@ -18,6 +18,12 @@ pub struct Estimate {
     pub high: f64,
 }
 
+impl From<Estimate> for regard_picture::Measured {
+    fn from(Estimate { value, low, high }: Estimate) -> Self {
+        Self { value, low, high }
+    }
+}
+
 impl Estimate {
     /// True if a number lies in the interval.
     pub fn holds(&self, number: f64) -> bool {

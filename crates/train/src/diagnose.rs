@@ -2,13 +2,14 @@
 //! in which the program computes: inputs, parameters, forward, backward. Nothing in the store changes but the model's
 //! own running states.
 
-use crate::predict::{available_memory, bytes};
 use crate::step::{Draw, feed, record_loss};
 use crate::{Mode, Result, Settings, Task};
 use regard_data::{Batch, Values};
+use regard_device::machine;
 use regard_engine::{Cpu, Program, Store};
 use regard_graph::{DType, Graph, Pass, Role, Var};
 use regard_ops::Differentiate;
+use regard_picture::bytes;
 use std::fmt;
 
 /// The first value that is not finite.
@@ -107,7 +108,7 @@ pub fn first_not_finite(
     g.gradient(loss, &trained)?;
     let watched = watch(&mut g)?;
     let room: usize = watched.iter().map(|&(_, var)| g.fact(var).bytes()).sum();
-    if available_memory().is_some_and(|available| room as u64 > available) {
+    if machine::memory_available().is_some_and(|available| room as u64 > available) {
         let reason = format!("keeping every value would take {}", bytes(room as u64));
         return Ok(Finding::Unknown { reason });
     }

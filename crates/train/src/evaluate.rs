@@ -1,12 +1,12 @@
 //! Examining a model while it is trained: the loss over a source, and whatever else the caller can measure.
 
-use crate::report::Section;
 use crate::step::{Draw, LOSS, feed, record_loss};
 use crate::{Error, Mode, Result, Task};
 use regard_data::Source;
 use regard_data::loader::{Loader, LoaderSettings};
 use regard_engine::{Cpu, Program, Store};
 use regard_graph::Precision;
+use regard_picture::Section;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

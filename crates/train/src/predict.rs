@@ -5,8 +5,8 @@ use crate::step::{Recorded, Steps};
 use crate::{Error, Result};
 use regard_engine::{Cpu, Program, Store};
 use regard_graph::{Graph, Integers, Sizes, Var, cost, plan};
+use regard_picture::bytes;
 use std::collections::BTreeMap;
-use std::fs;
 
 /// What a run will take.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -94,30 +94,6 @@ pub(crate) fn work_ratio(of: &Graph, to: &Graph) -> Result<f64> {
     Ok(work(of)? / work(to)?.max(1.0))
 }
 
-/// Bytes that can be taken without pushing others out, where the system says.
-pub fn available_memory() -> Option<u64> {
-    field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
-}
-
-/// Bytes that this process holds, where the system says.
-pub(crate) fn resident_memory() -> Option<u64> {
-    field(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
-}
-
-fn field(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
-/// Bytes for people.
-pub(crate) fn bytes(n: u64) -> String {
-    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.into_iter().find(|(unit, _)| n >= *unit) {
-        Some((unit, name)) => format!("{:.1} {name}", n as f64 / unit as f64),
-        None => format!("{n} bytes"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,14 +107,5 @@ mod tests {
             "the run needs about 3.0 GiB, and 1.0 MiB of memory are available; take a smaller batch and more \
              micro-batches, a shorter context, or a smaller model"
         );
-    }
-
-    #[test]
-    fn the_system_is_read_as_it_writes() {
-        let text = "MemTotal:  100 kB\nMemAvailable:   24000 kB\n";
-        assert_eq!(field(text, "MemAvailable:"), Some(24_000 * 1024));
-        assert_eq!(field(text, "MemFree:"), None);
-        assert_eq!(field("MemAvailable: many", "MemAvailable:"), None);
-        assert_eq!(bytes(1000), "1000 bytes");
     }
 }

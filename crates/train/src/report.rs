@@ -1,38 +1,13 @@
-//! `report.html`: a run on one page that needs nothing else, neither scripts nor a network. Written whole, again at every
-//! checkpoint.
+//! `report.html`: a run on one page. Written whole, at every checkpoint on the way and once at the end, there by who knows most:
+//! the loop, or a caller that examines the result first ([`Run::reported_by_caller`](crate::Run::reported_by_caller)).
 
-mod curves;
 mod page;
 
 use crate::metrics::History;
 use crate::{Result, RunFolder, Settings, State};
 use regard_data::whole;
+use regard_picture::{Axis, Chart, Section, beside, escaped};
 use std::io::Write;
-
-/// A part of the report that the caller adds: a table, wrong answers, a picture.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Section {
-    /// Its heading, as plain text.
-    pub title: String,
-    /// Its content, as HTML. What comes from data must have gone through [`escape`].
-    pub html: String,
-}
-
-/// Plain text as HTML.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            _ => out.push(c),
-        }
-    }
-    out
-}
 
 /// Writes the report of a folder.
 pub fn write(
@@ -47,19 +22,26 @@ pub fn write(
     Ok(whole::write(folder.report(), |file| file.write_all(page.as_bytes()))?)
 }
 
-/// A page of several runs, or of none: a title, a sentence below it, sections.
-pub fn document(title: &str, lead: &str, sections: &[Section]) -> String {
-    let mut body = format!("<h1>{}</h1><p class=\"lead\">{}</p>", escape(title), escape(lead));
-    for section in sections {
-        body += &format!("<h2>{}</h2>{}", escape(&section.title), section.html);
-    }
-    page::document(title, &body)
-}
-
 /// The losses of several runs over their steps, as figures side by side.
 pub fn loss_curves(figures: &[(&str, Vec<(&str, &History)>)]) -> String {
-    let figures: String = figures.iter().map(|(title, runs)| page::losses(title, runs)).collect();
-    format!("<div class=\"curves\">{figures}</div>")
+    let figure = |(title, runs): &(&str, Vec<(&str, &History)>)| {
+        let chart = runs.iter().fold(over_steps(title), |chart, (name, history)| {
+            let losses = history.steps.iter().map(|record| (record.step as f64, record.loss));
+            chart.line(*name, losses)
+        });
+        drawn(&chart)
+    };
+    beside(&figures.iter().map(figure).collect::<String>())
+}
+
+/// A chart of something over steps.
+fn over_steps(title: &str) -> Chart {
+    Chart::new(title, Axis::new("step"), Axis::new("")).small()
+}
+
+/// A chart as a figure; nothing where there is nothing to draw.
+fn drawn(chart: &Chart) -> String {
+    if chart.is_empty() { String::new() } else { chart.captioned(escaped) }
 }
 
 #[cfg(test)]
@@ -68,7 +50,7 @@ mod tests {
     use crate::StepRecord;
 
     #[test]
-    fn a_document_has_its_sections_and_nothing_from_elsewhere() {
+    fn losses_of_several_runs_share_a_figure() {
         let step = |step, loss| StepRecord {
             step,
             epoch: 0,
@@ -84,9 +66,8 @@ mod tests {
             ("Reading", vec![("one & only", &history), ("another", &history)]),
             ("Nothing", Vec::new()),
         ]);
-        let page = document("A <title>", "Said.", &[Section { title: "Curves".into(), html }]);
-        assert!(page.contains("<h1>A &lt;title&gt;</h1>") && page.contains("<h2>Curves</h2>"), "{page}");
-        assert_eq!(page.matches("<figure>").count(), 1, "a figure without points is left out");
-        assert!(page.contains("one &amp; only") && !page.contains("http"), "{page}");
+        assert_eq!(regard_picture::check::fault(&html), None);
+        assert_eq!(html.matches("<figure>").count(), 1, "a figure without points is left out");
+        assert!(html.contains("one &amp; only") && !html.contains("http"), "{html}");
     }
 }

@@ -6,7 +6,7 @@ use crate::checkpoint::{self, Snapshot};
 use crate::evaluate::{Evaluator, Examiner};
 use crate::listener::{EvaluationRecord, Listener, StepRecord};
 use crate::metrics::{History, Metrics, in_order};
-use crate::predict::{available_memory, check_fits, planned, resident_memory, taken, work_ratio};
+use crate::predict::{check_fits, planned, taken, work_ratio};
 use crate::step::{Draw, LOSS, Recorded, Steps, feed, scale_of};
 use crate::{
     Error, Every, Finding, Length, Prediction, Result, RunFolder, Settings, State, Task, first_not_finite,
@@ -14,6 +14,7 @@ use crate::{
 };
 use regard_data::loader::Place;
 use regard_data::{Batch, Source};
+use regard_device::machine;
 use regard_engine::{Cpu, Program, Store};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,12 +35,23 @@ pub struct Run<'a> {
     pub listener: Option<&'a mut dyn Listener>,
     /// Raised to end the run after the step at hand.
     pub stop: Option<&'a AtomicBool>,
+    /// True if the caller writes the report of a run that came to its end, with what it finds out after the last step. The
+    /// loop then writes only those on the way.
+    pub reported_by_caller: bool,
 }
 
 impl<'a> Run<'a> {
     /// Training on a source, in memory, with nobody listening.
     pub fn new(source: Arc<dyn Source>) -> Run<'a> {
-        Run { source, evaluation: None, examiner: None, folder: None, listener: None, stop: None }
+        Run {
+            source,
+            evaluation: None,
+            examiner: None,
+            folder: None,
+            listener: None,
+            stop: None,
+            reported_by_caller: false,
+        }
     }
 
     fn stops(&self) -> bool {
@@ -112,7 +124,7 @@ impl<'t> Trainer<'t> {
     pub fn new(task: &'t dyn Task, settings: Settings, store: &mut Store, cpu: &Cpu) -> Result<Trainer<'t>> {
         settings.check()?;
         let recorded = Recorded::new(task, &settings)?;
-        check_fits(planned(&recorded, store)?, available_memory())?;
+        check_fits(planned(&recorded, store)?, machine::memory_available())?;
         let steps = Steps::new(recorded, store, cpu)?;
         steps.forget(store)?;
         let evaluator = Evaluator::new(task, settings.precision, store, cpu)?;
@@ -193,7 +205,10 @@ impl<'t> Trainer<'t> {
         };
         let mut history = History::default();
         let prediction = self.predict(run.source.as_ref(), store)?;
-        check_fits(prediction.memory().saturating_sub(resident_memory().unwrap_or(0)), prediction.available)?;
+        check_fits(
+            prediction.memory().saturating_sub(machine::resident().unwrap_or(0)),
+            prediction.available,
+        )?;
         run.tell(|listener| listener.began(self.state.step, &prediction));
 
         let mut saved = run.folder.filter(|folder| folder.last().exists()).map(|_| self.state.step);
@@ -217,11 +232,16 @@ impl<'t> Trainer<'t> {
             }
             // A run that was interrupted before an evaluation was saved without it, and is saved again with it.
             let due = step > 0 && saved != Some(step) && (over || self.is_due(self.settings.save));
+            let patience = self.settings.goal.patience;
+            let stops = patience.is_some_and(|patience| self.state.waited >= patience);
             if due || better.is_some() {
                 self.keep(&mut run, metrics.as_mut(), better == Some(true), saved, store)?;
                 saved = Some(step);
+                if !(run.reported_by_caller && (over || stops)) {
+                    self.report(&run, metrics.as_ref())?;
+                }
             }
-            if self.settings.goal.patience.is_some_and(|patience| self.state.waited >= patience) {
+            if stops {
                 break End::EarlyStop;
             }
             if over {
@@ -245,6 +265,7 @@ impl<'t> Trainer<'t> {
         };
         if saved != Some(self.state.step) && self.state.step > 0 {
             self.keep(&mut run, metrics.as_mut(), false, saved, store)?;
+            self.report(&run, metrics.as_ref())?;
         }
         let history = metrics.map_or(history, |metrics| metrics.history);
         Ok(Outcome { end, state: self.state.clone(), history })
@@ -304,7 +325,7 @@ impl<'t> Trainer<'t> {
             gradient_norm,
             tokens: self.state.tokens,
             tokens_per_second: (self.state.tokens - before) as f64 / seconds.max(1e-9),
-            memory: resident_memory(),
+            memory: machine::resident(),
         })
     }
 
@@ -385,7 +406,12 @@ impl<'t> Trainer<'t> {
             kept: before.map_or("there is none yet".into(), |step| format!("of step {step}")),
             source: Box::new(source),
             advice: "make room or mend the folder, then resume",
-        })?;
+        })
+    }
+
+    /// Writes the report, if there is a folder for it.
+    fn report(&self, run: &Run<'_>, metrics: Option<&Metrics>) -> Result<()> {
+        let (Some(folder), Some(metrics)) = (run.folder, metrics) else { return Ok(()) };
         let sections = run.examiner.as_deref().map(Examiner::sections).unwrap_or_default();
         report::write(folder, &self.settings, &self.state, &metrics.history, &sections)
     }
@@ -394,7 +420,7 @@ impl<'t> Trainer<'t> {
     /// is; where the pass fails, nothing is said about time, and the first step will say why.
     fn predict(&mut self, source: &dyn Source, store: &mut Store) -> Result<Prediction> {
         let mut prediction = taken(&self.steps, &[&self.evaluator.program], store, &self.cpu);
-        prediction.available = available_memory();
+        prediction.available = machine::memory_available();
         prediction.steps = match self.settings.length {
             Length::Steps(steps) => steps,
             Length::Epochs(epochs) => (0..epochs)

@@ -139,7 +139,7 @@ pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
     let memory = program.memory().total();
     let (threads, level) = (cpu.pool().threads(), cpu.level());
     // Before the ceilings, whose measurement takes memory of its own.
-    let peak = peak_bytes();
+    let peak = regard::device::machine::peak().map(|bytes| bytes as usize);
     let profile = how.profile.then(|| profile::of(&program, &costs, how.repeat, &cpu)).transpose()?;
     let mut out = std::io::stdout().lock();
     if how.json {
@@ -179,11 +179,4 @@ pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
         write!(out, "{profile}")?;
     }
     Ok(())
-}
-
-/// The most memory that this process ever held, where the system tells.
-fn peak_bytes() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok().map(|kib| kib * 1024)
 }

@@ -11,6 +11,7 @@ use advice::advice;
 use anyhow::Result;
 use clap::Args;
 use parts::{Part, grouped, part_json, part_of, table, time};
+use regard::device::machine::resident_anonymous;
 use regard::graph::Graph;
 use regard::prelude::*;
 use regard_hub::Opened;
@@ -199,12 +200,12 @@ impl Measured {
     fn new(graph: Graph, opened: &Opened, cpu: &Cpu) -> Result<Measured> {
         // Threads and an arena of its own: what others have left in the shared one would not be counted.
         let cpu = Cpu::with(cpu.pool().threads(), cpu.level())?;
-        let before = resident();
+        let before = resident_anonymous();
         let mut store = loaded::store(opened)?;
         let mut program = Program::new(graph, &[], &mut store, &cpu)?;
         step::feed(&mut program, &opened.model)?;
         program.run(&mut store)?;
-        let bytes = resident().zip(before).map(|(now, before)| now.saturating_sub(before));
+        let bytes = resident_anonymous().zip(before).map(|(now, before)| now.saturating_sub(before) as usize);
         Ok(Measured { program, store, threads: cpu.pool().threads(), bytes })
     }
 
@@ -212,11 +213,4 @@ impl Measured {
     fn clock(&mut self) -> Result<Clocked> {
         Ok(price::clock(&mut self.program, &mut self.store, self.threads, PATIENCE, TIMES)?)
     }
-}
-
-/// Bytes that the process holds beside mapped files.
-fn resident() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let value = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    Some(value.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok()? * 1024)
 }

@@ -16,7 +16,7 @@ use regard::graph::Graph;
 use regard::prelude::*;
 use regard_hub::Opened;
 use regard_inspect::look::{self, Attention, Map};
-use regard_inspect::{keep_heads, patch_heads, patched, picture, without_heads};
+use regard_inspect::{keep_heads, patch_heads, patched, without_heads};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -218,7 +218,8 @@ pub fn run(options: &Options) -> Result<()> {
         }
     };
     if let Some(path) = &options.png {
-        let bytes = picture::png(&seen.maps, seen.heads);
+        let maps = seen.maps.iter().map(|map| (map.number(), map.heat(&[], &[])));
+        let bytes = regard_picture::png(maps, seen.heads);
         regard_data::whole::write(path, |file| file.write_all(&bytes))?;
     }
     if let Some(path) = &options.html {

@@ -62,7 +62,7 @@ pub fn write_maps(out: &mut impl Write, seen: &Seen) -> Result<()> {
             "\n{}, head {}: rows ask, columns are asked; · from 0.01, ░ 0.05, ▒ 0.15, ▓ 0.35, █ 0.65",
             map.attention, map.head
         )?;
-        for (line, &row) in map.characters().iter().zip(&map.rows) {
+        for (line, &row) in map.heat(&[], &[]).characters().iter().zip(&map.rows) {
             writeln!(out, "  {row:>3} {:<widest$} |{line}|", label(row))?;
         }
     }

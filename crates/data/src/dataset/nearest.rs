@@ -1,12 +1,14 @@
 //! The known name that somebody may have meant: the one with the fewest letters to change.
 
+use strsim::generic_levenshtein;
+
 /// The nearest of some names, if any is near: at most a third of its letters differ, or one is a part of the other.
 pub(super) fn nearest<S: AsRef<str>>(name: &str, known: impl IntoIterator<Item = S>) -> Option<S> {
     let wanted: Vec<char> = name.to_lowercase().chars().take(LONGEST).collect();
     let mut best: Option<(usize, S)> = None;
     for candidate in known {
         let letters: Vec<char> = candidate.as_ref().to_lowercase().chars().take(LONGEST).collect();
-        let changes = distance(&wanted, &letters);
+        let changes = generic_levenshtein(&wanted, &letters);
         let allowed = wanted.len().max(letters.len()).div_ceil(3);
         let part = !wanted.is_empty()
             && !letters.is_empty()
@@ -25,21 +27,6 @@ fn contains(long: &[char], short: &[char]) -> bool {
     long.windows(short.len()).any(|window| window == short)
 }
 
-/// How many letters must be put in, left out or replaced (Levenshtein).
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,8 +39,5 @@ mod tests {
         assert_eq!(nearest("weather", ["0", "1"]), None);
         assert_eq!(nearest("", ["", "a"]), Some(""));
         assert_eq!(nearest("x", Vec::<&str>::new()), None);
-        let changes =
-            |a: &str, b: &str| distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
-        assert_eq!((changes("kitten", "sitting"), changes("", "abc"), changes("abc", "")), (3, 3, 3));
     }
 }

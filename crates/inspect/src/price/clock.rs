@@ -2,6 +2,7 @@
 //! waits for a core now and then; where the system tells for how long, that is told beside.
 
 use crate::{Error, Result};
+use regard_device::machine::waited;
 use regard_engine::{Program, Store};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -101,11 +102,6 @@ fn without_waiting(took: f64, between: f64, waited: f64) -> f64 {
     if waited > 0.0 { (between - waited).max(1.0) } else { took }
 }
 
-/// Nanoseconds that this thread has waited for a core so far.
-fn waited() -> Option<f64> {
-    std::fs::read_to_string("/proc/thread-self/schedstat").ok().as_deref().and_then(second)
-}
-
 /// Times of nodes.
 #[derive(Clone, Debug)]
 pub struct Nodes {
@@ -137,11 +133,6 @@ impl Nodes {
     }
 }
 
-/// The second number of a line: before it stands how long the thread ran, behind it how often.
-fn second(line: &str) -> Option<f64> {
-    line.split_whitespace().nth(1)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,7 +147,6 @@ mod tests {
         assert_eq!(odd.undisturbed(), 1.0);
         assert_eq!(Clocked { alone: Some(0.5), ..odd }.undisturbed(), 0.5);
         assert_eq!((without_waiting(7.0, 9.0, 0.0), without_waiting(7.0, 9.0, 5.0)), (7.0, 4.0));
-        assert_eq!((second("12 34 5\n"), second(""), second("1 x 2")), (Some(34.0), None, None));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::experiment::{Learner, Trained, carries, number, one_cpu, over_seeds, 
 use crate::picture::{Axis, Chart, figure};
 use crate::{Context, Draws, Finding, Number, Table, Verdict};
 use regard::Result;
+use regard::data::batching::{Padded, padded_to};
 use regard::layers::FeedForwardKind;
 use regard::models::{Bert, BertConfig, BertHead, BertText};
 use regard::prelude::*;
@@ -67,9 +68,10 @@ fn by_words(train: &[(Vec<usize>, bool)], test: &[(Vec<usize>, bool)]) -> f64 {
 
 /// Ids with padding on the right, and where there is a word.
 fn padded(texts: &[(Vec<usize>, bool)]) -> (Vec<i32>, Vec<bool>) {
-    let at = |ids: &[usize], t: usize| ids.get(t).map_or(0, |&id| id as i32);
-    let places = || texts.iter().flat_map(|(ids, _)| (0..LENGTH).map(move |t| (ids, t)));
-    (places().map(|(ids, t)| at(ids, t)).collect(), places().map(|(ids, t)| t < ids.len()).collect())
+    let rows: Vec<Vec<i32>> =
+        texts.iter().map(|(ids, _)| ids.iter().map(|&id| id as i32).collect()).collect();
+    let Padded { values, mask, .. } = padded_to(&rows, 0, LENGTH);
+    (values, mask)
 }
 
 /// J7: a BERT from nothing to held-out texts.

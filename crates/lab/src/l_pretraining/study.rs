@@ -5,6 +5,7 @@
 use crate::experiment::{one_cpu, seeds};
 use crate::{Context, Effort};
 use regard::Result;
+use regard::data::batching::padded_to;
 use regard::data::biographies::{Biographies, Settings as People};
 use regard::data::corruption::prompt;
 use regard::data::tokenizer::Special;
@@ -186,10 +187,8 @@ fn sureness(result: &mut ArmResult, data: &StudyData, cpu: &Cpu) -> Result<Vec<(
     g.output("probabilities", probabilities)?;
     let mut program = Program::new(g, &[], &mut result.store, cpu)?;
     // Padding on the right: no position sees a later one.
-    let padded = |(_, ids): &(usize, Vec<u32>)| {
-        ids.iter().map(|&id| id as i32).chain(std::iter::repeat(0)).take(longest).collect::<Vec<i32>>()
-    };
-    program.set_i32("ids", &[rows, longest], &texts.iter().flat_map(padded).collect::<Vec<i32>>())?;
+    let own: Vec<Vec<i32>> = texts.iter().map(|(_, ids)| ids.iter().map(|&id| id as i32).collect()).collect();
+    program.set_i32("ids", &[rows, longest], &padded_to(&own, 0, longest).values)?;
     program.run(&mut result.store)?;
     let found = program.f32("probabilities")?;
     let vocabulary = tokenizer.vocabulary();

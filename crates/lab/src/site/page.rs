@@ -3,7 +3,7 @@
 
 use super::{badge, class_of, file_of, whole};
 use crate::json::held;
-use crate::picture::{Picture, escaped, figure, marked};
+use crate::picture::{escaped, figure, marked};
 use crate::statistics::CONFIDENCE;
 use crate::{Context, ERRATA, Effort, Erratum, Evidence, Finding, Number, Outcome, Run, Table};
 use serde_json::Value;
@@ -105,7 +105,7 @@ fn answer(body: &mut String, outcome: &Outcome, finding: &Finding) {
 
 fn evidence(body: &mut String, finding: &Finding) {
     for picture in &finding.pictures {
-        figure_of(body, picture);
+        body.push_str(&picture.captioned(marked));
     }
     if !finding.numbers.is_empty() {
         body.push_str(
@@ -163,37 +163,8 @@ fn row_of(body: &mut String, number: &Number, intervals: bool) {
 }
 
 fn table_of(body: &mut String, table: &Table) {
-    let _ = write!(body, "<h2>{}</h2><div class=\"scroll\"><table><tr>", marked(&table.title));
-    for column in &table.columns {
-        let _ = write!(body, "<th>{}</th>", marked(column));
-    }
-    body.push_str("</tr>");
-    for row in &table.rows {
-        body.push_str("<tr>");
-        for cell in row {
-            let class = if cell.starts_with(|c: char| c.is_ascii_digit() || "−+.".contains(c)) {
-                " class=\"n\""
-            } else {
-                ""
-            };
-            let _ = write!(body, "<td{class}>{}</td>", marked(cell));
-        }
-        body.push_str("</tr>");
-    }
-    body.push_str("</table></div>");
-}
-
-fn figure_of(body: &mut String, picture: &Picture) {
-    let _ = write!(body, "<figure><figcaption>{}</figcaption>{}", marked(picture.title()), picture.svg());
-    let legend = picture.legend();
-    if !legend.is_empty() {
-        body.push_str("<ul class=\"legend\">");
-        for (class, name) in legend {
-            let _ = write!(body, "<li><i class=\"key {class}\"></i>{}</li>", marked(&name));
-        }
-        body.push_str("</ul>");
-    }
-    body.push_str("</figure>");
+    let grid = regard_picture::Table { columns: table.columns.clone(), rows: table.rows.clone() };
+    let _ = write!(body, "<h2>{}</h2>{}", marked(&table.title), grid.html(marked));
 }
 
 fn errata_of(body: &mut String, outcome: &Outcome) {

@@ -11,7 +11,7 @@ use regard_engine::{Cpu, Store};
 use regard_evaluate::{Bleu, Chrf, Confusion, exact_match};
 use regard_graph::Precision;
 use regard_hub::AnyModel;
-use regard_train::report::escape;
+use regard_picture::{Table, escaped};
 use regard_train::{Examiner, Section};
 
 /// Texts that are translated or answered at a time.
@@ -260,7 +260,7 @@ impl Examiner for Exam {
 }
 
 fn preformatted(title: &str, text: &str) -> Section {
-    Section { title: title.into(), html: format!("<pre>{}</pre>", escape(text)) }
+    Section { title: title.into(), html: format!("<pre>{}</pre>", escaped(text)) }
 }
 
 /// The first wrong answers.
@@ -271,14 +271,7 @@ fn wrong(predictions: &[Prediction]) -> Section {
 }
 
 fn table<'a>(title: &str, predictions: impl Iterator<Item = &'a Prediction>) -> Section {
-    let mut html = String::from("<table><tr><th>given</th><th>right</th><th>said</th></tr>");
-    for Prediction { given, right, said, .. } in predictions.take(SHOWN) {
-        html += &format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
-            escape(given),
-            escape(right),
-            escape(said)
-        );
-    }
-    Section { title: title.into(), html: html + "</table>" }
+    let rows = predictions.take(SHOWN).map(|one| [&one.given, &one.right, &one.said]);
+    let table = rows.fold(Table::new(["given", "right", "said"]), Table::row);
+    Section { title: title.into(), html: table.html(escaped) }
 }

@@ -32,6 +32,7 @@ use regard_data::{Source, whole};
 use regard_engine::{Cpu, Store};
 use regard_graph::Init;
 use regard_hub::AnyModel;
+use regard_picture::{Table, escaped};
 use regard_train::{End, History, Listener, Run, RunFolder, Section, Settings, State, Trainer, report};
 use serde_json::{Value, json};
 use settings::Extent;
@@ -248,7 +249,9 @@ impl Job {
                 _ => Some(stage_folder(folder, &stage.recipe)?),
             };
             let own = own.as_ref().unwrap_or(folder);
-            let (outcome, settings) = stage.train(own, &self.beside, &mut store, cpu, listener, stop)?;
+            let last_stage = index + 1 == count;
+            let (outcome, settings) =
+                stage.train(own, last_stage, &self.beside, &mut store, cpu, listener, stop)?;
             let interrupted = outcome.end == End::Interrupted;
             let step = outcome.result_step;
             let (end, state, history) = (outcome.end, outcome.state, outcome.history);
@@ -268,23 +271,24 @@ impl Job {
         if stage.material.choose.is_some() {
             listener.note("examining the best weights");
         }
-        let (result, sections) = stage.last_exam(&self.beside, &mut store, cpu)?;
+        let own = match count {
+            1 => None,
+            // Let go of when the stage ended.
+            _ => Some(RunFolder::resume(folder.path().join(&stage.recipe.name))?),
+        };
+        let report = |sections: &[Section]| {
+            report::write(own.as_ref().unwrap_or(folder), &settings, &state, &history, sections)
+        };
+        // A run whose examination fails still has its curves.
+        let exam = stage.last_exam(&self.beside, &mut store, cpu);
+        let (result, sections) = exam.or_else(|error| report(&[]).map_err(Into::into).and(Err(error)))?;
         let predictions =
             stage.answer_test(&self.beside, &mut store, cpu, &folder.path().join(PREDICTIONS))?;
         let result = JobResult { step, model, predictions, ..result };
         let text = format!("{:#}\n", result.json());
         whole::write(folder.path().join(RESULT), |file| file.write_all(text.as_bytes()))?;
         let sections: Vec<Section> = std::iter::once(result.section()).chain(sections).collect();
-        let own = match count {
-            1 => None,
-            _ => Some(folder.path().join(&stage.recipe.name)),
-        };
-        // The report of the last stage is written once more, with what the examination found. Its folder was let go
-        // of when the stage ended.
-        match own {
-            None => report::write(folder, &settings, &state, &history, &sections)?,
-            Some(path) => report::write(&RunFolder::resume(path)?, &settings, &state, &history, &sections)?,
-        }
+        report(&sections)?;
         Ok(JobOutcome { end, state, history, result: Some(result) })
     }
 }
@@ -409,6 +413,7 @@ impl Stage {
     fn train(
         &self,
         folder: &RunFolder,
+        examined_after: bool,
         beside: &Beside,
         store: &mut Store,
         cpu: &Cpu,
@@ -428,6 +433,7 @@ impl Stage {
             folder: Some(folder),
             listener: Some(as_listener(listener)),
             stop,
+            reported_by_caller: examined_after,
         };
         let outcome = trainer.run(store, run)?;
         let mut result_step = outcome.state.step;
@@ -503,23 +509,16 @@ impl Stage {
 impl JobResult {
     /// As a part of the report.
     fn section(&self) -> Section {
-        let escape = report::escape;
-        let mut html = format!(
-            "<p>The weights of step {}, examined with {}.</p><table>",
-            self.step,
-            if self.examined.is_empty() { "nothing".into() } else { escape(&self.examined) }
-        );
+        let examined = if self.examined.is_empty() { "nothing" } else { &self.examined };
+        let mut table = Table::default();
         for (name, value) in &self.metrics {
-            html += &format!("<tr><th>{}</th><td>{value:.4}</td></tr>", escape(name));
+            table = table.row([name.clone(), format!("{value:.4}")]);
         }
         for Baseline { name, metric, value } in &self.baselines {
-            html += &format!(
-                "<tr><th>{} of a baseline: {}</th><td>{value:.4}</td></tr>",
-                escape(metric),
-                escape(name)
-            );
+            table = table.row([format!("{metric} of a baseline: {name}"), format!("{value:.4}")]);
         }
-        Section { title: "The examination at the end".into(), html: html + "</table>" }
+        let lead = format!("<p>The weights of step {}, examined with {}.</p>", self.step, escaped(examined));
+        Section { title: "The examination at the end".into(), html: lead + &table.html(escaped) }
     }
 }
 

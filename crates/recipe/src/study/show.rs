@@ -3,19 +3,24 @@
 use super::{Answer, ArmResult, Study, StudyData};
 use crate::{Error, Result};
 use regard_data::whole;
-use regard_train::report::{document, escape, loss_curves};
-use regard_train::{History, Section};
+use regard_picture::{Section, Table, document, escaped};
+use regard_train::History;
+use regard_train::report::loss_curves;
 use std::io::Write;
 use std::path::Path;
 
 impl Study {
     /// The table, as plain text.
     pub fn table(&self) -> String {
-        let head = ["", "parameters", "seconds", "loss (reading)", "loss (answers)", "right (dev)"];
-        let mut rows = vec![head.map(str::to_string)];
+        self.results().text()
+    }
+
+    fn results(&self) -> Table {
+        let heads = ["", "parameters", "seconds", "loss (reading)", "loss (answers)", "right (dev)"];
+        let mut table = Table::new(heads);
         for result in &self.arms {
             let loss = |loss: Option<f64>| loss.map_or("–".to_string(), |loss| format!("{loss:.3}"));
-            rows.push([
+            table = table.row([
                 result.arm.title().into(),
                 result.parameters.to_string(),
                 format!("{:.0}", result.seconds),
@@ -26,18 +31,7 @@ impl Study {
         }
         let always = format!("always “{}”", self.baseline.0);
         let none = String::new;
-        rows.push([always, none(), none(), none(), none(), percent(self.baseline.1)]);
-        let widths: Vec<usize> = (0..6)
-            .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
-            .collect();
-        let line = |row: &[String; 6]| {
-            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
-                let blank = " ".repeat(width - cell.chars().count());
-                if column == 0 { format!("{cell}{blank}") } else { format!("{blank}{cell}") }
-            });
-            cells.collect::<Vec<_>>().join("  ").trim_end().to_string() + "\n"
-        };
-        rows.iter().map(line).collect()
+        table.row([always, none(), none(), none(), none(), percent(self.baseline.1)])
     }
 
     /// A page of its own: table, curves, wrong answers. `lead` says what the study was made of.
@@ -47,8 +41,7 @@ impl Study {
 
     /// The table, the curves, and the wrong answers of each arm with the line that would have told, for a report.
     pub fn sections(&self, data: &StudyData) -> Vec<Section> {
-        let table =
-            Section { title: "The study".into(), html: format!("<pre>{}</pre>", escape(&self.table())) };
+        let table = Section { title: "The study".into(), html: self.results().html(escaped) };
         let runs = |of: fn(&ArmResult) -> &History| -> Vec<(&str, &History)> {
             self.arms.iter().map(|result| (result.arm.title(), of(result))).collect()
         };
@@ -88,22 +81,15 @@ fn percent(fraction: f64) -> String {
 
 fn wrong_answers(result: &ArmResult, data: &StudyData) -> String {
     let wrong: Vec<&Answer> = result.dev.iter().filter(|answer| !answer.is_right()).collect();
-    let row = |answer: &&Answer| {
-        let cells = [&answer.question, &answer.said, &answer.place];
+    let rows = wrong.iter().map(|answer| {
         let line = data.line_of(&answer.question).unwrap_or("no line tells of this person");
-        let cells: String = cells
-            .into_iter()
-            .map(String::as_str)
-            .chain([line])
-            .map(|cell| format!("<td>{}</td>", escape(cell)))
-            .collect();
-        format!("<tr>{cells}</tr>\n")
-    };
-    let rows: String = wrong.iter().map(row).collect();
+        [&answer.question, &answer.said, &answer.place, line]
+    });
+    let table = rows.fold(Table::new(["question", "said", "right", "the line"]), Table::row);
     format!(
-        "<details><summary>{} of {} answers are wrong</summary>\n<table><tr><th>question</th><th>said</th>\
-         <th>right</th><th>the line</th></tr>\n{rows}</table></details>",
+        "<details><summary>{} of {} answers are wrong</summary>{}</details>",
         wrong.len(),
-        result.dev.len()
+        result.dev.len(),
+        table.html(escaped)
     )
 }

@@ -39,9 +39,10 @@ fn every_arm_answers_every_question() {
     assert_eq!(sections.len(), 6);
     assert!(sections[2].html.contains("answers are wrong"));
     let beside = data.line_of(&study.arms[0].dev.iter().find(|answer| !answer.is_right()).unwrap().question);
-    let beside = regard_train::report::escape(beside.unwrap());
+    let beside = regard_picture::escaped(beside.unwrap());
     assert!(sections[2].html.contains(&beside), "the line of the person stands beside");
     let page = study.report("A study", "Of invented people.", &data);
+    assert_eq!(regard_picture::check::fault(&page), None);
     assert!(page.contains("<svg") && page.contains("Loss while reading") && !page.contains("http"), "{page}");
 
     let folder = std::env::temp_dir().join(format!("regard-study-{}", std::process::id()));
