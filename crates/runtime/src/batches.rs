@@ -4,8 +4,8 @@
 use crate::{Error, Result};
 use regard_data::batching::{Padded, padded};
 use regard_data::{Batch, Field};
-use regard_models::inputs::{IDS, MASK, PIXELS};
 use regard_models::Pixels;
+use regard_models::inputs::{IDS, MASK, PIXELS};
 use std::ops::ControlFlow;
 
 /// Who is told of each result as it is made, by its place among the inputs; may break off.

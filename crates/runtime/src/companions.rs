@@ -202,7 +202,8 @@ impl Companions {
             let pairs = classes.names().iter().enumerate();
             let names: Map<String, Value> =
                 pairs.clone().map(|(class, name)| (class.to_string(), json!(name))).collect();
-            let numbers: Map<String, Value> = pairs.map(|(class, name)| (name.clone(), json!(class))).collect();
+            let numbers: Map<String, Value> =
+                pairs.map(|(class, name)| (name.clone(), json!(class))).collect();
             settings.push(("id2label", Value::Object(names)));
             settings.push(("label2id", Value::Object(numbers)));
         }

@@ -1,8 +1,8 @@
 //! Texts to vectors of length 1, as sentence-transformers make them: by a model that offers itself as a
 //! [`SentenceEncoder`](regard_models::SentenceEncoder).
 
-use crate::batches::{Progress, in_batches, text_batch};
 use crate::Result;
+use crate::batches::{Progress, in_batches, text_batch};
 use regard_engine::{Cpu, Program, Store};
 use regard_graph::Graph;
 use regard_models::{Model, SentenceEncoder, Sizes};

@@ -83,7 +83,10 @@ impl Place {
         };
         if !weights.is_file() {
             let advice = match which == Which::Best && stage.last().is_file() {
-                true => "it has not been examined, or has nothing to be examined with: take --checkpoint last".into(),
+                true => {
+                    "it has not been examined, or has nothing to be examined with: take --checkpoint last"
+                        .into()
+                }
                 false => format!("let it go on: regard train --resume {name}"),
             };
             return Err(Error::NotYet { run: name.into(), what, advice });
@@ -109,7 +112,8 @@ fn has_weights(model: &Path) -> bool {
 /// The newest stage of a run that has a checkpoint; the run itself, if it has no stages.
 fn newest_stage(run: &RunPaths) -> Result<RunPaths> {
     let path = run.recipe();
-    let text = std::fs::read_to_string(&path).map_err(|error| regard_data::Error::io("read", &path, error))?;
+    let text =
+        std::fs::read_to_string(&path).map_err(|error| regard_data::Error::io("read", &path, error))?;
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| Error::File {
         path: path.display().to_string(),
         what: format!("is no TOML: {}", error.message()),

@@ -194,7 +194,11 @@ impl Session {
             reread: Vec::new(),
             beams: Vec::new(),
         };
-        Ok(results.into_iter().zip(given).map(|(one, given)| one.unwrap_or_else(|| unwritten(given))).collect())
+        Ok(results
+            .into_iter()
+            .zip(given)
+            .map(|(one, given)| one.unwrap_or_else(|| unwritten(given)))
+            .collect())
     }
 
     /// The ids of prompts.
@@ -363,8 +367,7 @@ impl Session {
             return Err(self.unable("embed", "an encoder of text, as those of the BERT family are"));
         };
         let pooling = self.opened.path.join("1_Pooling/config.json");
-        if pooling.is_file()
-            && regard_data::folder::read_json(&pooling)?["pooling_mode_mean_tokens"] == false
+        if pooling.is_file() && regard_data::folder::read_json(&pooling)?["pooling_mode_mean_tokens"] == false
         {
             return Err(Error::File {
                 path: pooling.display().to_string(),
@@ -383,7 +386,12 @@ impl Session {
     }
 
     /// The answer to each question, of at most so many tokens, by a decoder that learned to answer.
-    pub fn ask(&mut self, questions: &[String], most: usize, progress: &mut Progress<'_, String>) -> Result<Vec<String>> {
+    pub fn ask(
+        &mut self,
+        questions: &[String],
+        most: usize,
+        progress: &mut Progress<'_, String>,
+    ) -> Result<Vec<String>> {
         let model = Arc::clone(&self.opened.model);
         if model.as_decoder().is_none() {
             return Err(self.unable("ask", "a decoder that learned to answer"));

@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_refused() {
-        let text = |value: Value| ids(Path::new("config.json"), "eos_token_id", &value).unwrap_err().to_string();
+        let text =
+            |value: Value| ids(Path::new("config.json"), "eos_token_id", &value).unwrap_err().to_string();
         for (value, shown) in [(json!("</s>"), "\"</s>\""), (json!(-1), "-1"), (json!([1, 2.5]), "[1,2.5]")] {
             assert_eq!(
                 text(value),

@@ -198,7 +198,9 @@ impl Writing {
             return Err(error);
         }
         let mut written = Vec::with_capacity(generated.len());
-        for ((row, Generated { ids, ended, reread }), mut pieces) in generated.into_iter().enumerate().zip(pieces) {
+        for ((row, Generated { ids, ended, reread }), mut pieces) in
+            generated.into_iter().enumerate().zip(pieces)
+        {
             let prompt = batch.numbers[row] as usize;
             let text = pieces.finish()?;
             if !text.is_empty() && !broken {
