@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use regard::graph::Precision;
 use regard::prelude::*;
+use regard_models::Registry;
 use regard_recipe::ask::Answerer;
 use serde_json::json;
 use std::io::Write;
@@ -37,7 +38,7 @@ pub struct Options {
 const ROWS: usize = 32;
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     if options.max == 0 {
         bail!("--max 0: an answer has at least 1 token");
     }
@@ -46,7 +47,7 @@ pub fn run(options: &Options) -> Result<()> {
         Some(file) => loaded::lines(file)?,
     };
     let cpu = options.machine.cpu()?;
-    let answers = answers(&options.model, &questions, options.max, &cpu)?;
+    let answers = answers(&options.model, &questions, options.max, &cpu, registry)?;
     let mut out = std::io::stdout().lock();
     if options.json {
         let pairs = questions
@@ -66,11 +67,18 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// What a model says to some questions.
-pub fn answers(model: &Path, questions: &[String], most: usize, cpu: &Cpu) -> Result<Vec<String>> {
-    let opened = loaded::open(&model.to_string_lossy())?;
+pub fn answers(
+    model: &Path,
+    questions: &[String],
+    most: usize,
+    cpu: &Cpu,
+    registry: &Registry,
+) -> Result<Vec<String>> {
+    let opened = loaded::open(&model.to_string_lossy(), registry)?;
     let mut store = loaded::store(&opened)?;
     let tokenizer = loaded::tokenizer(&opened, opened.model.vocabulary().unwrap_or(0))?;
     let rows = ROWS.min(questions.len().max(1));
-    let mut answerer = Answerer::new(&opened.model, &tokenizer, rows, most, Precision::F32, &mut store, cpu)?;
+    let mut answerer =
+        Answerer::new(&*opened.model, &tokenizer, rows, most, Precision::F32, &mut store, cpu)?;
     Ok(answerer.answer(questions, &mut store)?)
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use regard::data::dataset::{ImageForm, read_image};
 use regard::data::{Batch, Field};
 use regard::graph::Precision;
-use regard::hub::AnyModel;
+use regard::models::{Labels, Pixels, Reads, Registry};
 use regard_recipe::Bounds;
 use regard_recipe::job::{Beside, Classifier, probabilities, text_batch};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub struct Options {
 const BATCH: usize = 32;
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let cpu = options.machine.cpu()?;
     let mut texts = options.text.clone();
     if let Some(path) = &options.file {
@@ -61,35 +61,38 @@ pub fn run(options: &Options) -> Result<()> {
             "nothing to classify; give --text \"…\", --file with a text on each line, or --image with a picture"
         );
     }
-    let opened = loaded::open(&options.model)?;
+    let opened = loaded::open(&options.model, registry)?;
     let beside = Beside::open(&opened)?;
-    let (given, batches): (Vec<String>, Vec<Batch>) = match (&opened.model, texts.is_empty()) {
-        (AnyModel::Bert(bert), false) => {
-            let room = bert.config().context;
+    let (given, batches): (Vec<String>, Vec<Batch>) = match (opened.model.reads(), texts.is_empty()) {
+        _ if opened.model.task().is_some_and(|task| task.labels == Labels::Next)
+            || opened.model.task().is_none() =>
+        {
+            bail!(
+                "{} is {} ({}); classify needs a classifier: train one, see recipes/sentiment.toml",
+                options.model,
+                opened.model.kind(),
+                opened.model.family()
+            )
+        }
+        (Reads { ids: Some(tokens), .. }, false) => {
+            let room = tokens.context.unwrap_or(usize::MAX);
             let batches = texts.chunks(BATCH).map(|some| text_batch(some, &beside, room, options.cut));
             (texts.clone(), batches.collect::<Result<_, _>>()?)
         }
-        (AnyModel::Vit(vit), true) => {
-            let [height, width] = vit.config().image;
-            let form = ImageForm { width, height, grey: vit.config().channels == 1 };
+        (Reads { pixels: Some(Pixels { channels, height, width }), .. }, true) => {
+            let form = ImageForm { width, height, grey: channels == 1 };
             let batches = options.image.chunks(BATCH).map(|some| images(some, form, &beside));
             let given = options.image.iter().map(|path| path.display().to_string()).collect();
             (given, batches.collect::<Result<_>>()?)
         }
-        (AnyModel::Bert(_), true) => bail!("{} classifies texts; give --text or --file", options.model),
-        (AnyModel::Vit(_), false) => bail!("{} classifies images; give --image", options.model),
-        (other, _) => bail!(
-            "{} is {} ({}); classify needs a classifier: train one, see recipes/sentiment.toml",
-            options.model,
-            loaded::kind(other),
-            other.family()
-        ),
+        (_, true) => bail!("{} classifies texts; give --text or --file", options.model),
+        (_, false) => bail!("{} classifies images; give --image", options.model),
     };
     let mut store = loaded::store(&opened)?;
     options.held.tell(&mut store);
     let longest = batches.iter().map(|batch| batch.fields[0].dims[1]).max().unwrap_or(1);
     let bounds = Bounds { batch: BATCH.min(given.len()), length: longest, source: 0 };
-    let mut classifier = Classifier::new(&opened.model, bounds, Precision::F32, &mut store, &cpu)?;
+    let mut classifier = Classifier::new(&*opened.model, bounds, Precision::F32, &mut store, &cpu)?;
     let mut scores = Vec::new();
     for batch in &batches {
         scores.extend(classifier.scores(batch, &mut store)?);
@@ -138,5 +141,5 @@ fn images(paths: &[PathBuf], form: ImageForm, beside: &Beside) -> Result<Batch> 
     }
     let dims = [paths.len(), channels, form.height, form.width];
     let examples = paths.len() as u64;
-    Ok(Batch { fields: vec![Field::f32("image", &dims, pixels)], targets: 0, tokens: examples, examples })
+    Ok(Batch { fields: vec![Field::f32("pixels", &dims, pixels)], targets: 0, tokens: examples, examples })
 }

@@ -6,8 +6,8 @@ use crate::loaded;
 use crate::machine::Machine;
 use anyhow::{Result, bail};
 use clap::Args;
-use regard::hub::AnyModel;
-use regard::models::{Bert, BertText};
+use regard::hub;
+use regard::models::{Model, Registry, Sizes};
 use regard::prelude::*;
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -44,15 +44,16 @@ pub struct Options {
 const BATCH: usize = 16;
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let texts = texts(options)?;
     let cpu = options.machine.cpu()?;
-    let opened = loaded::open(&options.model)?;
-    let AnyModel::Bert(bert) = opened.model.clone() else {
+    let opened = loaded::open(&options.model, registry)?;
+    let model = &*opened.model;
+    let (Some(_), Some(tokens)) = (model.as_sentence_encoder(), model.reads().ids) else {
         bail!(
-            "{} is {} ({}); embed needs a model of the BERT family",
+            "{} is {} ({}); embed needs an encoder of text, such as a model of the BERT family",
             options.model,
-            loaded::kind(&opened.model),
+            opened.model.kind(),
             opened.model.family()
         );
     };
@@ -60,11 +61,11 @@ pub fn run(options: &Options) -> Result<()> {
     if pooling.is_file() && regard::data::folder::read_json(&pooling)?["pooling_mode_mean_tokens"] == false {
         bail!("{}: the model was not trained for the mean over tokens, which embed takes", pooling.display());
     }
-    let tokenizer = loaded::tokenizer(&opened, bert.config().vocabulary)?;
-    let most = bert.config().context;
+    let tokenizer = loaded::tokenizer(&opened, tokens.vocabulary)?;
+    let most = tokens.context.unwrap_or(usize::MAX);
     let mut rows = Vec::new();
     for text in &texts {
-        let mut ids = loaded::encode(&tokenizer, text, bert.config().vocabulary)?;
+        let mut ids = loaded::encode(&tokenizer, text, tokens.vocabulary)?;
         if ids.len() > most {
             if !options.cut {
                 bail!(
@@ -85,7 +86,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let mut store = loaded::store(&opened)?;
     options.held.tell(&mut store);
-    let vectors = vectors(&bert, &rows, &mut store, &cpu)?;
+    let vectors = vectors(model, &rows, &mut store, &cpu)?;
     print(options.json, &texts, &rows, &vectors)
 }
 
@@ -113,30 +114,23 @@ fn lines(path: &Path) -> Result<Vec<String>> {
 }
 
 /// The vector of each row of ids. Neither batch nor padding changes a bit of any.
-fn vectors(bert: &Bert, rows: &[Vec<i32>], store: &mut Store, cpu: &Cpu) -> Result<Vec<Vec<f32>>> {
+fn vectors(model: &dyn Model, rows: &[Vec<i32>], store: &mut Store, cpu: &Cpu) -> Result<Vec<Vec<f32>>> {
+    let Some(encoder) = model.as_sentence_encoder() else { bail!("this model makes no vectors of texts") };
     let longest = rows.iter().map(Vec::len).max().unwrap_or(1);
     let mut g = Graph::inference();
-    let b = g.open('B', BATCH.min(rows.len()))?;
-    let t = g.open('T', longest)?;
-    let ids = g.input("ids", DType::I32, shape![b, t])?;
-    let mask = g.input("mask", DType::Bool, shape![b, t])?;
-    let text = BertText { ids, token_types: None, key_mask: Some(mask) };
-    let sentence = bert.sentence(&mut g, &text)?; // B T -> B C
+    let sizes = Sizes { batch: BATCH.min(rows.len()), ids: longest, ..Default::default() };
+    let inputs = model.reads().declare_open(&mut g, sizes)?;
+    let sentence = encoder.sentence(&mut g, &inputs)?; // B T -> B C
     g.output("sentence", sentence)?;
     let mut program = Program::new(g, &[], store, cpu)?;
     let mut vectors = Vec::new();
     for batch in rows.chunks(BATCH) {
-        let width = batch.iter().map(Vec::len).max().unwrap_or(1);
-        let (mut ids, mut mask) = (Vec::new(), Vec::new());
-        for row in batch {
-            ids.extend(row.iter().copied().chain(std::iter::repeat_n(0, width - row.len())));
-            mask.extend((0..width).map(|at| at < row.len()));
-        }
-        program.set_i32("ids", &[batch.len(), width], &ids)?;
-        program.set_bools("mask", &[batch.len(), width], &mask)?;
+        let texts = hub::Batch::texts(&model.reads(), batch.to_vec());
+        let (_, fields) = hub::forward::fields(&model.reads(), &texts)?;
+        hub::forward::feed(&mut program, &fields)?;
         program.run(store)?;
         let all = program.f32("sentence")?;
-        vectors.extend(all.chunks(bert.config().width).take(batch.len()).map(<[f32]>::to_vec));
+        vectors.extend(all.chunks(encoder.width()).take(batch.len()).map(<[f32]>::to_vec));
     }
     Ok(vectors)
 }

@@ -6,6 +6,7 @@ use crate::machine::Machine;
 use crate::{loaded, train};
 use anyhow::{Result, bail};
 use clap::Args;
+use regard_models::Registry;
 use regard_recipe::Recipe;
 use regard_recipe::job::{Asked, Findings, tested};
 use serde_json::json;
@@ -49,14 +50,14 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let cpu = options.machine.cpu()?;
     let recipe_file = Path::new(&options.model).join("recipe.toml");
     let recipe = match recipe_file.is_file() {
-        true => Some(Recipe::open(&recipe_file, &[])?),
+        true => Some(Recipe::open(&recipe_file, &[], registry)?),
         false => None,
     };
-    let opened = loaded::open(&options.model)?;
+    let opened = loaded::open(&options.model, registry)?;
     let asked = Asked {
         data: options.data.clone(),
         target: options.target.clone(),

@@ -6,6 +6,7 @@ use crate::model_folder::{Target, WeightDtype};
 use anyhow::{Result, bail};
 use clap::Args;
 use regard_hub::DType;
+use regard_models::Registry;
 
 /// Options of `regard export`.
 #[derive(Args)]
@@ -30,12 +31,12 @@ pub struct Options {
 }
 
 /// Exports.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     if options.shard_bytes == Some(0) {
         bail!("--shard-bytes 0: no tensor fits into no bytes; choose at least 1");
     }
     options.target.check()?;
-    let opened = loaded::open(&options.model)?;
+    let opened = loaded::open(&options.model, registry)?;
     let dtype = options.dtype.map_or_else(|| usual(&opened), WeightDtype::dtype);
     options.target.write(&opened, dtype, options.shard_bytes)
 }

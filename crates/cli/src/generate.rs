@@ -10,8 +10,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 use regard::data::Tokenizer;
 use regard::generate::{Beam, Beams, Decoder, EncoderDecoder, Ended, Generator, Request, Sampling, Settings};
-use regard::hub::{AnyModel, Opened};
-use regard::models::Gpt;
+use regard::hub::Opened;
+use regard::models::Registry;
 use regard::prelude::*;
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -83,7 +83,7 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let sampling = options.sampling();
     sampling.check()?;
     options.search(&[], &[]).check()?;
@@ -94,16 +94,16 @@ pub fn run(options: &Options) -> Result<()> {
         bail!("--stop number {} is empty, which every text ends with; give it letters", at + 1);
     }
     let cpu = options.machine.cpu()?;
-    let opened = loaded::open(&options.model)?;
+    let opened = loaded::open(&options.model, registry)?;
     let mut store = Store::new(0);
     options.held.tell(&mut store);
-    let job = match (&opened.model, opened.model.encoder_decoder()) {
-        (AnyModel::Gpt(gpt, _), _) => Job::one(gpt, options, &opened, &mut store, &cpu)?,
+    let job = match (opened.model.as_decoder(), opened.model.as_encoder_decoder()) {
+        (Some(decoder), _) => Job::one(decoder, options, &opened, &mut store, &cpu)?,
         (_, Some(pair)) => Job::pair(pair, options, &opened, &mut store, &cpu)?,
         _ => bail!(
             "{} is {} ({}); generate needs a decoder (GPT-2, minGPT, Llama) or an encoder-decoder (T5, Transformer)",
             options.model,
-            loaded::kind(&opened.model),
+            opened.model.kind(),
             opened.model.family()
         ),
     };
@@ -111,7 +111,7 @@ pub fn run(options: &Options) -> Result<()> {
     // Ids alone have no end.
     let stop = if options.prompt.is_some() { ends::stop(&opened)? } else { Vec::new() };
     let mut printer = Printer::new(tokenizer.as_ref(), &prompt, &options.stop, options.json);
-    if let Some(text) = options.prompt.as_ref().filter(|_| opened.model.encoder_decoder().is_none()) {
+    if let Some(text) = options.prompt.as_ref().filter(|_| opened.model.as_encoder_decoder().is_none()) {
         printer.write(text)?;
     }
     let prompts = [prompt];
@@ -199,12 +199,18 @@ struct Job {
 
 impl Job {
     /// A decoder of one stream continues what is given.
-    fn one(gpt: &Gpt, options: &Options, opened: &Opened, store: &mut Store, cpu: &Cpu) -> Result<Job> {
+    fn one(
+        decoder: &dyn Decoder,
+        options: &Options,
+        opened: &Opened,
+        store: &mut Store,
+        cpu: &Cpu,
+    ) -> Result<Job> {
         if options.start.is_some() {
             bail!("--start is for encoder-decoders; a decoder begins with the prompt");
         }
-        let (given, tokenizer) = given(options, opened, gpt.config().vocabulary)?;
-        let context = gpt.context();
+        let (given, tokenizer) = given(options, opened, decoder.vocabulary())?;
+        let context = decoder.context();
         let most = context.unwrap_or(usize::MAX);
         if given.len() >= most {
             bail!(
@@ -212,13 +218,13 @@ impl Job {
                 given.len()
             );
         }
-        let capacity = match gpt.window() {
+        let capacity = match decoder.window() {
             Some(_) => None,
             None => Some(given.len().saturating_add(options.max).min(most)),
         };
         opened.load_into(store)?;
         let settings = Settings { capacity, beams: options.width(), ..Settings::default() };
-        let generator = Generator::new(gpt, settings, store, cpu)?;
+        let generator = Generator::new(decoder, settings, store, cpu)?;
         Ok(Job { generator, prompt: given.clone(), given, tokenizer, context })
     }
 

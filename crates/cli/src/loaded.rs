@@ -2,14 +2,15 @@
 
 use anyhow::{Context, Result, bail};
 use regard::data::Tokenizer;
-use regard::hub::{self, AnyModel, Opened};
+use regard::hub::{self, Opened};
+use regard::models::Registry;
 use regard::prelude::*;
 use std::fs;
 use std::path::Path;
 
 /// Opens a model: a folder, a name in a local cache, a file of llama2.c, or the folder of a run, whose model it is then.
-pub fn open(model: &str) -> Result<Opened> {
-    Ok(hub::open(regard_recipe::job::model_of(model)?)?)
+pub fn open(model: &str, registry: &Registry) -> Result<Opened> {
+    Ok(hub::open(regard_recipe::job::model_of(model)?, registry)?)
 }
 
 /// A store with the weights of a model that was opened.
@@ -17,16 +18,6 @@ pub fn store(opened: &Opened) -> Result<Store> {
     let mut store = Store::new(0);
     opened.load_into(&mut store)?;
     Ok(store)
-}
-
-/// What a model is called in a sentence.
-pub fn kind(model: &AnyModel) -> &'static str {
-    match model {
-        AnyModel::Gpt(..) | AnyModel::Perceiver(_) => "a decoder",
-        AnyModel::Bert(_) => "an encoder of text",
-        AnyModel::Vit(_) => "a model of images",
-        AnyModel::T5(_) | AnyModel::Transformer(_) => "an encoder-decoder",
-    }
 }
 
 /// The tokenizer beside a model. A model of 256 tokens without one reads bytes.

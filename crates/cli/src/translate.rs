@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use regard::generate::{Beam, Beams, EncoderDecoder, Generator, Settings};
+use regard_models::Registry;
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -52,19 +53,19 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     if options.max == 0 {
         bail!("--max 0: nothing to do; choose at least 1 new token");
     }
     options.search(&[], &[]).check()?;
     let texts = texts(options)?;
     let cpu = options.machine.cpu()?;
-    let opened = loaded::open(&options.model)?;
-    let Some(model) = opened.model.encoder_decoder() else {
+    let opened = loaded::open(&options.model, registry)?;
+    let Some(model) = opened.model.as_encoder_decoder() else {
         bail!(
             "{} is {} ({}); translate needs an encoder-decoder: T5 or a Transformer",
             options.model,
-            loaded::kind(&opened.model),
+            opened.model.kind(),
             opened.model.family()
         );
     };

@@ -1,5 +1,5 @@
-//! Questions put to a decoder, many at a time: `question ⁇` is continued greedily up to the next `⁇`. A GPT goes on through
-//! its caches; a Perceiver, which has none, reads each text again from its beginning.
+//! Questions put to a decoder, many at a time: `question ⁇` is continued greedily up to the next `⁇`. A model with
+//! caches goes on through them; one without reads each text again from its beginning.
 
 use crate::{Error, Result};
 use regard_data::Tokenizer;
@@ -7,8 +7,9 @@ use regard_data::corruption::prompt;
 use regard_data::tokenizer::Special;
 use regard_engine::{Cpu, Program, Store};
 use regard_generate::{Generator, Request, Settings};
-use regard_graph::{DType, Graph, Precision, Shape};
-use regard_hub::AnyModel;
+use regard_graph::{Graph, Precision};
+use regard_models::model::output;
+use regard_models::{Model, Sizes};
 
 /// A model that is ready to answer.
 pub struct Answerer {
@@ -29,7 +30,7 @@ impl Answerer {
     /// Plans for `rows` questions at a time and answers of at most `most` tokens. The tokenizer must have a mask token,
     /// which closes questions and answers.
     pub fn new(
-        model: &AnyModel,
+        model: &dyn Model,
         tokenizer: &Tokenizer,
         rows: usize,
         most: usize,
@@ -46,24 +47,25 @@ impl Answerer {
         let rows = rows.max(1);
         let refuse = || {
             let what = format!("a model of the family {} does not answer questions", model.family());
-            Err(Error::invalid(what, "give a GPT or a Perceiver"))
+            Err(Error::invalid(what, "give a decoder"))
         };
-        let (way, context) = match model {
-            AnyModel::Gpt(gpt, _) => {
+        let reads = model.reads();
+        let context = reads.context().unwrap_or(usize::MAX);
+        let way = match (model.as_decoder(), reads.ids) {
+            (Some(decoder), _) => {
                 let settings = Settings { rows, precision, ..Default::default() };
-                let generator = Generator::new(gpt, settings, store, cpu)?;
-                (Way::Cached(Box::new(generator)), gpt.config().context)
+                Way::Cached(Box::new(Generator::new(decoder, settings, store, cpu)?))
             }
-            AnyModel::Perceiver(perceiver) => {
-                let config = perceiver.config();
+            (None, Some(tokens)) if model.promises().causal && reads.source.is_none() => {
                 let mut g = Graph::inference();
                 g.set_precision(precision);
-                let (b, t) = (g.open('B', rows)?, g.open('T', config.context)?);
-                let ids = g.input("ids", DType::I32, Shape::new(vec![b.into(), t.into()]))?;
-                let scores = perceiver.logits(&mut g, ids)?;
+                let sizes = Sizes { batch: rows, ids: context, ..Default::default() };
+                let inputs = reads.declare_open(&mut g, sizes)?;
+                let outputs = model.pass(&mut g, &inputs)?;
+                let Some(scores) = output(&outputs, "logits") else { return refuse() };
                 g.output("scores", scores)?;
                 let program = Box::new(Program::new(g, &[], store, cpu)?);
-                (Way::Whole { program, vocabulary: config.vocabulary }, config.context)
+                Way::Whole { program, vocabulary: tokens.vocabulary }
             }
             _ => return refuse(),
         };

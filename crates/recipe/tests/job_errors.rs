@@ -3,8 +3,10 @@
 use regard_data::{Batch, Source, Tokenizer};
 use regard_engine::{Cpu, Store};
 use regard_graph::{Init, Precision};
-use regard_hub::{AnyModel, GptForm, SaveOptions};
-use regard_models::{Bert, BertConfig, BertHead, Gpt, GptConfig, Transformer, TransformerConfig};
+use regard_hub::SaveOptions;
+use regard_models::{
+    Bert, BertConfig, BertHead, Gpt, GptConfig, Model, Registry, Transformer, TransformerConfig,
+};
 use regard_recipe::job::{
     Asked, Beside, Classifier, Job, LossMeter, Translating, Translator, model_of, tested, text_batch,
 };
@@ -12,6 +14,7 @@ use regard_recipe::{Bounds, ModelTask, Recipe};
 use regard_train::{RunFolder, Silent};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const BOUNDS: Bounds = Bounds { batch: 2, length: 4, source: 4 };
 
@@ -26,9 +29,10 @@ fn cpu() -> Cpu {
     Cpu::with(1, regard_device::Level::best()).unwrap()
 }
 
-fn gpt() -> AnyModel {
+fn gpt() -> Arc<dyn Model> {
     let config = GptConfig { layers: 1, heads: 1, width: 4, context: 8, vocabulary: 256, ..GptConfig::SMALL };
-    AnyModel::Gpt(Gpt::new(config).unwrap(), GptForm::Native).without_dropout().unwrap()
+    let model: Arc<dyn Model> = Arc::new(Gpt::new(config).unwrap());
+    model.without_dropout().unwrap()
 }
 
 /// A store in which the embedding has a shape of its own.
@@ -61,11 +65,11 @@ fn saved(own: &Own, with_tokenizer: bool) -> regard_hub::Opened {
     let (model, mut store) = (gpt(), Store::new(0));
     let task = ModelTask::new(model.clone(), BOUNDS, 0.0).unwrap();
     LossMeter::new(&task, Precision::F32, &mut store, &cpu()).unwrap();
-    regard_hub::save(&model, &store, &own.0, &SaveOptions::default()).unwrap();
+    regard_hub::save(&*model, &store, &own.0, &SaveOptions::default()).unwrap();
     if with_tokenizer {
         Tokenizer::bytes().save(own.0.join("tokenizer.json")).unwrap();
     }
-    regard_hub::open(own.0.to_str().unwrap()).unwrap()
+    regard_hub::open(own.0.to_str().unwrap(), &Registry::standard()).unwrap()
 }
 
 /// Batches that are none.
@@ -98,7 +102,7 @@ fn losses_of_nothing_and_of_other_shapes() {
 
 #[test]
 fn classes_of_what_has_none() {
-    let none = text(Classifier::new(&gpt(), BOUNDS, Precision::F32, &mut Store::new(0), &cpu()));
+    let none = text(Classifier::new(&*gpt(), BOUNDS, Precision::F32, &mut Store::new(0), &cpu()));
     assert!(none.contains("has no classes; give a classifier of text or of images"), "{none}");
     let config = BertConfig {
         layers: 1,
@@ -109,7 +113,7 @@ fn classes_of_what_has_none() {
         head: BertHead::Classes(2),
         ..regard_models::bert::PRESETS[0].1
     };
-    let bert = AnyModel::Bert(Bert::new(config.without_dropout()).unwrap());
+    let bert = Bert::new(config.without_dropout()).unwrap();
     let mut store = Store::new(0);
     let mut classifier = Classifier::new(&bert, BOUNDS, Precision::F32, &mut store, &cpu()).unwrap();
     let unfed = classifier.scores(&Batch::default(), &mut store).unwrap_err().to_string();
@@ -121,7 +125,7 @@ fn classes_of_what_has_none() {
 #[test]
 fn translations_of_what_does_not_translate() {
     let how = Translating { rows: 1, beams: 1, most: 4, source: 3, precision: Precision::F32 };
-    let none = text(Translator::new(&gpt(), &Beside::default(), how, &mut Store::new(0), &cpu()));
+    let none = text(Translator::new(&*gpt(), &Beside::default(), how, &mut Store::new(0), &cpu()));
     assert!(none.contains("does not translate; give an encoder-decoder"), "{none}");
     let config = TransformerConfig {
         encoder_layers: 1,
@@ -133,7 +137,7 @@ fn translations_of_what_does_not_translate() {
         dropout: 0.0,
         ..TransformerConfig::base(256)
     };
-    let model = AnyModel::Transformer(Transformer::new(config).unwrap());
+    let model = Transformer::new(config).unwrap();
     let beside = Beside { start: Some(0), ..Beside::default() };
     let bare = text(Translator::new(&model, &beside, how, &mut Store::new(0), &cpu()));
     assert_eq!(bare, "there is no tokenizer beside the model; put its tokenizer.json there");
@@ -176,8 +180,9 @@ fn examinations_without_data_or_with_other_weights() {
 #[test]
 fn jobs_and_runs_that_cannot_be() {
     let own = Own::new("job");
-    let missing = Recipe::parse("[data]\ntrain = [\"nowhere.txt\"]\n", "a recipe", &[]).unwrap();
-    let nowhere = text(Job::new(&missing));
+    let missing =
+        Recipe::parse("[data]\ntrain = [\"nowhere.txt\"]\n", "a recipe", &[], &Registry::standard()).unwrap();
+    let nowhere = text(Job::new(&missing, &Registry::standard()));
     assert!(nowhere.contains("nowhere.txt"), "{nowhere}");
 
     let file = own.0.join("text.txt");
@@ -186,8 +191,8 @@ fn jobs_and_runs_that_cannot_be() {
         "task = \"language\"\n[data]\nkind = \"text\"\ntrain = [{file:?}]\n[model]\nlayers = 1\nheads = 1\nwidth = 4\n\
          context = 8\n[train]\nsteps = 1\nbatch = 2\n"
     );
-    let recipe = Recipe::parse(&recipe, "a recipe", &[]).unwrap();
-    let job = Job::new(&recipe).unwrap();
+    let recipe = Recipe::parse(&recipe, "a recipe", &[], &Registry::standard()).unwrap();
+    let job = Job::new(&recipe, &Registry::standard()).unwrap();
     let stage = job.batches(Some("pretrain")).err().unwrap().to_string();
     assert!(stage.starts_with("no stage is called `pretrain`"), "{stage}");
     let run = own.0.join("run");

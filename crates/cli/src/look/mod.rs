@@ -17,6 +17,7 @@ use regard::prelude::*;
 use regard_hub::Opened;
 use regard_inspect::look::{self, Attention, Map};
 use regard_inspect::{keep_heads, patch_heads, patched, picture, without_heads};
+use regard_models::Registry;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -164,15 +165,15 @@ impl Seen {
 }
 
 /// Looks.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let cpu = options.machine.cpu()?;
-    let opened = loaded::open(&options.model)?;
+    let opened = loaded::open(&options.model, registry)?;
     if options.topk == 0 {
         bail!("--topk 0: choose at least 1");
     }
     let input = Input::new(&options.given(), &opened)?;
     let other = options.other(&input, &opened)?;
-    let graph = input.record(&opened.model)?;
+    let graph = input.record(&*opened.model)?;
     let all = look::attentions(&graph);
     let chosen: Vec<Attention> = match &options.layer {
         Some(layer) => look::find(&all, layer).context("--layer")?.into_iter().cloned().collect(),
@@ -198,23 +199,23 @@ pub fn run(options: &Options) -> Result<()> {
     let without = match out.is_empty() {
         true => None,
         false => {
-            let graph = without_heads(&input.record(&opened.model)?, &out)?;
+            let graph = without_heads(&input.record(&*opened.model)?, &out)?;
             let (_, after) = self::seen(graph, &[], &[], &input, &mut store, &cpu)?;
-            Some(Change::new(&before, &after, &input, &opened.model)?)
+            Some(Change::new(&before, &after, &input, &*opened.model)?)
         }
     };
     let from_another = match &other {
         None => None,
         Some(other) => {
-            let mut graph = other.record(&opened.model)?;
+            let mut graph = other.record(&*opened.model)?;
             keep_heads(&mut graph, &taken)?;
             let source = ran(graph, other, &mut store, &cpu)?;
             let mut program =
-                Program::new(patch_heads(&input.record(&opened.model)?, &taken)?, &[], &mut store, &cpu)?;
+                Program::new(patch_heads(&input.record(&*opened.model)?, &taken)?, &[], &mut store, &cpu)?;
             patched(&mut program, &source, &taken)?;
             fed(&mut program, &input, &mut store)?;
             let after = told(&program)?;
-            Some(Change::new(&before, &after, &input, &opened.model)?)
+            Some(Change::new(&before, &after, &input, &*opened.model)?)
         }
     };
     if let Some(path) = &options.png {

@@ -10,7 +10,8 @@ use regard_data::folder::read_json;
 use regard_data::tokenizer::{Method, Reserved, Special, Training};
 use regard_data::{Tokenizer, whole};
 use regard_engine::Store;
-use regard_hub::{AnyModel, Opened, SaveOptions};
+use regard_hub::{Opened, SaveOptions};
+use regard_models::Model;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -57,15 +58,15 @@ impl Beside {
     pub fn open(opened: &Opened) -> Result<Beside> {
         let mut beside = Beside::default();
         let folder = &opened.path;
-        if let AnyModel::Vit(vit) = &opened.model {
+        if let Some(pixels) = opened.model.reads().pixels {
             let path = folder.join(PIXELS);
             let said = if path.is_file() { read_json(&path)? } else { Value::Null };
             let numbers = |name: &str, otherwise: f32| -> Vec<f32> {
                 let given = said[name].as_array().map(|all| all.iter().filter_map(Value::as_f64).collect());
                 let given: Vec<f64> = given.unwrap_or_default();
-                match given.len() == vit.config().channels {
+                match given.len() == pixels.channels {
                     true => given.into_iter().map(|x| x as f32).collect(),
-                    false => vec![otherwise; vit.config().channels],
+                    false => vec![otherwise; pixels.channels],
                 }
             };
             beside.pixels = Some((numbers("image_mean", 0.5), numbers("image_std", 0.5)));
@@ -111,7 +112,7 @@ impl Beside {
     }
 
     /// Writes a model and what lies beside it.
-    pub(crate) fn export(&self, model: &AnyModel, store: &Store, folder: &Path) -> Result<()> {
+    pub(crate) fn export(&self, model: &dyn Model, store: &Store, folder: &Path) -> Result<()> {
         let mut settings: Vec<(&str, Value)> = Vec::new();
         if let Some(labels) = &self.labels {
             let pairs = labels.names().iter().enumerate();

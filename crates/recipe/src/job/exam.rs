@@ -10,9 +10,10 @@ use crate::{Bounds, ModelTask, Result};
 use regard_engine::{Cpu, Store};
 use regard_evaluate::{Bleu, Chrf, Confusion, exact_match};
 use regard_graph::Precision;
-use regard_hub::AnyModel;
+use regard_models::Model;
 use regard_train::report::escape;
 use regard_train::{Examiner, Section};
+use std::sync::Arc;
 
 /// Texts that are translated or answered at a time.
 const ROWS: usize = 32;
@@ -70,7 +71,7 @@ pub struct Findings {
 #[derive(Clone)]
 pub(crate) struct Setting {
     pub beside: Beside,
-    pub model: AnyModel,
+    pub model: Arc<dyn Model>,
     pub how: How,
     pub precision: Precision,
     pub most: usize,
@@ -217,7 +218,7 @@ impl Exam {
     }
 
     fn plan(&self, beams: usize, store: &mut Store) -> Result<Runner> {
-        let (model, precision) = (self.task.model(), self.precision);
+        let (model, precision) = (&**self.task.model(), self.precision);
         Ok(match &self.raw {
             Raw::Classes(_) | Raw::Images(..) => {
                 let bounds = self.examples.bounds(&self.how);

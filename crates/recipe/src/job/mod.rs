@@ -26,12 +26,11 @@ use crate::language::{DataKind, DataRecipe, Recipe};
 use crate::{Bounds, ModelTask, Result};
 use exam::Setting;
 use examples::{Examples, How};
-use model::Needs;
 use read::{Material, Raw};
 use regard_data::{Source, whole};
 use regard_engine::{Cpu, Store};
 use regard_graph::Init;
-use regard_hub::AnyModel;
+use regard_models::{Model, Needs, Registry};
 use regard_train::{End, History, Listener, Run, RunFolder, Section, Settings, State, Trainer, report};
 use serde_json::{Value, json};
 use settings::Extent;
@@ -51,7 +50,7 @@ pub const PREDICTIONS: &str = "predictions.txt";
 pub struct Job {
     recipe: Recipe,
     beside: Beside,
-    model: AnyModel,
+    model: Arc<dyn Model>,
     start: Option<Start>,
     stages: Vec<Stage>,
     notes: Vec<String>,
@@ -131,10 +130,10 @@ impl JobResult {
 
 impl Job {
     /// Reads the data, makes or opens tokenizer and model, and settles everything that can be wrong before a step is
-    /// made. Nothing is written.
-    pub fn new(recipe: &Recipe) -> Result<Job> {
+    /// made. Nothing is written. The registry says which families there are.
+    pub fn new(recipe: &Recipe, registry: &Registry) -> Result<Job> {
         let stages = recipe.stages();
-        let start = Start::open(&stages[0])?;
+        let start = Start::open(&stages[0], registry)?;
         let mut materials = Vec::with_capacity(stages.len());
         for stage in &stages {
             materials.push(Material::read(stage)?);
@@ -143,6 +142,8 @@ impl Job {
         let own = start.as_ref().map(Start::tokenizer).transpose()?.flatten();
         let beside = Beside::make(recipe, first, own)?;
         let needs = Needs {
+            task: recipe.task.name(),
+            dropout: model::dropout(&stages[0].train),
             vocabulary: beside.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.vocabulary()),
             classes: beside.labels.as_ref().map_or(0, |labels| labels.len()),
             image: match &first.train {
@@ -152,11 +153,8 @@ impl Job {
             longest: LONGEST,
         };
         let model = match &start {
-            None => model::made(recipe.task, &recipe.model, &stages[0].train, needs)?,
-            Some(start) => {
-                start.takes(needs.image)?;
-                start.model(recipe.task, &recipe.model, &stages[0].train, needs.classes)?
-            }
+            None => model::made(&recipe.model, needs, registry)?,
+            Some(start) => start.model(&recipe.model, &needs)?,
         };
         if let Some(vocabulary) = model.vocabulary().filter(|&own| own < needs.vocabulary) {
             return Err(crate::Error::invalid(
@@ -178,7 +176,7 @@ impl Job {
     }
 
     /// The model, without the dropout of training.
-    pub fn model(&self) -> &AnyModel {
+    pub fn model(&self) -> &Arc<dyn Model> {
         self.stages[0].task.model()
     }
 
@@ -236,7 +234,7 @@ impl Job {
         let mut store = Store::new(self.recipe.seed);
         self.beside.save(&folder.model())?;
         if let Some(start) = &self.start {
-            let loaded = start.load(&self.model, &mut store)?;
+            let loaded = start.load(&*self.model, &mut store)?;
             listener.note(&loaded.said());
         }
         let count = self.stages.len();
@@ -263,8 +261,8 @@ impl Job {
         let stage = &self.stages[count - 1];
         let model = folder.model();
         // The caches that an examination on the way left behind have other sizes than those of the last one.
-        let mut store = parameters_of(stage.task.model(), &store)?;
-        self.beside.export(stage.task.model(), &store, &model)?;
+        let mut store = parameters_of(&**stage.task.model(), &store)?;
+        self.beside.export(&**stage.task.model(), &store, &model)?;
         if stage.material.choose.is_some() {
             listener.note("examining the best weights");
         }
@@ -307,9 +305,9 @@ fn check_padding(data: &DataRecipe, room: Option<usize>) -> Result<()> {
 }
 
 /// A store with the parameters of a model alone.
-fn parameters_of(model: &AnyModel, from: &Store) -> Result<Store> {
+fn parameters_of(model: &dyn Model, from: &Store) -> Result<Store> {
     let mut store = Store::new(0);
-    for declared in model.parameters().declared() {
+    for declared in model.parameters().all() {
         store.declare(&declared.name, &declared.shape, Init::Zeros)?;
         store.set_f32(&declared.name, from.f32(&declared.name)?)?;
     }
@@ -339,11 +337,11 @@ impl Stage {
         recipe: Recipe,
         material: Material,
         beside: &Beside,
-        model: &AnyModel,
+        model: &Arc<dyn Model>,
         notes: &mut Vec<String>,
     ) -> Result<Stage> {
         let (train, data) = (&recipe.train, &recipe.data);
-        let room = match (recipe.model.context, model.context()) {
+        let room = match (recipe.model.context(), model.context()) {
             (Some(asked), Some(own)) => Some(asked.min(own)),
             (asked, own) => asked.or(own),
         };

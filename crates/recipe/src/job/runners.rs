@@ -3,12 +3,12 @@
 
 use super::beside::Beside;
 use crate::{Bounds, Error, ModelTask, Result};
-use regard_data::{Batch, Source, Tokenizer, Values};
+use regard_data::{Batch, Source, Tokenizer};
 use regard_engine::{Cpu, Program, Store};
 use regard_generate::{Beams, Generator, Settings};
 use regard_graph::{DType, Graph, Precision, Shape};
-use regard_hub::AnyModel;
-use regard_models::BertText;
+use regard_models::model::output;
+use regard_models::{Labels, Model};
 use regard_train::{Mode, Task};
 
 /// The mean loss of what a source asks for.
@@ -56,9 +56,9 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// Plans the program of a BERT or a ViT with classes.
+    /// Plans the program of a model with classes.
     pub fn new(
-        model: &AnyModel,
+        model: &dyn Model,
         bounds: Bounds,
         precision: Precision,
         store: &mut Store,
@@ -66,27 +66,14 @@ impl Classifier {
     ) -> Result<Classifier> {
         let mut g = Graph::inference();
         g.set_precision(precision);
-        let b = g.open('B', bounds.batch)?;
-        let scores = match model {
-            AnyModel::Bert(bert) => {
-                let t = g.open('T', bounds.length)?;
-                let ids = g.input("ids", DType::I32, Shape::new(vec![b.into(), t.into()]))?;
-                let mask = g.input("mask", DType::Bool, Shape::new(vec![b.into(), t.into()]))?;
-                bert.logits(&mut g, &BertText { ids, token_types: None, key_mask: Some(mask) })?
-            }
-            AnyModel::Vit(vit) => {
-                let [height, width] = vit.config().image;
-                let channels = vit.config().channels;
-                let shape = Shape::new(vec![b.into(), channels.into(), height.into(), width.into()]);
-                let image = g.input("image", DType::F32, shape)?;
-                vit.logits(&mut g, image)?
-            }
-            other => {
-                return Err(Error::invalid(
-                    format!("a model of the family {} has no classes", other.family()),
-                    "give a classifier of text or of images",
-                ));
-            }
+        let inputs = model.reads().declare_open(&mut g, bounds.sizes())?;
+        let classes = model.task().filter(|task| matches!(task.labels, Labels::Example | Labels::Position));
+        let outputs = model.pass(&mut g, &inputs)?;
+        let (Some(_), Some(scores)) = (classes, output(&outputs, "logits")) else {
+            return Err(Error::invalid(
+                format!("a model of the family {} has no classes", model.family()),
+                "give a classifier of text or of images",
+            ));
         };
         let shape = g.shape(scores);
         if shape.len() != 2 {
@@ -166,13 +153,13 @@ pub struct Translating {
 impl Translator {
     /// Plans the programs.
     pub fn new(
-        model: &AnyModel,
+        model: &dyn Model,
         beside: &Beside,
         how: Translating,
         store: &mut Store,
         cpu: &Cpu,
     ) -> Result<Translator> {
-        let (Some(pair), Some(start)) = (model.encoder_decoder(), beside.start) else {
+        let (Some(pair), Some(start)) = (model.as_encoder_decoder(), beside.start) else {
             return Err(Error::invalid(
                 format!("a model of the family {} does not translate", model.family()),
                 "give an encoder-decoder whose config.json has a decoder_start_token_id",
@@ -220,13 +207,5 @@ impl Translator {
 
 /// Feeds the inputs that a program has with the fields of a batch.
 fn feed(program: &mut Program, batch: &Batch) -> Result<()> {
-    let wanted: Vec<String> = program.graph().inputs().map(|(name, _)| name.to_string()).collect();
-    for field in batch.fields.iter().filter(|field| wanted.iter().any(|name| name == field.name)) {
-        match &field.values {
-            Values::F32(numbers) => program.set_f32(field.name, &field.dims, numbers)?,
-            Values::I32(numbers) => program.set_i32(field.name, &field.dims, numbers)?,
-            Values::Bool(truths) => program.set_bools(field.name, &field.dims, truths)?,
-        }
-    }
-    Ok(())
+    Ok(regard_hub::forward::feed(program, &batch.fields)?)
 }

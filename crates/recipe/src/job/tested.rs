@@ -9,8 +9,8 @@ use crate::language::{DataKind, Kind, Recipe};
 use crate::{Error, Result};
 use regard_data::{Batch, Field};
 use regard_engine::Cpu;
-use regard_hub::{AnyModel, Opened};
-use regard_models::BertHead;
+use regard_hub::Opened;
+use regard_models::Model;
 use std::path::PathBuf;
 
 /// What to examine with.
@@ -33,7 +33,7 @@ pub fn tested(opened: &Opened, recipe: Option<&Recipe>, asked: &Asked, cpu: &Cpu
         // The last stage is the one that the model comes from.
         Some(recipe) => recipe.stages().pop().unwrap_or_else(|| recipe.clone()),
         None => {
-            let task = task_of(&opened.model)?;
+            let task = task_of(&*opened.model)?;
             let mut recipe = Recipe { task, ..Recipe::default() };
             recipe.data.kind = match task {
                 Kind::Language | Kind::Masked => DataKind::Text,
@@ -65,7 +65,7 @@ pub fn tested(opened: &Opened, recipe: Option<&Recipe>, asked: &Asked, cpu: &Cpu
         batch: asked.batch.or(recipe.evaluate.batch).unwrap_or(recipe.train.batch).max(1),
         tokens: None,
         pad_to: None,
-        context: recipe.model.context.unwrap_or(most_context).min(most_context),
+        context: recipe.model.context().unwrap_or(most_context).min(most_context),
         seed: recipe.seed,
         shuffle: false,
         augment: None,
@@ -82,23 +82,12 @@ pub fn tested(opened: &Opened, recipe: Option<&Recipe>, asked: &Asked, cpu: &Cpu
 }
 
 /// What a model without a recipe is examined in.
-fn task_of(model: &AnyModel) -> Result<Kind> {
-    Ok(match model {
-        AnyModel::Gpt(..) | AnyModel::Perceiver(_) => Kind::Language,
-        AnyModel::Bert(bert) if bert.config().head == BertHead::Masked => Kind::Masked,
-        AnyModel::Bert(bert)
-            if matches!(bert.config().head, BertHead::Classes(_) | BertHead::MeanClasses(_)) =>
-        {
-            Kind::Classify
-        }
-        AnyModel::Bert(_) => {
-            return Err(Error::invalid(
-                "an encoder without a head for classes or masked tokens has nothing to be examined in",
-                "fine-tune it first: see recipes/sentiment_minilm.toml",
-            ));
-        }
-        AnyModel::Vit(_) => Kind::Images,
-        AnyModel::T5(_) | AnyModel::Transformer(_) => Kind::Translate,
+fn task_of(model: &dyn Model) -> Result<Kind> {
+    model.task().and_then(|task| Kind::named(task.name)).ok_or_else(|| {
+        Error::invalid(
+            "an encoder without a head for classes or masked tokens has nothing to be examined in",
+            "fine-tune it first: see recipes/sentiment_minilm.toml",
+        )
     })
 }
 
