@@ -4,9 +4,10 @@ use crate::held::Held;
 use crate::machine::Machine;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use regard::Store;
 use regard::models::Registry;
 use regard_hub::Opened;
-use regard_runtime::{OpenOptions, Session, Which};
+use regard_runtime::{Companions, OpenOptions, Session, Which};
 use std::fs;
 use std::path::Path;
 
@@ -46,6 +47,18 @@ impl Weights {
         let options = OpenOptions { registry, which: self.which(), weights: held.weights() };
         Ok(Session::open(model, &options, &machine.cpu()?)?)
     }
+}
+
+/// A store with the weights of a model that was opened.
+pub fn store(opened: &Opened) -> Result<Store> {
+    let mut store = Store::new(0);
+    opened.load_into(&mut store)?;
+    Ok(store)
+}
+
+/// What lies beside a model that was opened.
+pub fn companions(opened: &Opened) -> Result<Companions> {
+    Ok(Companions::open(&*opened.model, &opened.config, &opened.path)?)
 }
 
 /// The lines of a file of text, at least one.

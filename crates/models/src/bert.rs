@@ -285,8 +285,13 @@ impl Bert {
 
     /// tanh of a linear layer on the first position: B T -> B C.
     pub fn pooled(&self, g: &mut Graph, text: &BertText) -> Result<Var> {
-        let x = self.hidden(g, text)?;
-        self.pooled_of(g, x)
+        match &self.head {
+            Head::Pooler(_) | Head::Classes { .. } => {
+                let x = self.hidden(g, text)?;
+                self.pooled_of(g, x)
+            }
+            _ => Err(self.lacks("pooler", "Pooler or Classes")),
+        }
     }
 
     /// The same of hidden states: B T C -> B C.

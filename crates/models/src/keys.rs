@@ -146,10 +146,13 @@ impl ModelKeys {
         elsewhere: &dyn Fn(&str) -> bool,
     ) -> Result<(), KeyFault> {
         for (name, value) in &self.0 {
-            let Some(key) = known.iter().find(|key| key.name == name) else {
+            // Of several families together, one may take what another does not.
+            let faults: Vec<_> =
+                known.iter().filter(|key| key.name == name).map(|key| misfit(value, key.expected)).collect();
+            if faults.is_empty() {
                 return Err(unknown(name, family, known, elsewhere(name)));
-            };
-            if let Some((what, advice)) = misfit(value, key.expected) {
+            }
+            if let Some(Some((what, advice))) = faults.into_iter().min_by_key(Option::is_some) {
                 let what = what.unwrap_or_else(|| format!("`{name}` in [model] is {}", shown(value)));
                 return Err(KeyFault { key: name.clone(), what, advice });
             }

@@ -3,10 +3,10 @@
 
 use crate::family::{Dropout, Needs, Weights};
 use crate::import::{Files, native};
-use crate::inputs::{Inputs, LABELS, Reads};
+use crate::inputs::{Inputs, LABELS, Reads, Sizes};
 use crate::keys::ModelKeys;
 use crate::{Decoder, EncoderDecoder};
-use regard_graph::{DType, Error, Graph, Result, Shape, Var};
+use regard_graph::{DType, Error, Graph, Precision, Result, Shape, Var};
 use regard_layers::Parameters;
 use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
@@ -63,7 +63,7 @@ pub trait Model: Any + Debug + Send + Sync {
     /// A model of the same blocks for a task that needs another head, as training from a known model does. The keys are
     /// those of `[model]` that may differ. By itself, a model does the task that it has.
     fn for_task(&self, keys: &ModelKeys, needs: &Needs) -> Result<Arc<dyn Model>> {
-        keys.none_but(&[])?;
+        keys.none_but(&["context"])?;
         match self.task() {
             Some(task) if task.name == needs.task => self.with_dropout(needs.dropout),
             _ => Err(refused_task(self.family(), needs.task)),
@@ -167,9 +167,28 @@ impl dyn Model {
         (self as &dyn Any).downcast_ref()
     }
 
+    /// The tokens that a text to be read is made of; none for a model of images.
+    pub fn vocabulary(&self) -> Option<usize> {
+        self.reads().vocabulary()
+    }
+
+    /// The most positions of a text; none for images, and where there is no end.
+    pub fn context(&self) -> Option<usize> {
+        self.reads().context()
+    }
+
     /// The same model without dropout: for everything but training.
     pub fn without_dropout(&self) -> Result<Arc<dyn Model>> {
         self.with_dropout(Dropout::NONE)
+    }
+
+    /// A pass of these sizes as a graph of its own, for readers that need no numbers and for running.
+    pub fn graph(&self, sizes: Sizes, precision: Precision) -> Result<Graph> {
+        let mut graph = Graph::inference();
+        graph.set_precision(precision);
+        let inputs = self.reads().declare(&mut graph, sizes)?;
+        self.record(&mut graph, &inputs)?;
+        Ok(graph)
     }
 
     /// Records a pass and names its outputs in the graph.

@@ -11,6 +11,11 @@ use std::ops::ControlFlow;
 /// Who is told of each result as it is made, by its place among the inputs; may break off.
 pub type Progress<'a, T> = dyn FnMut(usize, &T) -> ControlFlow<()> + 'a;
 
+/// Progress that nobody hears of, and nobody breaks off.
+pub fn unheard<T>(_: usize, _: &T) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
 /// Runs inputs batch by batch, the shortest first. `run` gives a result for each of the inputs that it is told.
 pub fn in_batches<T>(
     lengths: &[usize],

@@ -60,9 +60,10 @@ impl Companions {
         })
     }
 
-    /// What a run makes: nothing yet but this tokenizer.
-    pub fn with_tokenizer(tokenizer: Tokenizer) -> Companions {
-        Companions { tokenizer: OnceLock::from(tokenizer), ..Companions::default() }
+    /// What a run makes: nothing yet but this tokenizer, where it has texts.
+    pub fn made(tokenizer: Option<Tokenizer>) -> Companions {
+        let tokenizer = tokenizer.map(OnceLock::from).unwrap_or_default();
+        Companions { tokenizer, ..Companions::default() }
     }
 
     /// How a text to be read becomes numbers. A model of 256 tokens without a tokenizer reads bytes.
@@ -126,15 +127,18 @@ impl Companions {
         }
     }
 
-    /// Whether there is a tokenizer at hand already.
-    pub fn has_tokenizer(&self) -> bool {
-        self.tokenizer.get().is_some()
-    }
-
     /// The ids of a text to be read, special tokens included.
     pub fn encode(&self, text: &str) -> Result<Vec<i32>> {
-        let tokenizer = self.tokenizer()?;
-        let ids = match self.vocabulary {
+        self.encoded(self.tokenizer()?, text, self.vocabulary)
+    }
+
+    /// The ids of a text as an encoder-decoder writes it.
+    pub fn encode_target(&self, text: &str) -> Result<Vec<i32>> {
+        self.encoded(self.target()?, text, self.target_vocabulary.unwrap_or(self.vocabulary))
+    }
+
+    fn encoded(&self, tokenizer: &Tokenizer, text: &str, vocabulary: usize) -> Result<Vec<i32>> {
+        let ids = match vocabulary {
             0 => tokenizer.encode(text)?,
             vocabulary => tokenizer.encode_for(text, vocabulary)?,
         };
@@ -182,9 +186,8 @@ impl Companions {
     }
 
     /// What short rows are filled with: nobody sees it.
-    pub fn pad(&self) -> i32 {
-        let pad = self.tokenizer.get().and_then(|tokenizer| tokenizer.special(Special::Pad));
-        pad.and_then(|id| i32::try_from(id).ok()).unwrap_or(0)
+    pub fn pad(&self) -> u32 {
+        self.tokenizer().ok().and_then(|tokenizer| tokenizer.special(Special::Pad)).unwrap_or(0)
     }
 
     /// The name of a class; its number, where classes have no names.

@@ -43,7 +43,7 @@ mod translate;
 mod write;
 
 pub use ask::Answerer;
-pub use batches::{Progress, image_batch, in_batches, text_batch};
+pub use batches::{Progress, image_batch, in_batches, text_batch, unheard};
 pub use classify::{Classifier, probabilities};
 pub use companions::{Companions, PixelScale};
 pub use embed::Embedder;

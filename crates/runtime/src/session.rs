@@ -2,7 +2,7 @@
 //! tokenizer are read when they are first needed, programs are planned at the first use and kept for the next.
 
 use crate::ask::Answerer;
-use crate::batches::{Progress, image_batch, in_batches, text_batch};
+use crate::batches::{Progress, image_batch, in_batches, text_batch, unheard};
 use crate::classify::{Classifier, probabilities};
 use crate::companions::Companions;
 use crate::embed::Embedder;
@@ -18,6 +18,7 @@ use regard_hub::forward::{self, Answer};
 use regard_models::Model;
 use regard_models::model::Labels;
 use regard_ops::Weights;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -283,7 +284,7 @@ impl Session {
             let translation = Translation { text, beam: Some(beam.clone()) };
             let flow = progress(places[at], &translation);
             translations[places[at]] = translation;
-            if failed.is_some() { std::ops::ControlFlow::Break(()) } else { flow }
+            if failed.is_some() { ControlFlow::Break(()) } else { flow }
         })?;
         failed.map_or(Ok(translations), Err)
     }
@@ -295,13 +296,13 @@ impl Session {
             return Err(Error::invalid(format!("{} classifies images", self.name), "give it images"));
         }
         let rows = self.rows(texts, long)?;
-        let pad = self.companions.pad();
+        let pad = i32::try_from(self.companions.pad()).unwrap_or(0);
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
         let (longest, batch) = (lengths.iter().copied().max().unwrap_or(1), BATCH.min(texts.len()));
         let cpu = self.cpu.clone();
         let store = self.store()?;
         let mut classifier = Classifier::new(&*model, batch, longest, Precision::F32, store, &cpu)?;
-        in_batches(&lengths, BATCH, &mut |_, _| std::ops::ControlFlow::Continue(()), |some| {
+        in_batches(&lengths, BATCH, &mut unheard, |some| {
             let texts: Vec<&[i32]> = some.iter().map(|&at| rows[at].as_slice()).collect();
             Ok(classified(classifier.scores(&text_batch(&texts, pad), store)?))
         })
@@ -380,7 +381,7 @@ impl Session {
         let cpu = self.cpu.clone();
         let store = self.store()?;
         let mut embedder = Embedder::new(&*model, encoder, BATCH.min(rows.len()), longest, store, &cpu)?;
-        let vectors = embedder.vectors(&rows, store, &mut |_, _| std::ops::ControlFlow::Continue(()))?;
+        let vectors = embedder.vectors(&rows, store, &mut unheard)?;
         let embedded = |(row, vector): (Vec<i32>, Vec<f32>)| Embedded { tokens: row.len(), vector };
         Ok(rows.into_iter().zip(vectors).map(embedded).collect())
     }

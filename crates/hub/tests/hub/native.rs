@@ -1,15 +1,17 @@
 //! Models that no other software has a form for: saved in our own words, opened again, and the same in every number.
 
-use crate::golden::Own;
+use crate::golden::{Own, open};
 use regard_engine::{Cpu, Store};
 use regard_graph::Init;
-use regard_hub::{AnyModel, Batch, GptForm, Rows, SaveOptions, forward, open, save};
+use regard_hub::{Batch, SaveOptions, forward, save};
 use regard_models::{
-    Bert, BertConfig, BertHead, Gpt, GptConfig, Perceiver, PerceiverConfig, PerceiverMasking, Positions,
+    Bert, BertConfig, BertHead, Gpt, GptConfig, Model, Perceiver, PerceiverConfig, PerceiverMasking,
+    Positions,
 };
 use regard_ops::RotarySpec;
+use std::sync::Arc;
 
-fn models() -> Vec<(&'static str, AnyModel)> {
+fn models() -> Vec<(&'static str, Arc<dyn Model>)> {
     let gpt = GptConfig { layers: 2, heads: 2, width: 8, context: 6, vocabulary: 11, ..GptConfig::SMALL };
     let rotary = GptConfig { positions: Positions::Rotary(RotarySpec::default()), tied: true, ..gpt };
     let perceiver = PerceiverConfig {
@@ -35,10 +37,10 @@ fn models() -> Vec<(&'static str, AnyModel)> {
         ..regard_models::bert::PRESETS[0].1
     };
     vec![
-        ("regard-gpt", AnyModel::Gpt(Gpt::new(gpt).unwrap(), GptForm::Native)),
-        ("regard-gpt", AnyModel::Gpt(Gpt::new(rotary).unwrap(), GptForm::Native)),
-        ("regard-perceiver", AnyModel::Perceiver(Box::new(Perceiver::new(perceiver).unwrap()))),
-        ("regard-bert", AnyModel::Bert(Bert::new(bert).unwrap())),
+        ("regard-gpt", Arc::new(Gpt::new(gpt).unwrap())),
+        ("regard-gpt", Arc::new(Gpt::new(rotary).unwrap())),
+        ("regard-perceiver", Arc::new(Perceiver::new(perceiver).unwrap())),
+        ("regard-bert", Arc::new(Bert::new(bert).unwrap())),
     ]
 }
 
@@ -53,16 +55,16 @@ fn a_model_of_our_own_comes_back_whole() {
         }
         let own = Own::new(&format!("native-{at}"));
         let labels = [("id2label", serde_json::json!({"0": "no", "1": "yes", "2": "perhaps"}))];
-        save(&model, &store, &own.0, &SaveOptions { settings: &labels, ..Default::default() }).unwrap();
+        save(&*model, &store, &own.0, &SaveOptions { settings: &labels, ..Default::default() }).unwrap();
 
         let opened = open(own.text()).unwrap();
         assert_eq!(format!("{:?}", opened.for_training()), format!("{model:?}"));
         assert_eq!(opened.config["id2label"]["2"], "perhaps");
         let mut again = Store::new(0);
         opened.load_into(&mut again).unwrap();
-        let batch = Batch::Text(Rows { ids: vec![vec![1, 2, 3, 4], vec![5, 6]], ..Default::default() });
-        let before = forward(&model.without_dropout().unwrap(), &mut store, &cpu, &batch, &[]).unwrap();
-        let after = forward(&opened.model, &mut again, &cpu, &batch, &[]).unwrap();
+        let batch = Batch { ids: vec![vec![1, 2, 3, 4], vec![5, 6]], ..Default::default() };
+        let before = forward(&*model.without_dropout().unwrap(), &mut store, &cpu, &batch, &[]).unwrap();
+        let after = forward(&*opened.model, &mut again, &cpu, &batch, &[]).unwrap();
         assert_eq!(before, after, "{family}");
         assert!(before[0].numbers.iter().any(|x| *x != 0.0));
     }

@@ -11,15 +11,21 @@ use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::Parameters;
 use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
+use std::fmt;
 use std::sync::Arc;
 
 /// Whose names and layouts the files of a GPT have.
-#[derive(Debug)]
 pub struct GptForm {
     form: Form,
     from_json: fn(&Value) -> Result<GptConfig>,
     to_json: fn(&GptConfig) -> Result<Value>,
     files: fn(&Gpt, Option<&dyn Weights>) -> Files,
+}
+
+impl fmt::Debug for GptForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.form.model_type)
+    }
 }
 
 /// transformers' GPT-2.

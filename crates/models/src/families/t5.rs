@@ -119,6 +119,8 @@ impl Family for T5s {
         // Older files hold the tied matrix once more under the head's name.
         let own = match weights.same("lm_head.weight", "shared.weight") {
             Some(same) => !same,
+            // Where there are no files of its own form, what the config says.
+            None if !weights.has("shared.weight") && !weights.has("lm_head.weight") => !config.tied,
             None => weights.has("lm_head.weight"),
         };
         Ok(Arc::new(T5::new(T5Config { tied: !own, ..config })?))

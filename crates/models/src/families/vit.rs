@@ -99,7 +99,7 @@ impl Model for Vit {
     }
 
     fn for_task(&self, keys: &ModelKeys, needs: &Needs) -> Result<Arc<dyn Model>> {
-        keys.none_but(&["pooling"])?;
+        keys.none_but(&["pooling", "context"])?;
         if needs.task != "images" {
             return Err(refused_task("vit", needs.task));
         }
