@@ -285,6 +285,15 @@ fn perceivers_and_values_of_another_graph() {
         text(perceiver.scores(&mut g, narrow)),
         "linear: weight is [5 8], expected [N K=7]; K comes from x"
     );
+    let cached = Cached::growing(ids, flat, 4);
+    assert_eq!(
+        text(Decoder::resume(&perceiver, &mut g, ids, cached.into())),
+        "perceiver: it keeps nothing from run to run; give it whole texts, and where each ends"
+    );
+    assert_eq!(
+        text(Decoder::scores(&perceiver, &mut g, narrow)),
+        "linear: weight is [5 8], expected [N K=7]; K comes from x"
+    );
     let said = text(perceiver.loss(&mut g, ids, targets, scale));
     assert!(said.starts_with("linear_cross_entropy: targets is [1 4], expected "), "{said}");
     // Shapes are asked for before anything is recorded: a value that this graph does not have must not be looked up.

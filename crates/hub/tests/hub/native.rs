@@ -1,12 +1,13 @@
 //! Models that no other software has a form for: saved in our own words, opened again, and the same in every number.
 
 use crate::golden::{Own, open};
+use regard_data::{Checkpoint, Data, Save, save_file};
 use regard_engine::{Cpu, Store};
 use regard_graph::Init;
-use regard_hub::{Batch, SaveOptions, forward, save};
+use regard_hub::{Batch, Opened, SaveOptions, forward, save};
 use regard_models::{
     Bert, BertConfig, BertHead, Gpt, GptConfig, Model, Perceiver, PerceiverConfig, PerceiverMasking,
-    Positions,
+    Positions, Registry,
 };
 use regard_ops::RotarySpec;
 use std::sync::Arc;
@@ -68,4 +69,43 @@ fn a_model_of_our_own_comes_back_whole() {
         assert_eq!(before, after, "{family}");
         assert!(before[0].numbers.iter().any(|x| *x != 0.0));
     }
+}
+
+#[test]
+fn what_is_no_checkpoint_of_the_model_is_refused() {
+    let (_, model) = models().remove(0);
+    let config = model.config_to_json().unwrap();
+    let own = Own::new("checkpoint");
+    let mut store = Store::new(7);
+    for one in model.parameters().declared() {
+        store.declare(&one.name, &one.shape, Init::Normal(0.5)).unwrap();
+    }
+    let numbers: Vec<(String, Vec<usize>)> = model
+        .parameters()
+        .declared()
+        .map(|one| (one.name.clone(), one.shape.bound().to_vec()))
+        .chain([("adamw.m.something".to_string(), vec![2])])
+        .collect();
+    let save = |leave_out: usize| {
+        let some = numbers.iter().skip(leave_out);
+        let saves: Vec<Save<'_>> = some
+            .map(|(name, shape)| {
+                let data = Data::F32(store.f32(name).unwrap_or(&[0.0; 2]));
+                Save { name, shape, data }
+            })
+            .collect();
+        let path = own.0.join("last.safetensors");
+        save_file(&path, &saves, &Default::default()).unwrap();
+        Checkpoint::open(&path).unwrap()
+    };
+    let registry = Registry::standard();
+    let opened = Opened::of_checkpoint(own.0.clone(), config.clone(), save(0), &registry).unwrap();
+    let mut again = Store::new(0);
+    opened.load_into(&mut again).unwrap();
+    assert_eq!(again.names().count(), numbers.len() - 1, "moments are left where they are");
+    for one in model.parameters().declared() {
+        assert_eq!(again.f32(&one.name).unwrap(), store.f32(&one.name).unwrap(), "{}", one.name);
+    }
+    let said = Opened::of_checkpoint(own.0.clone(), config, save(1), &registry).unwrap_err().to_string();
+    assert!(said.contains(&numbers[0].0), "{said}");
 }

@@ -5,7 +5,7 @@ use regard_data::{Batch, Field, Source};
 use regard_engine::Store;
 use regard_graph::{DType, Graph, Var};
 use regard_models::{Dropout, Model};
-use regard_runtime::{Companions, OpenOptions, Prompts, Session, Which, Writing, open};
+use regard_runtime::{Companions, OpenOptions, Place, Prompts, Session, Which, Writing, open};
 use regard_train::{Length, Mode, Run, RunFolder, Settings, Task, Trainer};
 use std::fs;
 use std::ops::ControlFlow;
@@ -170,6 +170,15 @@ fn of_stages_the_newest_counts_and_each_can_be_opened() {
 fn what_is_not_there_is_said() {
     let said = refused("no/such/folder", Which::Exported);
     assert!(said.contains("no folder is called `no/such/folder`"), "{said}");
+    let options = OpenOptions::new(&REGISTRY);
+    for said in [
+        Session::open("no/such/folder", &options, &cpu()).err().unwrap().to_string(),
+        open("no/such/folder", &options).unwrap_err().to_string(),
+    ] {
+        assert!(said.contains("no folder is called `no/such/folder`"), "{said}");
+    }
+    let said = Place::find("no/such/folder", Which::Best).unwrap_err().to_string();
+    assert!(said.starts_with("no/such/folder is no run, and its best checkpoint was asked for"), "{said}");
     let empty = Scratch::new();
     let said = refused(empty.path(), Which::Exported);
     assert!(said.contains("is no model's folder"), "{said}");

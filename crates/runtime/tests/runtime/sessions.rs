@@ -182,8 +182,10 @@ fn a_model_that_is_none_for_it_says_what_it_is() {
         write(Prompts::Texts(&texts), Writing { start: Some(1), ..Writing::default() }),
         "a start token is for encoder-decoders; leave it out: a decoder begins with the prompt"
     );
+    let writing = Writing { stop: strings(&["a", ""]), ..Writing::default() };
+    assert_eq!(writing.check().unwrap_err().to_string(), write(Prompts::Texts(&texts), writing.clone()));
     assert_eq!(
-        write(Prompts::Texts(&texts), Writing { stop: strings(&["a", ""]), ..Writing::default() }),
+        write(Prompts::Texts(&texts), writing),
         "stop text 2 is empty, which every text ends with; give it letters"
     );
 }

@@ -7,4 +7,5 @@ mod failing;
 mod groups;
 mod kill;
 mod learning;
+mod outside;
 mod tiny;
