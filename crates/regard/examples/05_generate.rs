@@ -7,7 +7,8 @@
 
 use regard::data::Tokenizer;
 use regard::generate::{Decoder, Generator, Request, Sampling, Settings};
-use regard::hub::{self, AnyModel};
+use regard::hub;
+use regard::models::Registry;
 use regard::prelude::*;
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -18,11 +19,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = arguments.next();
     let text = arguments.next().unwrap_or_else(|| "Once upon a time".into());
     let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/goldens/parity/llama/model");
-    let opened = hub::open(path.clone().unwrap_or_else(|| small.display().to_string()))?;
-    let AnyModel::Gpt(gpt, _) = &opened.model else { return Err("not a decoder".into()) };
+    let opened =
+        hub::open(path.clone().unwrap_or_else(|| small.display().to_string()), &Registry::standard())?;
+    let Some(decoder) = opened.model.as_decoder() else { return Err("not a decoder".into()) };
     let mut store = Store::new(0);
     opened.load_into(&mut store)?;
-    let mut generator = Generator::new(gpt, Settings::default(), &mut store, &Cpu::new()?)?;
+    let mut generator = Generator::new(decoder, Settings::default(), &mut store, &Cpu::new()?)?;
 
     if path.is_none() {
         let prompts = [vec![45, 4, 51, 32, 39, 37, 18]];
@@ -31,8 +33,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert_eq!(generated[0].ids, [21, 37, 31, 24, 37, 14], "what transformers generates");
         return Ok(());
     }
-    let tokenizer = Tokenizer::beside(&opened.path, gpt.vocabulary())?;
-    let ids = tokenizer.encode_for(&text, gpt.vocabulary())?;
+    let tokenizer = Tokenizer::beside(&opened.path, decoder.vocabulary())?;
+    let ids = tokenizer.encode_for(&text, decoder.vocabulary())?;
     let mut stream = tokenizer.stream(&ids);
     let sampling = Sampling { temperature: 0.8, top_p: 0.9, ..Sampling::plain(7) };
     let prompts = [ids.iter().map(|&id| id as i32).collect()];
