@@ -6,7 +6,7 @@
 //! Without a path it takes a small Llama with random weights and no tokenizer, and prints ids.
 
 use regard::data::Tokenizer;
-use regard::generate::{Decoder, Generator, Request, Sampling, Settings};
+use regard::generate::{Generator, Request, Sampling, Settings};
 use regard::hub;
 use regard::models::Registry;
 use regard::prelude::*;
