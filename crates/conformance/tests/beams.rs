@@ -25,6 +25,7 @@ const TINY: T5Config = T5Config {
     scaled: false,
     epsilon: 1e-6,
     dropout: 0.0,
+    mechanisms: regard_models::Mechanisms::NONE,
 };
 
 const PAPER: TransformerConfig = TransformerConfig {
@@ -39,6 +40,7 @@ const PAPER: TransformerConfig = TransformerConfig {
     shared: true,
     final_norm: false,
     dropout: 0.0,
+    mechanisms: regard_models::Mechanisms::NONE,
 };
 
 fn models() -> [(&'static str, Model); 2] {

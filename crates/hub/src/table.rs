@@ -2,7 +2,7 @@
 //! as tensors in their layout: transposed back, fused parts joined.
 
 use crate::{Error, Result};
-use regard_data::{Import, Map};
+use regard_data::{Import, Map, Tensor, names};
 use regard_engine::Store;
 use regard_models::{Model, import};
 use std::borrow::Cow;
@@ -18,6 +18,20 @@ pub fn imports(model: &dyn Model, table: &[import::Import]) -> Result<Vec<Import
             Ok(Import::new(&line.ours, shape, &line.theirs, map_of(line.map, shape)))
         })
         .collect()
+}
+
+/// One of our tensors out of theirs, as loading a whole model does it. What shape ours has is seen from theirs.
+pub fn ours(line: &import::Import, theirs: &Tensor) -> Result<Vec<f32>> {
+    let part = |extent: usize, parts: usize| extent / parts.max(1);
+    let shape = match (line.map, theirs.shape) {
+        (import::Map::Transposed, &[rows, columns]) => vec![columns, rows],
+        (import::Map::Split { parts, .. }, [rows, rest @ ..]) => [&[part(*rows, parts)], rest].concat(),
+        (import::Map::SplitTransposed { parts, .. }, &[rows, columns]) => vec![part(columns, parts), rows],
+        (import::Map::SplitTransposed { parts, .. }, &[all]) => vec![part(all, parts)],
+        (_, theirs) => theirs.to_vec(),
+    };
+    let line = Import::new(&line.ours, &shape, &line.theirs, map_of(line.map, &shape));
+    Ok(names::one(&line, theirs)?)
 }
 
 /// A tensor as their files hold it.
