@@ -1,14 +1,16 @@
 //! `regard ask`: questions to a model that learned to answer, from the study or a run.
 
-use crate::loaded;
+use crate::held::Held;
 use crate::machine::Machine;
+use crate::model::{Weights, lines};
 use anyhow::{Result, bail};
 use clap::Args;
-use regard::graph::Precision;
+use regard::models::Registry;
 use regard::prelude::*;
-use regard_recipe::ask::Answerer;
+use regard_runtime::{OpenOptions, Session};
 use serde_json::json;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// Options of `regard ask`.
@@ -16,7 +18,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Example:  regard ask runs/demo/pretrained \"Where was Lebin Kodre born?\"")]
 pub struct Options {
     /// The folder of a model that learned to answer, or of its run
-    model: PathBuf,
+    model: String,
     /// The questions
     #[arg(required_unless_present = "file")]
     questions: Vec<String>,
@@ -30,23 +32,24 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    weights: Weights,
+    #[command(flatten)]
+    held: Held,
+    #[command(flatten)]
     machine: Machine,
 }
 
-/// Questions that are answered at a time.
-const ROWS: usize = 32;
-
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     if options.max == 0 {
         bail!("--max 0: an answer has at least 1 token");
     }
     let questions = match &options.file {
         None => options.questions.clone(),
-        Some(file) => loaded::lines(file)?,
+        Some(file) => lines(file)?,
     };
-    let cpu = options.machine.cpu()?;
-    let answers = answers(&options.model, &questions, options.max, &cpu)?;
+    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let answers = session.ask(&questions, options.max, &mut |_, _| ControlFlow::Continue(()))?;
     let mut out = std::io::stdout().lock();
     if options.json {
         let pairs = questions
@@ -66,11 +69,13 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// What a model says to some questions.
-pub fn answers(model: &Path, questions: &[String], most: usize, cpu: &Cpu) -> Result<Vec<String>> {
-    let opened = loaded::open(&model.to_string_lossy())?;
-    let mut store = loaded::store(&opened)?;
-    let tokenizer = loaded::tokenizer(&opened, opened.model.vocabulary().unwrap_or(0))?;
-    let rows = ROWS.min(questions.len().max(1));
-    let mut answerer = Answerer::new(&opened.model, &tokenizer, rows, most, Precision::F32, &mut store, cpu)?;
-    Ok(answerer.answer(questions, &mut store)?)
+pub fn answers(
+    model: &Path,
+    questions: &[String],
+    most: usize,
+    cpu: &Cpu,
+    registry: &Registry,
+) -> Result<Vec<String>> {
+    let mut session = Session::open(&model.to_string_lossy(), &OpenOptions::new(registry), cpu)?;
+    Ok(session.ask(questions, most, &mut |_, _| ControlFlow::Continue(()))?)
 }

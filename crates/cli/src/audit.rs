@@ -2,17 +2,19 @@
 //! threads, the f64 reference, looked at and not. Where bits are promised, bits are compared; the first node that differs is
 //! named.
 
+use crate::forward;
 use crate::machine::Machine;
-use crate::ways::{self, PADDING, ROUNDING, Text};
-use crate::{forward, loaded};
+use crate::model::{self, Weights};
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::graph::Graph;
 use regard::ops::{AttentionOp, WeightsRequest};
 use regard::prelude::*;
-use regard_hub::{AnyModel, Opened};
+use regard_hub::Opened;
 use regard_inspect::audit::{Agreement, Comparison, Way, compare, compare_looked, compare_reference};
 use regard_inspect::chances;
+use regard_inspect::ways::{self, PADDING, ROUNDING, Text};
+use regard_models::{Pixels, Registry, Sizes};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -38,6 +40,8 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    weights: Weights,
+    #[command(flatten)]
     machine: Machine,
 }
 
@@ -62,28 +66,28 @@ enum Verdict {
 }
 
 /// Audits.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let cpu = options.machine.cpu()?;
-    let opened = loaded::open(&options.model)?;
-    let model = &opened.model;
-    let (alone, others) = match model {
-        AnyModel::Vit(vit) => {
+    let opened = options.weights.open(&options.model, registry)?;
+    let model = &*opened.model;
+    let (alone, others) = match model.reads().pixels {
+        Some(sizes) => {
             if options.text.is_some() || options.ids.is_some() {
                 bail!("--text, --ids: this is a model of images; leave them out, pixels are made up");
             }
-            let [height, width] = vit.config().image;
-            let shape = [vit.config().channels, height, width];
-            let pixels: Vec<f32> =
-                (0..shape.iter().product()).map(|i| ((i * 37 + i / 7) % 101) as f32 / 50.0 - 1.0).collect();
-            let (alone, batch) = ways::images(model, shape, &pixels);
+            let Pixels { channels, height, width } = sizes;
+            let pixels: Vec<f32> = (0..channels * height * width)
+                .map(|i| ((i * 37 + i / 7) % 101) as f32 / 50.0 - 1.0)
+                .collect();
+            let (alone, batch) = ways::images(model, sizes, &pixels);
             (alone, vec![("in a batch", Ok((batch, Agreement::Bits)))])
         }
-        _ => {
+        None => {
             let (text, neighbour) = texts(options, &opened)?;
-            (ways::alone(model, &text), ways::others(model, &text, &neighbour))
+            (ways::alone(model, &text)?, ways::others(model, &text, &neighbour)?)
         }
     };
-    let mut store = loaded::store(&opened)?;
+    let mut store = model::store(&opened)?;
     let mut rows = Vec::new();
     for (title, other) in others {
         rows.push(match other {
@@ -109,12 +113,12 @@ pub fn run(options: &Options) -> Result<()> {
     let mut out = std::io::stdout().lock();
     if options.json {
         let page = json!({
-            "family": model.family(), "kind": loaded::kind(model), "holds": broken == 0,
+            "family": model.family(), "kind": model.kind(), "holds": broken == 0,
             "checks": rows.iter().map(row_json).collect::<Vec<_>>(),
         });
         writeln!(out, "{page}")?;
     } else {
-        writeln!(out, "{}, {}, {}\n", model.family(), loaded::kind(model), opened.path.display())?;
+        writeln!(out, "{}, {}, {}\n", model.family(), model.kind(), opened.path.display())?;
         let widest = rows.iter().map(|row| row.title.len()).max().unwrap_or(0);
         for Row { title, verdict, sentence, .. } in &rows {
             let verdict = match verdict {
@@ -134,7 +138,7 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// The text in question and one beside it.
 fn texts(options: &Options, opened: &Opened) -> Result<(Text, Text)> {
-    let model = &opened.model;
+    let model = &*opened.model;
     let Some(vocabulary) = model.vocabulary() else { bail!("this model has no vocabulary; give it pixels") };
     let made = |count: usize, seed: usize, vocabulary: usize| -> Vec<i32> {
         (0..count).map(|i| ((i * i * 5 + (3 + seed) * i + 11 * seed + 1) % vocabulary) as i32).collect()
@@ -149,7 +153,7 @@ fn texts(options: &Options, opened: &Opened) -> Result<(Text, Text)> {
         );
     }
     let mut ids = match (&options.text, &options.ids) {
-        (Some(text), _) => loaded::encode(&loaded::tokenizer(opened, vocabulary)?, text, vocabulary)?,
+        (Some(text), _) => model::companions(opened)?.encode(text)?,
         (None, Some(ids)) => forward::integers("--ids", ids)?,
         (None, None) => made(TOKENS.min(most), 0, vocabulary),
     };
@@ -160,12 +164,12 @@ fn texts(options: &Options, opened: &Opened) -> Result<(Text, Text)> {
         bail!("--ids: {id} is no token of this model, which knows 0 to {}", vocabulary - 1);
     }
     ids.truncate(most);
-    let targets = |seed: usize| match model.encoder_decoder() {
-        Some(pair) => made(ids.len(), seed, pair.vocabulary()),
+    let written = |seed: usize| match model.reads().source.and(model.reads().ids) {
+        Some(own) => made(ids.len(), seed, own.vocabulary),
         None => Vec::new(),
     };
-    let neighbour = Text { ids: made((2 * ids.len() / 3).max(1), 1, vocabulary), targets: targets(1) };
-    let text = Text { targets: targets(2), ids };
+    let neighbour = Text { read: made((2 * ids.len() / 3).max(1), 1, vocabulary), written: written(1) };
+    let text = Text { written: written(2), read: ids };
     Ok((text, neighbour))
 }
 
@@ -230,9 +234,8 @@ fn chance(alone: &Way, opened: &Opened) -> Result<Row> {
         },
         None => {
             let trained = opened.for_training();
-            let batch = 1;
-            let sizes = regard_hub::forward::Sizes { batch, tokens: 2, targets: 2, types: false };
-            let drops = chances(&regard_hub::forward::record(trained, sizes)?).len();
+            let sizes = Sizes { batch: 1, ids: 2, source: 2, ..Default::default() };
+            let drops = chances(&regard_hub::forward::record(&**trained, sizes)?).len();
             Row {
                 title: title.into(),
                 verdict: Verdict::Holds,

@@ -1,16 +1,12 @@
 //! `regard classify`: the classes of texts or images, the likeliest first, with probabilities.
 
 use crate::held::Held;
-use crate::loaded;
 use crate::machine::Machine;
+use crate::model::{Weights, lines};
 use anyhow::{Result, bail};
 use clap::Args;
-use regard::data::dataset::{ImageForm, read_image};
-use regard::data::{Batch, Field};
-use regard::graph::Precision;
-use regard::hub::AnyModel;
-use regard_recipe::Bounds;
-use regard_recipe::job::{Beside, Classifier, probabilities, text_batch};
+use regard::models::Registry;
+use regard_runtime::TooLong;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -41,79 +37,49 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    weights: Weights,
+    #[command(flatten)]
     held: Held,
     #[command(flatten)]
     machine: Machine,
 }
 
-/// The most texts or images at a time.
-const BATCH: usize = 32;
-
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
-    let cpu = options.machine.cpu()?;
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let mut texts = options.text.clone();
     if let Some(path) = &options.file {
-        texts.extend(loaded::lines(path)?);
+        texts.extend(lines(path)?);
     }
     if texts.is_empty() && options.image.is_empty() {
         bail!(
             "nothing to classify; give --text \"…\", --file with a text on each line, or --image with a picture"
         );
     }
-    let opened = loaded::open(&options.model)?;
-    let beside = Beside::open(&opened)?;
-    let (given, batches): (Vec<String>, Vec<Batch>) = match (&opened.model, texts.is_empty()) {
-        (AnyModel::Bert(bert), false) => {
-            let room = bert.config().context;
-            let batches = texts.chunks(BATCH).map(|some| text_batch(some, &beside, room, options.cut));
-            (texts.clone(), batches.collect::<Result<_, _>>()?)
-        }
-        (AnyModel::Vit(vit), true) => {
-            let [height, width] = vit.config().image;
-            let form = ImageForm { width, height, grey: vit.config().channels == 1 };
-            let batches = options.image.chunks(BATCH).map(|some| images(some, form, &beside));
+    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let (given, classified) = match texts.is_empty() {
+        true => {
             let given = options.image.iter().map(|path| path.display().to_string()).collect();
-            (given, batches.collect::<Result<_>>()?)
+            (given, session.classify_images(&options.image)?)
         }
-        (AnyModel::Bert(_), true) => bail!("{} classifies texts; give --text or --file", options.model),
-        (AnyModel::Vit(_), false) => bail!("{} classifies images; give --image", options.model),
-        (other, _) => bail!(
-            "{} is {} ({}); classify needs a classifier: train one, see recipes/sentiment.toml",
-            options.model,
-            loaded::kind(other),
-            other.family()
-        ),
-    };
-    let mut store = loaded::store(&opened)?;
-    options.held.tell(&mut store);
-    let longest = batches.iter().map(|batch| batch.fields[0].dims[1]).max().unwrap_or(1);
-    let bounds = Bounds { batch: BATCH.min(given.len()), length: longest, source: 0 };
-    let mut classifier = Classifier::new(&opened.model, bounds, Precision::F32, &mut store, &cpu)?;
-    let mut scores = Vec::new();
-    for batch in &batches {
-        scores.extend(classifier.scores(batch, &mut store)?);
-    }
-    let name = |class: usize| match beside.labels.as_ref().and_then(|labels| labels.name(class)) {
-        Some(name) => name.to_string(),
-        None => class.to_string(),
+        false => {
+            let long = if options.cut { TooLong::Cut } else { TooLong::Refuse };
+            let classified = session.classify_texts(&texts, long)?;
+            (texts, classified)
+        }
     };
     let mut pages: Vec<Value> = Vec::new();
     let mut out = std::io::stdout().lock();
-    for (given, scores) in given.iter().zip(&scores) {
-        let mut classes: Vec<(usize, f64)> = probabilities(scores).into_iter().enumerate().collect();
-        classes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    for (given, classified) in given.iter().zip(&classified) {
+        let mut classes = classified.ranked();
         classes.truncate(options.top.into());
+        let named = classes.iter().map(|(class, share)| (session.companions().class_name(*class), share));
         if options.json {
-            let classes: Vec<Value> = classes
-                .iter()
-                .map(|(class, share)| json!({"label": name(*class), "probability": share}))
-                .collect();
+            let classes: Vec<Value> =
+                named.map(|(name, share)| json!({"label": name, "probability": share})).collect();
             pages.push(json!({ "given": given, "classes": classes }));
             continue;
         }
-        let line: Vec<String> =
-            classes.iter().map(|(class, share)| format!("{} {:.1} %", name(*class), 100.0 * share)).collect();
+        let line: Vec<String> = named.map(|(name, share)| format!("{name} {:.1} %", 100.0 * share)).collect();
         let plain: String = given.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         writeln!(out, "{}\t{plain}", line.join(", "))?;
     }
@@ -121,22 +87,4 @@ pub fn run(options: &Options) -> Result<()> {
         writeln!(out, "{}", json!({ "results": pages }))?;
     }
     Ok(())
-}
-
-/// Pictures as the model was trained on them.
-fn images(paths: &[PathBuf], form: ImageForm, beside: &Beside) -> Result<Batch> {
-    let channels = if form.grey { 1 } else { 3 };
-    let plane = form.width * form.height;
-    let (mean, std) = beside.pixels.clone().unwrap_or((vec![0.0; channels], vec![1.0; channels]));
-    let mut pixels = Vec::with_capacity(paths.len() * channels * plane);
-    for path in paths {
-        let bytes = read_image(path, form)?;
-        for (at, byte) in bytes.into_iter().enumerate() {
-            let channel = at / plane.max(1);
-            pixels.push((f32::from(byte) / 255.0 - mean[channel]) / std[channel]);
-        }
-    }
-    let dims = [paths.len(), channels, form.height, form.width];
-    let examples = paths.len() as u64;
-    Ok(Batch { fields: vec![Field::f32("image", &dims, pixels)], targets: 0, tokens: examples, examples })
 }

@@ -9,6 +9,7 @@ use crate::stopping::on_interrupt;
 use crate::study::{INVENTED, Shown, keep, stopped, told};
 use anyhow::Result;
 use clap::Args;
+use regard_models::Registry;
 use regard_recipe::study::{self, Arm, StudyData, StudySettings};
 use serde_json::json;
 use std::io::Write;
@@ -40,7 +41,7 @@ pub struct Options {
 const ASKED: usize = 3;
 
 /// Runs the demo.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let cpu = options.machine.cpu()?;
     let stop = on_interrupt()?;
     let began = Instant::now();
@@ -66,7 +67,7 @@ pub fn run(options: &Options) -> Result<()> {
     let mut asked = Vec::new();
     if let Some(best) = best {
         let questions: Vec<String> = data.dev.iter().take(ASKED).map(|one| one.text.clone()).collect();
-        let said = answers(&options.out.join(best.arm.name()), &questions, 32, &cpu)?;
+        let said = answers(&options.out.join(best.arm.name()), &questions, 32, &cpu, registry)?;
         asked = data.dev.iter().zip(said).collect();
     }
     if options.json {

@@ -2,13 +2,15 @@
 //! what can be tapped, what a pass costs and how much memory it takes. Weights are compared, not read.
 
 use crate::machine::Machine;
+use crate::model::Weights;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::graph::Init;
 use regard::layers::taps::{Tap, taps};
 use regard::{Cpu, Program, Store};
-use regard_hub::forward::{Sizes, record};
-use regard_hub::{AnyModel, Opened};
+use regard_hub::Opened;
+use regard_hub::forward::record;
+use regard_models::{Model, Registry, Sizes};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -35,28 +37,30 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    weights: Weights,
+    #[command(flatten)]
     machine: Machine,
 }
 
 /// Describes.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let cpu = options.machine.cpu()?;
-    let opened = crate::loaded::open(&options.model)?;
-    let sizes = sizes(options.tokens, options.batch, &opened.model)?;
-    let graph = record(&opened.model, sizes)?;
+    let opened = options.weights.open(&options.model, registry)?;
+    let sizes = sizes(options.tokens, options.batch, &*opened.model)?;
+    let graph = record(&*opened.model, sizes)?;
     let taps = taps(&graph);
     if options.taps {
         return list(&taps, options.json);
     }
     let mut store = Store::new(0);
-    for declared in opened.model.parameters().declared() {
+    for declared in opened.model.parameters().all() {
         // Zeros, for only sizes matter here, and a page of zeros takes no memory until it is touched.
         store.declare(&declared.name, &declared.shape, Init::Zeros)?;
     }
     // The plan comes first: it refuses sizes at which even counting would take forever.
     let memory = Program::new(graph, &[], &mut store, &cpu)?.memory();
     // What was recorded, not what planning made of it.
-    let graph = &record(&opened.model, sizes)?;
+    let graph = &record(&*opened.model, sizes)?;
     let outline = regard::describe::outline(graph);
     let costs = regard::cost::cost(graph, &Default::default(), &Default::default(), None)?;
     let executed = Cpu::executed(graph, &Default::default(), &Default::default(), None)?;
@@ -83,7 +87,7 @@ pub fn run(options: &Options) -> Result<()> {
             "context": opened.model.context(),
             "outputs": outputs,
             "taps": taps.iter().map(|tap| &tap.name).collect::<Vec<_>>(),
-            "pass": { "batch": sizes.batch, "tokens": sizes.tokens, "targets": sizes.targets },
+            "pass": { "batch": sizes.batch, "tokens": read(&sizes), "targets": written(&sizes) },
             "cost": {
                 "multiply_adds": total.macs, "other_operations": total.flops, "bytes_read": total.read,
                 "bytes_written": total.written, "by_op": by_op,
@@ -120,7 +124,7 @@ pub fn run(options: &Options) -> Result<()> {
     for (part, count) in &by_part {
         writeln!(out, "  {part:<widest$}  {count:>12}")?;
     }
-    writeln!(out, "\nOne pass, {}", said(&sizes, &opened.model))?;
+    writeln!(out, "\nOne pass, {}", said(&sizes, &*opened.model))?;
     outline.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
     writeln!(out, "  outputs: {}", outputs.join(", "))?;
     writeln!(out, "  taps: {}, which `--taps` lists", taps.len())?;
@@ -167,33 +171,43 @@ fn list(taps: &[Tap], json: bool) -> Result<()> {
 const TOKENS: usize = 128;
 
 /// The sizes of a pass: as many positions as asked for, if the model has room for them.
-pub fn sizes(tokens: Option<usize>, batch: usize, model: &AnyModel) -> Result<Sizes> {
+pub fn sizes(tokens: Option<usize>, batch: usize, model: &dyn Model) -> Result<Sizes> {
     if batch == 0 {
         bail!("--batch 0: an empty pass has no cost; choose at least 1");
     }
-    if let AnyModel::Vit(_) = model {
+    if model.reads().given().is_none() {
         if tokens.is_some() {
             bail!("--tokens: this is a model of images, whose patches are given by its config; leave it out");
         }
-        return Ok(Sizes { batch, tokens: 0, targets: 0, types: false });
+        return Ok(Sizes { batch, ..Default::default() });
     }
     let most = model.context().unwrap_or(usize::MAX);
     let tokens = tokens.unwrap_or(TOKENS.min(most));
     if tokens == 0 || tokens > most {
         bail!("--tokens {tokens}: choose between 1 and {most}, which is all that this model has room for");
     }
-    let targets = if model.encoder_decoder().is_some() { tokens } else { 0 };
-    Ok(Sizes { batch, tokens, targets, types: false })
+    let source = if model.reads().source.is_some() { tokens } else { 0 };
+    Ok(Sizes { batch, ids: tokens, source, ..Default::default() })
 }
 
-fn said(sizes: &Sizes, model: &AnyModel) -> String {
+/// Positions of what is read.
+pub fn read(sizes: &Sizes) -> usize {
+    if sizes.source > 0 { sizes.source } else { sizes.ids }
+}
+
+/// Positions of what an encoder-decoder writes.
+pub fn written(sizes: &Sizes) -> usize {
+    if sizes.source > 0 { sizes.ids } else { 0 }
+}
+
+fn said(sizes: &Sizes, model: &dyn Model) -> String {
     let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    match model {
-        AnyModel::Vit(_) => many(sizes.batch, "image"),
-        _ if sizes.targets > 0 => {
-            format!("{} of {} positions, targets of as many", many(sizes.batch, "text"), sizes.tokens)
+    match model.reads().given() {
+        None => many(sizes.batch, "image"),
+        Some(_) if sizes.source > 0 => {
+            format!("{} of {} positions, targets of as many", many(sizes.batch, "text"), sizes.source)
         }
-        _ => format!("{} of {} positions", many(sizes.batch, "text"), sizes.tokens),
+        Some(_) => format!("{} of {} positions", many(sizes.batch, "text"), sizes.ids),
     }
 }
 

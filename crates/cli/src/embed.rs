@@ -2,16 +2,15 @@
 //! them. One text is printed as numbers, several as a table of cosines.
 
 use crate::held::Held;
-use crate::loaded;
 use crate::machine::Machine;
+use crate::model::{self, Weights};
 use anyhow::{Result, bail};
 use clap::Args;
-use regard::hub::AnyModel;
-use regard::models::{Bert, BertText};
-use regard::prelude::*;
+use regard::models::Registry;
+use regard_runtime::{Embedded, TooLong};
 use serde_json::json;
 use std::io::{Write, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Options of `regard embed`.
 #[derive(Args)]
@@ -20,7 +19,7 @@ use std::path::{Path, PathBuf};
                   Example:  regard embed runs/sentiment --text \"a warm film\" --text \"a film with warmth\""
 )]
 pub struct Options {
-    /// A folder with config.json, weights and tokenizer.json, or the name of one in a local Hugging Face cache
+    /// A run, a folder with config.json, weights and tokenizer.json, or the name of one in a local Hugging Face cache
     model: String,
     /// A text; may be given several times
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -35,125 +34,39 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    weights: Weights,
+    #[command(flatten)]
     held: Held,
     #[command(flatten)]
     machine: Machine,
 }
 
-/// The most texts at a time.
-const BATCH: usize = 16;
-
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
-    let texts = texts(options)?;
-    let cpu = options.machine.cpu()?;
-    let opened = loaded::open(&options.model)?;
-    let AnyModel::Bert(bert) = opened.model.clone() else {
-        bail!(
-            "{} is {} ({}); embed needs a model of the BERT family",
-            options.model,
-            loaded::kind(&opened.model),
-            opened.model.family()
-        );
-    };
-    let pooling = opened.path.join("1_Pooling/config.json");
-    if pooling.is_file() && regard::data::folder::read_json(&pooling)?["pooling_mode_mean_tokens"] == false {
-        bail!("{}: the model was not trained for the mean over tokens, which embed takes", pooling.display());
-    }
-    let tokenizer = loaded::tokenizer(&opened, bert.config().vocabulary)?;
-    let most = bert.config().context;
-    let mut rows = Vec::new();
-    for text in &texts {
-        let mut ids = loaded::encode(&tokenizer, text, bert.config().vocabulary)?;
-        if ids.len() > most {
-            if !options.cut {
-                bail!(
-                    "a text of {} tokens, the model takes {most}; shorten it, or say --cut: {}",
-                    ids.len(),
-                    shortened(text)
-                );
-            }
-            // What ends a text stays at its end.
-            let end = ids[ids.len() - 1];
-            ids.truncate(most);
-            ids[most - 1] = end;
-        }
-        if ids.is_empty() {
-            bail!("the tokenizer gives no token for a text; is it the model's own? {}", shortened(text));
-        }
-        rows.push(ids);
-    }
-    let mut store = loaded::store(&opened)?;
-    options.held.tell(&mut store);
-    let vectors = vectors(&bert, &rows, &mut store, &cpu)?;
-    print(options.json, &texts, &rows, &vectors)
-}
-
-/// All texts asked for, none of them empty.
-fn texts(options: &Options) -> Result<Vec<String>> {
-    let mut texts = options.text.clone();
-    if let Some(at) = texts.iter().position(|text| text.trim().is_empty()) {
-        bail!("--text number {} is empty; give it words", at + 1);
-    }
-    if let Some(path) = &options.file {
-        texts.extend(lines(path)?);
-    }
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
+    let texts = model::texts(&options.text, options.file.as_deref(), false)?;
     if texts.is_empty() {
         bail!("nothing to embed; give --text \"…\", once or more often, or --file with a text on each line");
     }
-    Ok(texts)
-}
-
-fn lines(path: &Path) -> Result<Vec<String>> {
-    let lines = loaded::lines(path)?;
-    if let Some(at) = lines.iter().position(|line| line.trim().is_empty()) {
-        bail!("--file {}:{}: the line is empty; remove it", path.display(), at + 1);
-    }
-    Ok(lines)
-}
-
-/// The vector of each row of ids. Neither batch nor padding changes a bit of any.
-fn vectors(bert: &Bert, rows: &[Vec<i32>], store: &mut Store, cpu: &Cpu) -> Result<Vec<Vec<f32>>> {
-    let longest = rows.iter().map(Vec::len).max().unwrap_or(1);
-    let mut g = Graph::inference();
-    let b = g.open('B', BATCH.min(rows.len()))?;
-    let t = g.open('T', longest)?;
-    let ids = g.input("ids", DType::I32, shape![b, t])?;
-    let mask = g.input("mask", DType::Bool, shape![b, t])?;
-    let text = BertText { ids, token_types: None, key_mask: Some(mask) };
-    let sentence = bert.sentence(&mut g, &text)?; // B T -> B C
-    g.output("sentence", sentence)?;
-    let mut program = Program::new(g, &[], store, cpu)?;
-    let mut vectors = Vec::new();
-    for batch in rows.chunks(BATCH) {
-        let width = batch.iter().map(Vec::len).max().unwrap_or(1);
-        let (mut ids, mut mask) = (Vec::new(), Vec::new());
-        for row in batch {
-            ids.extend(row.iter().copied().chain(std::iter::repeat_n(0, width - row.len())));
-            mask.extend((0..width).map(|at| at < row.len()));
-        }
-        program.set_i32("ids", &[batch.len(), width], &ids)?;
-        program.set_bools("mask", &[batch.len(), width], &mask)?;
-        program.run(store)?;
-        let all = program.f32("sentence")?;
-        vectors.extend(all.chunks(bert.config().width).take(batch.len()).map(<[f32]>::to_vec));
-    }
-    Ok(vectors)
+    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let long = if options.cut { TooLong::Cut } else { TooLong::Refuse };
+    let embedded = session.embed(&texts, long)?;
+    print(options.json, &texts, &embedded)
 }
 
 fn cosine(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
 }
 
-fn print(as_json: bool, texts: &[String], rows: &[Vec<i32>], vectors: &[Vec<f32>]) -> Result<()> {
+fn print(as_json: bool, texts: &[String], embedded: &[Embedded]) -> Result<()> {
+    let vectors: Vec<&[f32]> = embedded.iter().map(|one| one.vector.as_slice()).collect();
     let cosines: Vec<Vec<f64>> =
         vectors.iter().map(|a| vectors.iter().map(|b| cosine(a, b)).collect()).collect();
     let mut out = stdout().lock();
     if as_json {
-        let tokens: Vec<usize> = rows.iter().map(Vec::len).collect();
+        let tokens: Vec<usize> = embedded.iter().map(|one| one.tokens).collect();
         let page = json!({ "texts": texts, "tokens": tokens, "vectors": vectors, "cosines": cosines });
         writeln!(out, "{page}")?;
-    } else if let [vector] = vectors {
+    } else if let [vector] = &vectors[..] {
         let numbers: Vec<String> = vector.iter().map(|x| format!("{x:.6}")).collect();
         writeln!(out, "{}", numbers.join(" "))?;
     } else {

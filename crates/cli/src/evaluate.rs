@@ -3,11 +3,15 @@
 
 use crate::held::Held;
 use crate::machine::Machine;
-use crate::{loaded, train};
+use crate::model::Weights;
+use crate::train;
 use anyhow::{Result, bail};
 use clap::Args;
+use regard_models::Registry;
 use regard_recipe::Recipe;
 use regard_recipe::job::{Asked, Findings, tested};
+use regard_runtime::is_run;
+use regard_train::RunPaths;
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -43,31 +47,30 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    weights: Weights,
+    #[command(flatten)]
     held: Held,
     #[command(flatten)]
     machine: Machine,
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
-    let cpu = options.machine.cpu()?;
-    let recipe_file = Path::new(&options.model).join("recipe.toml");
-    let recipe = match recipe_file.is_file() {
-        true => Some(Recipe::open(&recipe_file, &[])?),
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
+    let recipe = match is_run(Path::new(&options.model)) {
+        true => Some(Recipe::open(&RunPaths::new(&options.model).recipe(), &[], registry)?),
         false => None,
     };
-    let opened = loaded::open(&options.model)?;
+    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
     let asked = Asked {
         data: options.data.clone(),
         target: options.target.clone(),
         batch: options.batch.map(usize::from),
         most: options.max.map(usize::from),
     };
-    let mut exam = tested(&opened, recipe.as_ref(), &asked, &cpu)?;
-    let mut store = loaded::store(&opened)?;
-    options.held.tell(&mut store);
+    let mut exam = tested(session.opened(), recipe.as_ref(), &asked, &options.machine.cpu()?)?;
     let beams = options.beams.map_or(recipe.map_or(4, |recipe| recipe.evaluate.beams.max(1)), usize::from);
-    let findings = exam.examine(beams, &mut store)?;
+    let findings = exam.examine(beams, session.store()?)?;
+    let path = &session.opened().path;
     if let Some(path) = &options.predictions {
         write_predictions(path, &findings)?;
     }
@@ -77,13 +80,13 @@ pub fn run(options: &Options) -> Result<()> {
             findings.metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         let confusion = findings.confusion.as_ref().map(|table| table.json());
         let page = json!({
-            "model": opened.path, "examined": exam.said(), "cut": exam.cut(), "metrics": metrics,
+            "model": path, "examined": exam.said(), "cut": exam.cut(), "metrics": metrics,
             "confusion": confusion, "signature": findings.signature, "predictions": options.predictions,
         });
         writeln!(out, "{page}")?;
         return Ok(());
     }
-    writeln!(out, "{}, examined with {}:", opened.path.display(), exam.said())?;
+    writeln!(out, "{}, examined with {}:", path.display(), exam.said())?;
     for (name, value) in &findings.metrics {
         writeln!(out, "  {name:<12} {}", train::number(name, *value))?;
     }

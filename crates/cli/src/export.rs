@@ -1,11 +1,12 @@
 //! `regard export`: writes a model for others, under the names and in the layout that transformers expects, in the dtype
 //! and in files of the size that they ask for.
 
-use crate::loaded;
+use crate::model::Weights;
 use crate::model_folder::{Target, WeightDtype};
 use anyhow::{Result, bail};
 use clap::Args;
 use regard_hub::DType;
+use regard_models::Registry;
 
 /// Options of `regard export`.
 #[derive(Args)]
@@ -26,16 +27,18 @@ pub struct Options {
     #[arg(long, value_name = "N")]
     shard_bytes: Option<u64>,
     #[command(flatten)]
+    weights: Weights,
+    #[command(flatten)]
     target: Target,
 }
 
 /// Exports.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     if options.shard_bytes == Some(0) {
         bail!("--shard-bytes 0: no tensor fits into no bytes; choose at least 1");
     }
     options.target.check()?;
-    let opened = loaded::open(&options.model)?;
+    let opened = options.weights.open(&options.model, registry)?;
     let dtype = options.dtype.map_or_else(|| usual(&opened), WeightDtype::dtype);
     options.target.write(&opened, dtype, options.shard_bytes)
 }

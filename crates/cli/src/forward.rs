@@ -1,12 +1,15 @@
 //! `regard forward`: one pass through a model; its named outputs and the taps asked for go to a safetensors file.
 
-use crate::loaded;
+use crate::held::Held;
 use crate::machine::Machine;
+use crate::model::Weights;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use regard_data::{Checkpoint, DType, Data, Save, SaveOptions, save_file};
 use regard_hub::forward::Answer;
-use regard_hub::{Batch, Images, Opened, Rows, forward};
+use regard_hub::{Batch, Images};
+use regard_models::Registry;
+use regard_runtime::Session;
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,9 +18,9 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 #[command(after_help = "\
 The file holds `logits` if the model has a head, `hidden` (after the last block and norm), `memory` of an encoder-decoder,
-`pooled` of a model with a pooler, and every tap. Rows of different lengths are padded on the right; `mask` says which
-positions are real, and what stands at the others means nothing. `regard describe --taps`
-lists the taps.
+`pooled` of a model with a pooler, and every tap. Rows of different lengths are padded on the right; `mask`, of an
+encoder-decoder `source_mask`, says which positions are real, and what stands at the others means nothing. `regard describe
+--taps` lists the taps.
 
 Example:  regard forward crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3\" --ids \"4 5\" --tap block.0.stream --out out.safetensors")]
 pub struct Options {
@@ -50,23 +53,26 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    weights: Weights,
+    #[command(flatten)]
+    held: Held,
+    #[command(flatten)]
     machine: Machine,
 }
 
 /// Runs the model.
-pub fn run(options: &Options) -> Result<()> {
-    let cpu = options.machine.cpu()?;
-    let opened = loaded::open(&options.model)?;
-    let batch = batch(options, &opened)?;
-    let mut store = loaded::store(&opened)?;
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
+    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let batch = batch(options, &session)?;
     let taps: Vec<&str> = options.tap.iter().map(String::as_str).collect();
-    let answers = forward(&opened.model, &mut store, &cpu, &batch, &taps)?;
+    let answers = session.forward(&batch, &taps)?;
     let masks: Vec<Vec<u8>> = answers.iter().map(truths).collect();
     let saves: Vec<Save> = answers
         .iter()
         .zip(&masks)
         .map(|(Answer { name, shape, numbers }, mask)| {
-            let data = if name == "mask" { Data::Bytes(DType::Bool, mask) } else { Data::F32(numbers) };
+            let data =
+                if name.ends_with("mask") { Data::Bytes(DType::Bool, mask) } else { Data::F32(numbers) };
             Save { name, shape, data }
         })
         .collect();
@@ -76,7 +82,7 @@ pub fn run(options: &Options) -> Result<()> {
         let tensors: serde_json::Map<String, serde_json::Value> =
             answers.iter().map(|answer| (answer.name.clone(), json!(answer.shape))).collect();
         let page = json!({
-            "family": opened.model.family(), "out": options.out.display().to_string(), "tensors": tensors,
+            "family": session.model().family(), "out": options.out.display().to_string(), "tensors": tensors,
         });
         writeln!(out, "{page}")?;
         return Ok(());
@@ -88,9 +94,9 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn batch(options: &Options, opened: &Opened) -> Result<Batch> {
+fn batch(options: &Options, session: &Session) -> Result<Batch> {
     if let Some(path) = &options.pixels {
-        return images(path);
+        return Ok(Batch::images(images(path)?));
     }
     let rows = |option: &str, texts: &[String]| -> Result<Vec<Vec<i32>>> {
         texts.iter().map(|text| integers(option, text)).collect()
@@ -101,21 +107,24 @@ fn batch(options: &Options, opened: &Opened) -> Result<Batch> {
         );
     }
     let ids =
-        if options.text.is_empty() { rows("--ids", &options.ids)? } else { encoded(&options.text, opened)? };
-    Ok(Batch::Text(Rows {
-        ids,
-        types: rows("--types", &options.types)?,
-        targets: rows("--targets", &options.targets)?,
-    }))
+        if options.text.is_empty() { rows("--ids", &options.ids)? } else { encoded(&options.text, session)? };
+    let reads = session.model().reads();
+    let mut batch = Batch { types: rows("--types", &options.types)?, ..Batch::texts(&reads, ids) };
+    if !options.targets.is_empty() {
+        if reads.source.is_none() {
+            bail!("--targets: only an encoder-decoder has them; leave them out");
+        }
+        batch.ids = rows("--targets", &options.targets)?;
+    }
+    Ok(batch)
 }
 
 /// Texts as ids, by the tokenizer beside the model.
-fn encoded(texts: &[String], opened: &Opened) -> Result<Vec<Vec<i32>>> {
-    let Some(vocabulary) = opened.model.vocabulary() else {
-        bail!("this is {}, and texts were given; give it pixels", loaded::kind(&opened.model));
-    };
-    let tokenizer = loaded::tokenizer(opened, vocabulary)?;
-    texts.iter().map(|text| loaded::encode(&tokenizer, text, vocabulary)).collect()
+fn encoded(texts: &[String], session: &Session) -> Result<Vec<Vec<i32>>> {
+    if session.model().vocabulary().is_none() {
+        bail!("this is {}, and texts were given; give it pixels", session.model().kind());
+    }
+    texts.iter().map(|text| Ok(session.companions().encode(text)?)).collect()
 }
 
 /// Whole numbers with spaces or commas between them.
@@ -129,7 +138,7 @@ pub fn integers(option: &str, text: &str) -> Result<Vec<i32>> {
         .collect()
 }
 
-pub fn images(path: &Path) -> Result<Batch> {
+pub fn images(path: &Path) -> Result<Images> {
     let file = Checkpoint::open(path)?;
     let tensor = match (file.find("pixel_values"), file.len()) {
         (Some(tensor), _) => Some(tensor),
@@ -144,12 +153,12 @@ pub fn images(path: &Path) -> Result<Batch> {
             if names.is_empty() { "nothing".into() } else { names.join(", ") }
         );
     };
-    Ok(Batch::Images(Images { shape: tensor.shape.to_vec(), pixels: tensor.f32s() }))
+    Ok(Images { shape: tensor.shape.to_vec(), pixels: tensor.f32s() })
 }
 
 fn truths(answer: &Answer) -> Vec<u8> {
-    match answer.name.as_str() {
-        "mask" => answer.numbers.iter().map(|&real| u8::from(real != 0.0)).collect(),
-        _ => Vec::new(),
+    match answer.name.ends_with("mask") {
+        true => answer.numbers.iter().map(|&real| u8::from(real != 0.0)).collect(),
+        false => Vec::new(),
     }
 }

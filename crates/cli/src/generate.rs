@@ -3,16 +3,14 @@
 
 use crate::held::Held;
 use crate::machine::Machine;
+use crate::model::Weights;
 use crate::printer::Printer;
 use crate::stopping::on_interrupt;
-use crate::{ends, loaded};
 use anyhow::{Result, bail};
 use clap::Args;
-use regard::data::Tokenizer;
-use regard::generate::{Beam, Beams, Decoder, EncoderDecoder, Ended, Generator, Request, Sampling, Settings};
-use regard::hub::{AnyModel, Opened};
-use regard::models::Gpt;
-use regard::prelude::*;
+use regard::generate::{Beam, Sampling};
+use regard::models::Registry;
+use regard_runtime::{End, Piece, Prompts, Searching, Session, Writing, Written};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::ops::ControlFlow;
@@ -27,7 +25,7 @@ use std::time::Instant;
                   The second after regard train recipes/shakespeare.toml; a folder or a file of llama2.c goes as well."
 )]
 pub struct Options {
-    /// A folder with config.json, weights and tokenizer.json, the name of one in a local Hugging Face cache, or a
+    /// A run, a folder with config.json, weights and tokenizer.json, the name of one in a local Hugging Face cache, or a
     /// llama2.c .bin file with its tokenizer beside it
     model: String,
     /// The text to continue; for an encoder-decoder such as T5, the text to answer
@@ -77,93 +75,133 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    weights: Weights,
+    #[command(flatten)]
     held: Held,
     #[command(flatten)]
     machine: Machine,
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
-    let sampling = options.sampling();
-    sampling.check()?;
-    options.search(&[], &[]).check()?;
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
+    let writing = options.writing();
+    writing.sampling.check()?;
     if options.max == 0 {
         bail!("--max 0: nothing to do; choose at least 1 new token");
     }
     if let Some(at) = options.stop.iter().position(String::is_empty) {
         bail!("--stop number {} is empty, which every text ends with; give it letters", at + 1);
     }
-    let cpu = options.machine.cpu()?;
-    let opened = loaded::open(&options.model)?;
-    let mut store = Store::new(0);
-    options.held.tell(&mut store);
-    let job = match (&opened.model, opened.model.encoder_decoder()) {
-        (AnyModel::Gpt(gpt, _), _) => Job::one(gpt, options, &opened, &mut store, &cpu)?,
-        (_, Some(pair)) => Job::pair(pair, options, &opened, &mut store, &cpu)?,
-        _ => bail!(
-            "{} is {} ({}); generate needs a decoder (GPT-2, minGPT, Llama) or an encoder-decoder (T5, Transformer)",
-            options.model,
-            loaded::kind(&opened.model),
-            opened.model.family()
-        ),
-    };
-    let Job { mut generator, given, prompt, tokenizer, context } = job;
-    // Ids alone have no end.
-    let stop = if options.prompt.is_some() { ends::stop(&opened)? } else { Vec::new() };
-    let mut printer = Printer::new(tokenizer.as_ref(), &prompt, &options.stop, options.json);
-    if let Some(text) = options.prompt.as_ref().filter(|_| opened.model.encoder_decoder().is_none()) {
-        printer.write(text)?;
+    writing.check()?;
+    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let answers = session.model().as_encoder_decoder().is_some();
+    if options.start.is_some() && !answers {
+        bail!("--start is for encoder-decoders; a decoder begins with the prompt");
     }
-    let prompts = [prompt];
-    let began = Instant::now();
-    let (ids, ended, beams) = match options.beams {
+    let printer = Printer::new(options.json);
+    let (texts, ids);
+    let prompts = match &options.prompt {
+        Some(text) => {
+            texts = [text.clone()];
+            Prompts::Texts(&texts)
+        }
         None => {
-            let request =
-                Request { prompts: &prompts, most: options.max, stop: &stop, sampling, first_example: 0 };
-            let (ids, ended) = streamed(&mut generator, &request, &mut printer, &mut store)?;
-            (ids, ended, None)
-        }
-        Some(_) => {
-            let found = generator.search(&options.search(&prompts, &stop), &mut store)?.remove(0);
-            let Some(best) = found.first() else {
-                bail!("the search found nothing; choose another --beams");
-            };
-            for &id in &best.ids {
-                if !printer.token(id)? {
-                    break;
-                }
-            }
-            (best.ids.clone(), named(best.ended), Some(found))
+            ids = [options.ids.clone()];
+            Prompts::Ids(&ids)
         }
     };
-    let seconds = began.elapsed().as_secs_f64();
-    let ended = if printer.stopped { "stop text" } else { ended };
-    printer.finish()?;
-    if options.json {
-        let mut page = json!({
-            "prompt": options.prompt,
-            "prompt_ids": given,
-            "text": tokenizer.as_ref().map(|_| &printer.text),
-            "ids": ids,
-            "ended": ended,
-            "tokens_per_second": (ids.len() as f64 / seconds * 10.0).round() / 10.0,
-        });
-        if let Some(beams) = beams {
-            let told = |beam: &Beam| -> Result<_> {
-                let text =
-                    tokenizer.as_ref().map(|tokenizer| loaded::text(tokenizer, &beam.ids)).transpose()?;
-                Ok(json!({"text": text, "ids": beam.ids, "score": beam.score, "ended": named(beam.ended)}))
-            };
-            page["beams"] = beams.iter().map(told).collect::<Result<Vec<_>>>()?.into();
+    let interrupted = on_interrupt()?;
+    let began = Instant::now();
+    // What goes before the first piece: printed once it is sure that there will be one.
+    let mut before = options.prompt.as_deref().filter(|_| !answers);
+    let mut failed = None;
+    let mut written = session.generate(prompts, &writing, &mut |Piece { id, text, .. }| {
+        let shown = match (&options.prompt, id) {
+            (Some(_), _) => {
+                printer.write(before.take().unwrap_or_default()).and_then(|()| printer.write(text))
+            }
+            (None, Some(id)) => printer.write(&format!("{id} ")),
+            (None, None) => Ok(()),
+        };
+        failed = shown.err();
+        if failed.is_some() || interrupted.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
-        writeln!(stdout(), "{page}")?;
-    } else if ended == "context" {
-        eprintln!("regard: the model's {} positions are full", context.unwrap_or_default());
+    })?;
+    if let Some(error) = failed {
+        return Err(error.into());
     }
+    let seconds = began.elapsed().as_secs_f64();
+    let written = written.remove(0);
+    // The model may have ended before a piece came.
+    printer.write(before.unwrap_or_default())?;
+    printer.write("\n")?;
+    match options.json {
+        true => print_json(options, &session, &written, seconds),
+        false => {
+            say_what_was_full(&session, &written);
+            Ok(())
+        }
+    }
+}
+
+fn print_json(options: &Options, session: &Session, written: &Written, seconds: f64) -> Result<()> {
+    let Written { given, ids, text, end, reread, beams } = written;
+    let mut page = json!({
+        "prompt": options.prompt,
+        "prompt_ids": given,
+        "text": text,
+        "ids": ids,
+        "ended": end.to_string(),
+        "reread": reread,
+        "tokens_per_second": (ids.len() as f64 / seconds * 10.0).round() / 10.0,
+    });
+    if options.beams.is_some() {
+        let kept = |beam: &Beam| -> Result<_> {
+            let text = text.as_ref().map(|_| session.companions().decode(&beam.ids)).transpose()?;
+            let ended = End::from(beam.ended).to_string();
+            Ok(json!({"text": text, "ids": beam.ids, "score": beam.score, "ended": ended}))
+        };
+        page["beams"] = beams.iter().map(kept).collect::<Result<Vec<_>>>()?.into();
+    }
+    writeln!(stdout(), "{page}")?;
     Ok(())
 }
 
+/// Where the model's positions were full, and what was done about it.
+fn say_what_was_full(session: &Session, written: &Written) {
+    let positions = session.model().reads().ids.and_then(|tokens| tokens.context).unwrap_or_default();
+    if written.end == End::Context {
+        eprintln!("regard: the model's {positions} positions are full, and a search ends there");
+    } else if let Some(first) = written.reread.first() {
+        let more = match written.reread.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {more} times more,"),
+        };
+        eprintln!(
+            "regard: the text is longer than the model's {positions} positions: after {first} new tokens{more} it went \
+             on from the newest {}",
+            (positions / 2).max(1)
+        );
+    }
+}
+
 impl Options {
+    fn writing(&self) -> Writing {
+        Writing {
+            most: self.max,
+            sampling: self.sampling(),
+            search: self
+                .beams
+                .map(|width| Searching { width: width.into(), length_penalty: self.length_penalty }),
+            stop: self.stop.clone(),
+            start: self.start,
+            ..Writing::default()
+        }
+    }
+
     fn sampling(&self) -> Sampling {
         Sampling {
             temperature: if self.greedy { 0.0 } else { self.temperature },
@@ -173,132 +211,5 @@ impl Options {
             repetition_penalty: self.repetition_penalty,
             seed: self.seed,
         }
-    }
-
-    fn search<'a>(&self, prompts: &'a [Vec<i32>], stop: &'a [i32]) -> Beams<'a> {
-        let beams = Beams::new(prompts, self.width(), self.max);
-        Beams { length_penalty: self.length_penalty, stop, ..beams }
-    }
-
-    fn width(&self) -> usize {
-        usize::from(self.beams.unwrap_or(1))
-    }
-}
-
-/// A model that is ready, and what it goes on from.
-struct Job {
-    generator: Generator,
-    /// The ids that were asked about.
-    given: Vec<i32>,
-    /// What is continued: the same, or what begins an answer.
-    prompt: Vec<i32>,
-    /// The one of what is written.
-    tokenizer: Option<Tokenizer>,
-    context: Option<usize>,
-}
-
-impl Job {
-    /// A decoder of one stream continues what is given.
-    fn one(gpt: &Gpt, options: &Options, opened: &Opened, store: &mut Store, cpu: &Cpu) -> Result<Job> {
-        if options.start.is_some() {
-            bail!("--start is for encoder-decoders; a decoder begins with the prompt");
-        }
-        let (given, tokenizer) = given(options, opened, gpt.config().vocabulary)?;
-        let context = gpt.context();
-        let most = context.unwrap_or(usize::MAX);
-        if given.len() >= most {
-            bail!(
-                "the prompt has {} tokens, the model has room for {most} and needs one for the answer; shorten it",
-                given.len()
-            );
-        }
-        let capacity = match gpt.window() {
-            Some(_) => None,
-            None => Some(given.len().saturating_add(options.max).min(most)),
-        };
-        opened.load_into(store)?;
-        let settings = Settings { capacity, beams: options.width(), ..Settings::default() };
-        let generator = Generator::new(gpt, settings, store, cpu)?;
-        Ok(Job { generator, prompt: given.clone(), given, tokenizer, context })
-    }
-
-    /// An encoder-decoder reads what is given, and begins an answer.
-    fn pair(
-        model: &dyn EncoderDecoder,
-        options: &Options,
-        opened: &Opened,
-        store: &mut Store,
-        cpu: &Cpu,
-    ) -> Result<Job> {
-        let (given, tokenizer) = given(options, opened, model.source_vocabulary())?;
-        let tokenizer =
-            tokenizer.map(|own| loaded::target_tokenizer(opened, own, model.vocabulary())).transpose()?;
-        let context = model.context();
-        if let Some(most) = context.filter(|&most| given.len() > most) {
-            bail!("the prompt has {} tokens, the model has room for {most}; shorten it", given.len());
-        }
-        let prompt = vec![ends::start(opened, options.start)?];
-        let capacity = Some(options.max.saturating_add(1).min(context.unwrap_or(usize::MAX)));
-        opened.load_into(store)?;
-        let source = Some(given.len());
-        let settings = Settings { capacity, source, beams: options.width(), ..Settings::default() };
-        let mut generator = Generator::with_sources(model, settings, store, cpu)?;
-        generator.read(std::slice::from_ref(&given), store)?;
-        Ok(Job { generator, given, prompt, tokenizer, context })
-    }
-}
-
-/// The ids that were given, or those of the text; a text has a tokenizer.
-fn given(options: &Options, opened: &Opened, vocabulary: usize) -> Result<(Vec<i32>, Option<Tokenizer>)> {
-    let (ids, tokenizer) = match &options.prompt {
-        None => (options.ids.clone(), None),
-        Some(text) => {
-            let tokenizer = loaded::tokenizer(opened, vocabulary)?;
-            (loaded::encode(&tokenizer, text, vocabulary)?, Some(tokenizer))
-        }
-    };
-    if ids.is_empty() {
-        bail!(
-            "--prompt is empty, and this model has no token that begins a text; give it a word to begin with"
-        );
-    }
-    Ok((ids, tokenizer))
-}
-
-/// Generates and prints until the end, a stop text or Ctrl-C.
-fn streamed(
-    generator: &mut Generator,
-    request: &Request<'_>,
-    printer: &mut Printer<'_>,
-    store: &mut Store,
-) -> Result<(Vec<i32>, &'static str)> {
-    let interrupted = on_interrupt()?;
-    let mut failed = None;
-    let mut generated = generator.stream(request, store, &mut |token| {
-        let more = printer.token(token.id).unwrap_or_else(|error| {
-            failed = Some(error);
-            false
-        });
-        if more && !interrupted.load(Ordering::Relaxed) {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        }
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    let generated = generated.remove(0);
-    let ended = if interrupted.load(Ordering::Relaxed) { Ended::Broken } else { generated.ended };
-    Ok((generated.ids, named(ended)))
-}
-
-/// Why a text ended.
-pub fn named(ended: Ended) -> &'static str {
-    match ended {
-        Ended::Stop(_) => "end of text",
-        Ended::Most => "max",
-        Ended::Context => "context",
-        Ended::Broken => "interrupted",
     }
 }

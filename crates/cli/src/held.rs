@@ -1,7 +1,6 @@
 //! The option that says how the weights of a model are held, shared by commands that only read it.
 
 use clap::{Args, ValueEnum};
-use regard::Store;
 use regard::ops::Weights;
 
 /// How the weights of products are held while a model runs.
@@ -23,12 +22,12 @@ enum Kind {
 }
 
 impl Held {
-    /// Tells a store, before any program is made with it.
-    pub fn tell(self, store: &mut Store) {
-        store.hold_weights(match self.weights {
+    /// As stores have it.
+    pub fn weights(self) -> Weights {
+        match self.weights {
             Kind::F32 => Weights::Full,
             Kind::Bf16 => Weights::Bf16,
             Kind::Int8 => Weights::Int8,
-        });
+        }
     }
 }

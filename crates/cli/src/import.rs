@@ -4,6 +4,7 @@
 use crate::model_folder::{Target, WeightDtype};
 use anyhow::Result;
 use clap::Args;
+use regard_models::Registry;
 
 /// Options of `regard import`.
 #[derive(Args)]
@@ -24,8 +25,8 @@ pub struct Options {
 }
 
 /// Imports.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     options.target.check()?;
-    let opened = regard_hub::open(&options.source)?;
+    let opened = regard_hub::open(&options.source, registry)?;
     options.target.write(&opened, options.dtype.dtype(), None)
 }

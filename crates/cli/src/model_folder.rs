@@ -63,7 +63,7 @@ impl Target {
         let mut store = Store::new(0);
         let report = opened.load_into(&mut store)?;
         let options = SaveOptions { dtype, shard_bytes, like: Some(opened), ..Default::default() };
-        let saved = save(&opened.model, &store, &self.folder, &options)?;
+        let saved = save(&*opened.model, &store, &self.folder, &options)?;
         let mut out = std::io::stdout().lock();
         if self.json {
             let files: Vec<String> = saved.files.iter().map(|path| path.display().to_string()).collect();

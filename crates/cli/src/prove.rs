@@ -1,12 +1,12 @@
 //! `regard prove`: what a model's family promises, proved on its recorded graph or refuted with the guilty node named. No
 //! weight is read: the proof holds for all of them.
 
-use crate::loaded;
-use crate::proofs::{self, Proof};
+use crate::model::Weights;
 use anyhow::{Result, bail};
 use clap::Args;
-use regard_hub::AnyModel;
+use regard_inspect::proofs::{self, Proof};
 use regard_inspect::{Finding, Guilty, Outcome, Sight, Unfollowed, prove, sight};
+use regard_models::{Model, Registry};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -33,6 +33,8 @@ pub struct Options {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    weights: Weights,
 }
 
 /// Lengths that show windows and cost nothing.
@@ -46,9 +48,9 @@ struct Row {
 }
 
 /// Proves.
-pub fn run(options: &Options) -> Result<()> {
-    let opened = loaded::open(&options.model)?;
-    let model = &opened.model;
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
+    let opened = options.weights.open(&options.model, registry)?;
+    let model = &*opened.model;
     let lengths = lengths(options, model)?;
     let (mut rows, mut sights) = (Vec::new(), Vec::new());
     for &length in &lengths {
@@ -73,7 +75,7 @@ pub fn run(options: &Options) -> Result<()> {
     let mut out = std::io::stdout().lock();
     if options.json {
         let page = json!({
-            "family": model.family(), "kind": loaded::kind(model), "lengths": lengths,
+            "family": model.family(), "kind": model.kind(), "lengths": lengths,
             "holds": broken + unknown == 0, "broken": broken, "unknown": unknown,
             "look_ahead": ahead,
             "proofs": rows.iter().map(row_json).collect::<Vec<_>>(),
@@ -81,7 +83,7 @@ pub fn run(options: &Options) -> Result<()> {
         });
         writeln!(out, "{page}")?;
     } else {
-        writeln!(out, "{}, {}, {}", model.family(), loaded::kind(model), opened.path.display())?;
+        writeln!(out, "{}, {}, {}", model.family(), model.kind(), opened.path.display())?;
         write_rows(&mut out, &rows)?;
         write_sights(&mut out, &sights)?;
         let all = lengths.last().copied().unwrap_or(0);
@@ -114,8 +116,8 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
-fn lengths(options: &Options, model: &AnyModel) -> Result<Vec<usize>> {
-    if let AnyModel::Vit(_) = model {
+fn lengths(options: &Options, model: &dyn Model) -> Result<Vec<usize>> {
+    if model.reads().given().is_none() {
         if !options.lengths.is_empty() {
             bail!(
                 "--lengths: this is a model of images, whose patches are given by its config; leave it out"

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
+use regard_models::Registry;
 use regard_recipe::Recipe;
 use regard_train::History;
 use serde_json::{Value, json};
@@ -66,21 +67,22 @@ fn is_run(path: &Path) -> bool {
 }
 
 /// A run, or those of its stages that have begun, in their order: each is a run of its own.
-fn parts(run: &Path) -> Vec<PathBuf> {
+fn parts(run: &Path, registry: &Registry) -> Vec<PathBuf> {
     let text = fs::read_to_string(run.join("recipe.toml")).unwrap_or_default();
-    let stages = Recipe::parse(&text, "recipe.toml", &[]).map(|recipe| recipe.stage).unwrap_or_default();
+    let stages =
+        Recipe::parse(&text, "recipe.toml", &[], registry).map(|recipe| recipe.stage).unwrap_or_default();
     let begun: Vec<PathBuf> =
         stages.iter().map(|stage| run.join(&stage.name)).filter(|path| is_run(path)).collect();
     if begun.is_empty() { vec![run.into()] } else { begun }
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let mut paths = Vec::new();
     for folder in &options.folders {
         if is_run(folder) {
-            paths.extend(parts(folder));
+            paths.extend(parts(folder, registry));
         } else if folder.is_dir() {
             let mut within: Vec<PathBuf> =
                 fs::read_dir(folder)?.flatten().map(|item| item.path()).filter(|path| is_run(path)).collect();
@@ -88,7 +90,7 @@ pub fn run(options: &Options) -> Result<()> {
             if within.is_empty() {
                 bail!("{} holds no runs; `regard train` makes one", folder.display());
             }
-            paths.extend(within.iter().flat_map(|run| parts(run)));
+            paths.extend(within.iter().flat_map(|run| parts(run, registry)));
         } else {
             bail!(
                 "{} is no folder; `regard train` makes one; give a run, or a folder in which runs lie",

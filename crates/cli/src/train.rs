@@ -6,6 +6,7 @@ use crate::machine::Machine;
 use crate::stopping::on_interrupt;
 use anyhow::{Result, bail};
 use clap::Args;
+use regard_models::Registry;
 use regard_recipe::job::{JobOutcome, JobResult};
 use regard_recipe::language::{DataKind, FormRecipe, Kind};
 use regard_recipe::{Job, Recipe};
@@ -55,7 +56,7 @@ impl std::fmt::Display for Interrupted {
 impl std::error::Error for Interrupted {}
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let cpu = options.machine.cpu()?;
     let began = Instant::now();
     let mut bars = Bars::new(options.json);
@@ -63,10 +64,10 @@ pub fn run(options: &Options) -> Result<()> {
     let (job, folder) = match &options.resume {
         None => {
             let Some(path) = &options.recipe else { bail!("give a recipe, or --resume RUN") };
-            let recipe = Recipe::open(path, &options.overrides)?;
+            let recipe = Recipe::open(path, &options.overrides, registry)?;
             let out = options.out.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name));
             refuse_run(&out)?;
-            let job = Job::new(&recipe)?;
+            let job = Job::new(&recipe, registry)?;
             (job, RunFolder::create(&out, &recipe.to_toml()?)?)
         }
         Some(run) => {
@@ -75,8 +76,8 @@ pub fn run(options: &Options) -> Result<()> {
             let overrides: Vec<String> = first.chain(options.overrides.iter().cloned()).collect();
             let folder = RunFolder::resume(run)?;
             let place = run.join("recipe.toml").display().to_string();
-            let recipe = Recipe::parse(folder.recipe(), &place, &overrides)?;
-            (Job::new(&recipe)?, folder)
+            let recipe = Recipe::parse(folder.recipe(), &place, &overrides, registry)?;
+            (Job::new(&recipe, registry)?, folder)
         }
     };
     job.said().iter().for_each(|line| bars.say(line));

@@ -197,15 +197,37 @@ fn a_stop_text_ends_the_text_before_it() {
 }
 
 #[test]
-fn a_text_ends_where_the_positions_do() {
+fn a_text_goes_on_beyond_the_positions_and_says_so() {
     let model = Scratch::model("gpt2", letters());
-    let output = regard(&["generate", model.path(), "--prompt", "a cat sits", "--max", "500", "--greedy"]);
+    let arguments = ["generate", model.path(), "--prompt", "a cat sits", "--max", "40", "--greedy"];
+    let output = regard(&arguments);
     assert!(output.status.success());
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "regard: the model's 19 positions are full\n");
-    let ended = page(&["generate", model.path(), "--prompt", "a cat sits", "--max", "500", "--greedy"]);
-    assert_eq!(ended["ended"], "context");
-    // The last token needs no position of its own.
-    assert_eq!(ended["ids"].as_array().unwrap().len(), 19 - 10 + 1);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "regard: the text is longer than the model's 19 positions: after 10 new tokens, and 2 times more, it went on \
+         from the newest 9\n"
+    );
+    let long = page(&arguments);
+    assert_eq!(long["ended"], "max");
+    // The token after the last position needs none; then ten more are free each time.
+    assert_eq!(long["reread"], json!([10, 21, 32]));
+    let ids: Vec<String> = [&long["prompt_ids"], &long["ids"]]
+        .iter()
+        .flat_map(|ids| ids.as_array().unwrap())
+        .map(Value::to_string)
+        .collect();
+    assert_eq!(ids.len(), 50);
+    // What comes then is what follows the newest nine alone.
+    let fresh = ids[11..20].join(",");
+    let alone = page(&["generate", model.path(), "--ids", &fresh, "--max", "11", "--greedy"]);
+    assert_eq!(alone["ids"].as_array().unwrap()[..], long["ids"].as_array().unwrap()[10..21]);
+    assert_eq!(alone["reread"], json!([]));
+    // A search ends there.
+    let output = regard(&["generate", model.path(), "--prompt", "a cat sits", "--max", "40", "--beams", "2"]);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "regard: the model's 19 positions are full, and a search ends there\n"
+    );
 }
 
 /// The small GPT-2 knows 61 ids, the tokenizer 53: at this temperature all are about as likely.
@@ -248,7 +270,7 @@ fn a_request_without_sense_is_refused() {
     let prompt = |text: &str| refused(&["generate", model.path(), "--prompt", text]);
     assert_eq!(
         prompt(""),
-        "regard: --prompt is empty, and this model has no token that begins a text; give it a word to begin with\n"
+        "regard: prompt 1 is empty, and this model has no token that begins a text; give it a word to begin with\n"
     );
     assert_eq!(
         prompt("a text of too many letters"),
@@ -268,21 +290,18 @@ fn a_model_that_does_not_fit_is_refused() {
     let vit = vit.to_str().unwrap();
     assert_eq!(
         refused(&["generate", vit, "--prompt", "a"]),
-        format!(
-            "regard: {vit} is a model of images (vit); generate needs a decoder (GPT-2, minGPT, Llama) or an \
-             encoder-decoder (T5, Transformer)\n"
-        )
+        format!("regard: {vit} is a model of images (vit); generate needs a decoder or an encoder-decoder\n")
     );
     assert_eq!(
         refused(&["embed", vit, "--text", "a"]),
-        format!("regard: {vit} is a model of images (vit); embed needs a model of the BERT family\n")
+        format!("regard: {vit} is a model of images (vit); embed needs an encoder of text\n")
     );
     let bert = goldens("bert_masked/model");
     let said = refused(&["generate", bert.to_str().unwrap(), "--prompt", "a"]);
     assert!(said.contains("is an encoder of text (bert); generate needs a decoder"), "{said}");
     let gpt = goldens("gpt2/model");
     let said = refused(&["embed", gpt.to_str().unwrap(), "--text", "a"]);
-    assert!(said.contains("is a decoder (gpt2); embed needs a model of the BERT family"), "{said}");
+    assert!(said.contains("is a decoder (gpt2); embed needs an encoder of text"), "{said}");
 
     for command in [["generate", "--prompt"], ["embed", "--text"]] {
         let said = refused(&[command[0], "no/such/folder", command[1], "a"]);
@@ -349,7 +368,7 @@ fn texts_that_cannot_be_embedded_are_refused() {
     assert_eq!(with(&["--text", "a", "--text", " "]), "regard: --text number 2 is empty; give it words\n");
     assert_eq!(
         with(&["--text", "more letters than positions"]),
-        "regard: a text of 26 tokens, the model takes 21; shorten it, or say --cut: more letters than positions\n"
+        "regard: text 1 has 26 tokens, the model has room for 21; shorten it, or say --cut\n"
     );
     let cut = page(&["embed", model.path(), "--text", "more letters than positions", "--cut"]);
     assert_eq!(cut["tokens"], json!([21]));

@@ -7,13 +7,15 @@
 
 use regard::device::{Level, Pool};
 use regard::graph::{Graph, Precision};
-use regard::hub::forward::{Sizes, record_in};
-use regard::hub::{AnyModel, step};
+use regard::hub::forward::record_in;
+use regard::hub::step;
+use regard::models::{Model, Sizes};
 use regard::prelude::*;
 use regard_conformance::sized::{self, Size};
 use regard_inspect::price::{Calibration, Clocked, ROUNDS, clock, predict};
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The most that the median may be off.
@@ -23,7 +25,7 @@ const PATIENCE: f64 = 1e8;
 const TIMES: (usize, usize) = (2, 30);
 
 /// A family, its precision, and layers, heads, width, vocabulary, batch, positions.
-type Case = (&'static str, fn(Size) -> AnyModel, Precision, [usize; 6]);
+type Case = (&'static str, fn(Size) -> Arc<dyn Model>, Precision, [usize; 6]);
 
 const CASES: [Case; 10] = [
     ("gpt", sized::gpt, Precision::F32, [2, 4, 64, 256, 1, 32]),
@@ -134,16 +136,15 @@ fn compared(cpu: &Cpu, training: bool, nodes: bool) -> Value {
 }
 
 /// What runs, and the model.
-fn graph(case: &Case, training: bool) -> (Graph, AnyModel) {
+fn graph(case: &Case, training: bool) -> (Graph, Arc<dyn Model>) {
     let (family, make, precision, [layers, heads, width, vocabulary, batch, tokens]) = *case;
     // Encoders are trained with dropout, and nothing is dropped in a pass.
     let dropout = if training && matches!(family, "bert" | "t5" | "transformer") { 0.1 } else { 0.0 };
     let model = make(Size { layers, heads, width, vocabulary, context: tokens, dropout });
-    let targets = if model.encoder_decoder().is_some() { tokens } else { 0 };
-    let sizes = Sizes { batch, tokens, targets, types: false };
+    let sizes = Sizes { batch, ids: tokens, source: tokens, ..Default::default() };
     let graph = match training {
-        true => step::record(&model, sizes, precision),
-        false => record_in(&model, sizes, precision),
+        true => step::record(&*model, sizes, precision),
+        false => record_in(&*model, sizes, precision),
     };
     (graph.expect("a graph"), model)
 }
@@ -153,7 +154,7 @@ fn clocked(case: &Case, training: bool, cpu: &Cpu) -> Clocked {
     let (graph, model) = graph(case, training);
     let mut store = Store::new(2);
     let mut program = Program::new(graph, &[], &mut store, cpu).expect("a program");
-    step::feed(&mut program, &model).expect("inputs");
+    step::feed(&mut program, &*model).expect("inputs");
     clock(&mut program, &mut store, cpu.pool().threads(), PATIENCE, TIMES).expect("a run")
 }
 

@@ -1,7 +1,9 @@
 //! What parity tests share: goldens made by PyTorch and transformers, foreign weights on their way into a store, and
 //! comparisons that say where and by how much two answers differ.
 
+use regard::hub::table;
 use regard::{Array, Store};
+use regard_data::{DType, Tensor};
 use regard_models::import::{Import, Map};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -56,7 +58,10 @@ impl Tensors {
     pub fn ours(&self, import: &Import, prefix: &str) -> Vec<f32> {
         let array = self.get(&format!("{prefix}{}", import.theirs));
         let numbers: Vec<f32> = array.data().iter().map(|&x| x as f32).collect();
-        import.map.apply(&array.dims(), &numbers).unwrap_or_else(|error| panic!("{}: {error}", import.ours))
+        let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let dims = array.dims();
+        let theirs = Tensor { name: &import.theirs, dtype: DType::F32, shape: &dims, bytes: &bytes };
+        table::ours(import, &theirs).unwrap_or_else(|error| panic!("{}: {error}", import.ours))
     }
 
     /// Puts all parameters of a table into a store that has them declared.

@@ -1,13 +1,14 @@
 //! Models of every family in sizes of one's own choice, for tests and checks that only care how large they are.
 
-use regard::hub::{AnyModel, GptForm};
 use regard::layers::{FeedForwardKind, NormKind};
 use regard::ops::RotarySpec;
-use regard_models::Positions;
+use regard_models::families::gpt::{GPT2, LLAMA};
 use regard_models::{
-    Bert, BertConfig, BertHead, Gpt, GptConfig, Perceiver, PerceiverConfig, PerceiverMasking, T5, T5Config,
-    Transformer, TransformerConfig, Vit, VitConfig, VitHead, bert, vit,
+    Bert, BertConfig, BertHead, Gpt, GptConfig, Mechanisms, Model, Perceiver, PerceiverConfig,
+    PerceiverMasking, Positions, T5, T5Config, Transformer, TransformerConfig, Vit, VitConfig, VitHead, bert,
+    vit,
 };
+use std::sync::Arc;
 
 /// What all families have.
 #[derive(Clone, Copy, Debug)]
@@ -27,14 +28,14 @@ pub struct Size {
 }
 
 /// GPT-2's form.
-pub fn gpt(size: Size) -> AnyModel {
+pub fn gpt(size: Size) -> Arc<dyn Model> {
     let Size { layers, heads, width, vocabulary, context, dropout } = size;
     let config = GptConfig { layers, heads, width, vocabulary, context, dropout, ..GptConfig::GPT2 };
-    AnyModel::Gpt(Gpt::new(config).expect("sizes that make sense"), GptForm::Gpt2)
+    Arc::new(Gpt::new(config).expect("sizes that make sense").in_form(&GPT2))
 }
 
 /// Llama's form.
-pub fn llama(size: Size) -> AnyModel {
+pub fn llama(size: Size) -> Arc<dyn Model> {
     let Size { layers, heads, width, vocabulary, context, dropout } = size;
     let config = GptConfig {
         layers,
@@ -51,11 +52,11 @@ pub fn llama(size: Size) -> AnyModel {
         feed_forward_bias: false,
         ..GptConfig::GPT2
     };
-    AnyModel::Gpt(Gpt::new(config).expect("sizes that make sense"), GptForm::Llama)
+    Arc::new(Gpt::new(config).expect("sizes that make sense").in_form(&LLAMA))
 }
 
 /// A BERT that guesses masked tokens.
-pub fn bert(size: Size) -> AnyModel {
+pub fn bert(size: Size) -> Arc<dyn Model> {
     let Size { layers, heads, width, vocabulary, context, dropout } = size;
     let config = BertConfig {
         layers,
@@ -69,11 +70,11 @@ pub fn bert(size: Size) -> AnyModel {
         head: BertHead::Masked,
         ..bert::PRESETS[0].1
     };
-    AnyModel::Bert(Bert::new(config).expect("sizes that make sense"))
+    Arc::new(Bert::new(config).expect("sizes that make sense"))
 }
 
 /// A ViT on square images with 8 by 8 pixels for a position, the class token not counted.
-pub fn vit(size: Size) -> AnyModel {
+pub fn vit(size: Size) -> Arc<dyn Model> {
     let Size { layers, heads, width, vocabulary, context, dropout } = size;
     let side = 8 * context.isqrt();
     let config = VitConfig {
@@ -87,11 +88,11 @@ pub fn vit(size: Size) -> AnyModel {
         head: VitHead::Linear(vocabulary),
         ..vit::PRESETS[0].1
     };
-    AnyModel::Vit(Vit::new(config).expect("sizes that make sense"))
+    Arc::new(Vit::new(config).expect("sizes that make sense"))
 }
 
 /// A T5 as first published.
-pub fn t5(size: Size) -> AnyModel {
+pub fn t5(size: Size) -> Arc<dyn Model> {
     let Size { layers, heads, width, vocabulary, dropout, .. } = size;
     let config = T5Config {
         encoder_layers: layers,
@@ -104,11 +105,11 @@ pub fn t5(size: Size) -> AnyModel {
         dropout,
         ..T5Config::small()
     };
-    AnyModel::T5(T5::new(config).expect("sizes that make sense"))
+    Arc::new(T5::new(config).expect("sizes that make sense"))
 }
 
 /// The Transformer of 2017, one matrix for both embeddings and the head.
-pub fn transformer(size: Size) -> AnyModel {
+pub fn transformer(size: Size) -> Arc<dyn Model> {
     let Size { layers, heads, width, vocabulary, context, dropout } = size;
     let config = TransformerConfig {
         encoder_layers: layers,
@@ -120,13 +121,15 @@ pub fn transformer(size: Size) -> AnyModel {
         dropout,
         ..TransformerConfig::base(vocabulary)
     };
-    AnyModel::Transformer(Transformer::new(config).expect("sizes that make sense"))
+    Arc::new(Transformer::new(config).expect("sizes that make sense"))
 }
 
 /// A Perceiver with a latent for every fourth position.
-pub fn perceiver(size: Size) -> AnyModel {
+pub fn perceiver(size: Size) -> Arc<dyn Model> {
     let Size { layers, heads, width, vocabulary, context, dropout } = size;
     let (latents, masking) = (context.div_ceil(4), PerceiverMasking::Prefix);
-    let config = PerceiverConfig { layers, heads, width, latents, context, vocabulary, masking, dropout };
-    AnyModel::Perceiver(Box::new(Perceiver::new(config).expect("sizes that make sense")))
+    let mechanisms = Mechanisms::default();
+    let config =
+        PerceiverConfig { layers, heads, width, latents, context, vocabulary, masking, dropout, mechanisms };
+    Arc::new(Perceiver::new(config).expect("sizes that make sense"))
 }

@@ -83,6 +83,7 @@ impl Family {
                     attention_dropout: dropout,
                     std: 0.02,
                     head: BertHead::Masked,
+                    mechanisms: Default::default(),
                 };
                 let (ids, targets) = (text(g, "ids")?, text(g, "targets")?);
                 let key_mask = Some(g.input("mask", DType::Bool, [BATCH, LENGTH])?);
@@ -147,6 +148,7 @@ impl Family {
                     vocabulary: VOCABULARY,
                     masking: PerceiverMasking::Open,
                     dropout,
+                    mechanisms: Default::default(),
                 };
                 let (ids, targets) = (text(g, "ids")?, text(g, "targets")?);
                 Perceiver::new(config)?.loss(g, ids, targets, scale)?

@@ -5,7 +5,7 @@
 use regard::prelude::*;
 use regard_conformance::encoder_decoder::{CAPACITY, Model, SEED};
 use regard_conformance::parity::{Golden, folder, json};
-use regard_generate::{Beam, Beams, Early, Ended, Generator, Request, Sampling, Settings};
+use regard_generate::{Beam, Beams, Early, Ended, Examples, Generator, Request, Sampling, Settings};
 use regard_models::import::{gpt2, t5};
 use regard_models::{Gpt, GptConfig, T5, T5Config, Transformer, TransformerConfig};
 use serde_json::Value;
@@ -25,6 +25,7 @@ const TINY: T5Config = T5Config {
     scaled: false,
     epsilon: 1e-6,
     dropout: 0.0,
+    mechanisms: regard_models::Mechanisms::NONE,
 };
 
 const PAPER: TransformerConfig = TransformerConfig {
@@ -39,6 +40,7 @@ const PAPER: TransformerConfig = TransformerConfig {
     shared: true,
     final_norm: false,
     dropout: 0.0,
+    mechanisms: regard_models::Mechanisms::NONE,
 };
 
 fn models() -> [(&'static str, Model); 2] {
@@ -224,15 +226,16 @@ fn a_batch_is_its_rows_one_by_one() {
         let (mut generator, mut store) = reading(&model, &sources, Settings { chunk: 2, ..settings(4, 4) });
         let beams = Beams { length_penalty: 0.7, stop: &[9], ..Beams::new(&starts, 4, 10) };
         let together = generator.search(&beams, &mut store).unwrap();
-        let request = Request { sampling: drawn, first_example: 3, ..Request::greedy(&starts, 10) };
+        let request =
+            Request { sampling: drawn, examples: Examples::From(3), ..Request::greedy(&starts, 10) };
         let sampled = generator.generate(&request, &mut store).unwrap();
         for row in 0..3 {
             let (mut generator, mut store) = reading(&model, &sources[row..row + 1], settings(1, 4));
             let alone = Beams { prompts: &starts[row..row + 1], ..beams };
             assert_eq!(generator.search(&alone, &mut store).unwrap()[0], together[row], "{name}: row {row}");
             let (mut generator, mut store) = reading(&model, &sources[row..row + 1], settings(1, 1));
-            let first_example = 3 + row as u64;
-            let alone = Request { prompts: &starts[row..row + 1], first_example, ..request };
+            let examples = Examples::From(3 + row as u64);
+            let alone = Request { prompts: &starts[row..row + 1], examples, ..request };
             assert_eq!(generator.generate(&alone, &mut store).unwrap()[0], sampled[row], "{name}: row {row}");
         }
     }

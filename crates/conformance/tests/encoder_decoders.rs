@@ -22,6 +22,7 @@ const T5_SIZES: T5Config = T5Config {
     scaled: false,
     epsilon: 1e-6,
     dropout: 0.0,
+    mechanisms: regard_models::Mechanisms::NONE,
 };
 
 const PAPER: TransformerConfig = TransformerConfig {
@@ -36,6 +37,7 @@ const PAPER: TransformerConfig = TransformerConfig {
     shared: true,
     final_norm: false,
     dropout: 0.0,
+    mechanisms: regard_models::Mechanisms::NONE,
 };
 
 fn models() -> [(&'static str, Model); 3] {

@@ -5,7 +5,7 @@ use regard::graph::Integers;
 use regard::ops::{Pairing, RotarySpec};
 use regard::prelude::*;
 use regard::reach::{Grain, Query, reach};
-use regard_generate::{Ended, Generated, Generator, Request, Sampling, Settings};
+use regard_generate::{Ended, Enough, Examples, Full, Generated, Generator, Request, Sampling, Settings};
 use regard_layers::KeepMask;
 use regard_models::{Cached, Gpt, GptConfig, Positions, View};
 use std::ops::ControlFlow;
@@ -203,12 +203,12 @@ fn a_padded_batch_is_generated_as_its_rows_one_by_one() {
     let drawn = Sampling { temperature: 1.3, top_k: Some(20), ..Sampling::plain(5) };
     for (name, gpt) in families() {
         for sampling in [Sampling::greedy(), drawn] {
-            let request = Request { sampling, first_example: 40, ..Request::greedy(&prompts, 20) };
+            let request = Request { sampling, examples: Examples::From(40), ..Request::greedy(&prompts, 20) };
             let together = generate(&gpt, Settings { rows: 5, chunk: 6, ..Settings::default() }, &request);
             for (row, found) in together.iter().enumerate() {
-                let first_example = 40 + row as u64;
+                let examples = Examples::From(40 + row as u64);
                 let prompt = &prompts[row..row + 1];
-                let alone = Request { prompts: prompt, first_example, ..request };
+                let alone = Request { prompts: prompt, examples, ..request };
                 // Another chunk, so that nothing can depend on it either.
                 let alone = generate(&gpt, Settings { chunk: 16, ..Settings::default() }, &alone);
                 assert_eq!(*found, alone[0], "{name}: row {row}, {sampling:?}");
@@ -286,7 +286,8 @@ fn rows_end_where_they_should() {
     let settings = Settings { rows: 2, ..Settings::default() };
     let mut generator = Generator::new(&gpt, settings, &mut store, &Cpu::new().unwrap()).unwrap();
     let prompts = vec![ids(3, 0), ids(5, 1)];
-    let free = generator.generate(&Request::greedy(&prompts, 100), &mut store).unwrap();
+    let ending = Request { full: Full::End, ..Request::greedy(&prompts, 100) };
+    let free = generator.generate(&ending, &mut store).unwrap();
     // The token after the last position comes out, and cannot be fed.
     assert_eq!(free.iter().map(|row| row.ids.len()).collect::<Vec<_>>(), [48 - 3 + 1, 48 - 5 + 1]);
     assert!(free.iter().all(|row| row.ended == Ended::Context));
@@ -294,12 +295,13 @@ fn rows_end_where_they_should() {
     let request = Request { stop: &[stop], ..Request::greedy(&prompts, 100) };
     let stopped = generator.generate(&request, &mut store).unwrap();
     let first = free[0].ids.iter().position(|&id| id == stop).unwrap();
-    assert_eq!(stopped[0], Generated { ids: free[0].ids[..first].to_vec(), ended: Ended::Stop(stop) });
+    let (ids, reread) = (free[0].ids[..first].to_vec(), Vec::new());
+    assert_eq!(stopped[0], Generated { ids, ended: Ended::Stop(stop), reread });
     let mut told = Vec::new();
     let broken = generator
         .stream(&Request::greedy(&prompts, 100), &mut store, &mut |token| {
             told.push((token.row, token.id));
-            if told.len() == 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if told.len() == 4 { ControlFlow::Break(Enough::All) } else { ControlFlow::Continue(()) }
         })
         .unwrap();
     let [a, b] = [&free[0].ids, &free[1].ids];

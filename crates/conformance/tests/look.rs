@@ -1,14 +1,16 @@
 //! Weights on request are those of transformers' eager attention (`parity/attentions.py`), on committed tiny models and, where
 //! its weights are, on MiniLM; and looking changes no bit of an answer.
 
-use regard::hub::forward::{Sizes, record};
-use regard::hub::{AnyModel, open};
+use regard::hub::forward::record;
+use regard::hub::open;
+use regard::models::{Model, Registry, Sizes};
 use regard::ops::WeightsRequest;
 use regard::prelude::*;
 use regard_conformance::parity::Tensors;
 use regard_inspect::look::{self, Attention, attentions};
 use regard_inspect::{keep_heads, patch_heads, patched, without_heads};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const BOUND: f64 = 1e-5;
 
@@ -18,7 +20,7 @@ fn goldens(name: &str) -> PathBuf {
 
 /// A model, its weights and a golden.
 struct Case {
-    model: AnyModel,
+    model: Arc<dyn Model>,
     store: Store,
     golden: Tensors,
     cpu: Cpu,
@@ -26,7 +28,7 @@ struct Case {
 
 impl Case {
     fn new(folder: &Path, golden: &str) -> Case {
-        let opened = open(folder.to_str().unwrap()).unwrap();
+        let opened = open(folder.to_str().unwrap(), &Registry::standard()).unwrap();
         let mut store = Store::new(0);
         opened.load_into(&mut store).unwrap();
         let golden = Tensors::read(&goldens("attentions").join(format!("{golden}.safetensors")));
@@ -39,16 +41,25 @@ impl Case {
 
     fn graph(&self) -> Graph {
         let dims = self.golden.get("ids").dims();
-        let targets = if self.golden.has("targets") { self.golden.get("targets").dims()[1] } else { 0 };
-        let sizes = Sizes { batch: dims[0], tokens: dims[1], targets, types: false };
-        record(&self.model, sizes).unwrap()
+        let mut sizes = Sizes { batch: dims[0], ids: dims[1], ..Default::default() };
+        if self.golden.has("targets") {
+            (sizes.source, sizes.ids) = (dims[1], self.golden.get("targets").dims()[1]);
+        }
+        record(&*self.model, sizes).unwrap()
     }
 
     fn run(&mut self, graph: Graph) -> Program {
         let mut program = Program::new(graph, &[], &mut self.store, &self.cpu).unwrap();
         let names: Vec<String> = program.graph().inputs().map(|(name, _)| name.to_string()).collect();
         for name in names {
-            program.set_array(&name, self.golden.get(&name)).unwrap();
+            // The goldens have transformers' words: `ids` is what is read, `targets` what is written.
+            let theirs = match (name.as_str(), self.model.reads().source) {
+                ("source", _) => "ids",
+                ("source_mask", _) => "mask",
+                ("ids", Some(_)) => "targets",
+                (name, _) => name,
+            };
+            program.set_array(&name, self.golden.get(theirs)).unwrap();
         }
         program.run(&mut self.store).unwrap();
         program
@@ -222,12 +233,12 @@ fn a_head_that_is_told_to_say_nothing_is_left_out() {
 #[test]
 fn long_texts_are_looked_at_by_rows() {
     let folder = goldens("parity").join("t5/model");
-    let opened = open(folder.to_str().unwrap()).unwrap();
+    let opened = open(folder.to_str().unwrap(), &Registry::standard()).unwrap();
     let (mut store, cpu) = (Store::new(0), Cpu::new().unwrap());
     opened.load_into(&mut store).unwrap();
     let length = 8192;
     let mut graph =
-        record(&opened.model, Sizes { batch: 1, tokens: length, targets: 1, types: false }).unwrap();
+        record(&*opened.model, Sizes { batch: 1, ids: 1, source: length, ..Default::default() }).unwrap();
     let all = attentions(&graph);
     let rows = look::rows(length, 8, &[4000]);
     assert_eq!((rows.len(), rows.last().copied()), (9, Some(length - 1)));
@@ -238,9 +249,9 @@ fn long_texts_are_looked_at_by_rows() {
     let mut program = Program::new(graph, &[], &mut store, &cpu).unwrap();
     assert!(program.memory().total() < memory_of_one_map / 4, "{:?}", program.memory());
     let ids: Vec<i32> = (0..length as i32).map(|i| i % 40 + 1).collect();
-    program.set_i32("ids", &[1, length], &ids).unwrap();
-    program.set_bools("mask", &[1, length], &vec![true; length]).unwrap();
-    program.set_i32("targets", &[1, 1], &[0]).unwrap();
+    program.set_i32("source", &[1, length], &ids).unwrap();
+    program.set_bools("source_mask", &[1, length], &vec![true; length]).unwrap();
+    program.set_i32("ids", &[1, 1], &[0]).unwrap();
     program.run(&mut store).unwrap();
     for map in look::maps(&program, &all[0], &rows).unwrap() {
         for (at, row) in rows.iter().enumerate() {

@@ -367,7 +367,7 @@ fn stories260k_tells_its_story() {
     let mut generator = Generator::new(&gpt, settings, &mut store, &cpu).unwrap();
     for import in llama::imports(&config) {
         let tensor = model.checkpoint.get(&import.theirs).unwrap();
-        let numbers = import.map.apply(tensor.shape, &tensor.f32s()).unwrap();
+        let numbers = regard::hub::table::ours(&import, &tensor).unwrap();
         store.set_f32(&import.ours, &numbers).unwrap();
     }
     let prompt = vec![wanted[..1].to_vec()];

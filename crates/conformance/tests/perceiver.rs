@@ -15,6 +15,7 @@ const SIZES: PerceiverConfig = PerceiverConfig {
     vocabulary: 30,
     masking: PerceiverMasking::Prefix,
     dropout: 0.0,
+    mechanisms: regard_models::Mechanisms::NONE,
 };
 
 const ALL: [PerceiverMasking; 4] =

@@ -3,12 +3,14 @@
 
 use regard::device::{Level, machine};
 use regard::graph::Precision;
-use regard::hub::forward::{Sizes, record_in};
-use regard::hub::{AnyModel, step};
+use regard::hub::forward::record_in;
+use regard::hub::step;
+use regard::models::{Model, Sizes};
 use regard::prelude::*;
 use regard_conformance::sized::{self, Size};
 use regard_inspect::price;
 use std::process::Command;
+use std::sync::Arc;
 
 /// The most that a prediction may be off.
 const MOST: f64 = 0.05;
@@ -18,7 +20,7 @@ const MEASURE: &str = "REGARD_MEASURE_PRICED_MEMORY";
 /// A name, a model, batch and positions, whether it is trained, and in which precision.
 struct Case {
     name: &'static str,
-    model: AnyModel,
+    model: Arc<dyn Model>,
     batch: usize,
     tokens: usize,
     train: bool,
@@ -52,9 +54,9 @@ fn cases() -> Vec<Case> {
 
 fn record(case: &Case) -> Graph {
     let Case { model, batch, tokens, train, precision, .. } = case;
-    let targets = if model.encoder_decoder().is_some() { *tokens } else { 0 };
-    let sizes = Sizes { batch: *batch, tokens: *tokens, targets, types: false };
-    if *train { step::record(model, sizes, *precision) } else { record_in(model, sizes, *precision) }.unwrap()
+    let sizes = Sizes { batch: *batch, ids: *tokens, source: *tokens, ..Default::default() };
+    if *train { step::record(&**model, sizes, *precision) } else { record_in(&**model, sizes, *precision) }
+        .unwrap()
 }
 
 fn measure(case: &Case) {
@@ -66,7 +68,7 @@ fn measure(case: &Case) {
     let before = machine::resident().unwrap() as usize;
     let (cpu, mut store) = (cpu(), Store::new(1));
     let mut program = Program::new(record(case), &[], &mut store, &cpu).unwrap();
-    step::feed(&mut program, &case.model).unwrap();
+    step::feed(&mut program, &*case.model).unwrap();
     program.run(&mut store).unwrap();
     let used = machine::peak().unwrap() as usize - before;
     let off = predicted.total() as f64 / used as f64 - 1.0;

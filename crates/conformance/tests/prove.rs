@@ -1,32 +1,30 @@
 //! `prove` on every family, with as many examples as positions, heads, channels of a head and latents: each keeps its
 //! promises, every value is followed, and nothing hangs on a length.
 
-use regard::hub::AnyModel;
-use regard::hub::forward::{Sizes, record};
+use regard::graph::Precision;
 use regard_conformance::sized::{self, Size};
 use regard_inspect::{Case, Finding, Outcome, Promise, Stream, prove};
+use regard_models::inputs::{IDS, MASK, SOURCE, SOURCE_MASK};
+use regard_models::{Model, Sizes};
+use std::sync::Arc;
 
-/// B = T = U = H = D = M = V.
+/// B = T = S = H = D = M = V.
 const N: usize = 4;
 
 /// Streams by the inputs that a pass has, each padded on the right.
-fn case(model: &AnyModel) -> Case {
-    let graph = record(model, Sizes { batch: N, tokens: N, targets: N, types: false }).unwrap();
+fn case(model: &dyn Model) -> Case {
+    let sizes = Sizes { batch: N, ids: N, source: N, ..Default::default() };
+    let graph = model.graph(sizes, Precision::F32).unwrap();
     let has = |name: &str| graph.inputs().any(|(input, _)| input == name);
     let real: Vec<bool> = (0..N).flat_map(|b| (0..N).map(move |t| t < N - b % 3)).collect();
-    let stream = |input: &str, mask: bool| Stream {
+    let stream = |input: &str, mask: &str| Stream {
         input: input.into(),
         length: N,
-        mask: mask.then(|| "mask".into()),
+        mask: has(mask).then(|| mask.into()),
         real: real.clone(),
     };
-    let mut streams = Vec::new();
-    if has("ids") {
-        streams.push(stream("ids", has("mask")));
-    }
-    if has("targets") {
-        streams.push(stream("targets", false));
-    }
+    let known = [(SOURCE, SOURCE_MASK), (IDS, MASK)].into_iter().filter(|(input, _)| has(input));
+    let streams = known.map(|(input, mask)| stream(input, mask)).collect();
     Case { graph, batch: N, streams, known: Vec::new() }
 }
 
@@ -39,19 +37,19 @@ fn padding(input: &str) -> Promise {
 }
 
 /// A family, what it promises, and who breaks what it does not promise.
-type Family = (&'static str, AnyModel, Vec<Promise>, Vec<(Promise, &'static str)>);
+type Family = (&'static str, Arc<dyn Model>, Vec<Promise>, Vec<(Promise, &'static str)>);
 
 fn families() -> Vec<Family> {
     let size = Size { layers: 3, heads: N, width: N * N, vocabulary: N, context: 4 * N, dropout: 0.0 };
-    let decoder = || vec![causal("ids"), padding("ids"), Promise::Batch];
+    let decoder = || vec![causal(IDS), padding(IDS), Promise::Batch];
     let pair = || {
-        let sees = |to: &str, by: &str| Promise::Sees { from: "ids".into(), to: to.into(), by: by.into() };
+        let sees = |to: &str, by: &str| Promise::Sees { from: SOURCE.into(), to: to.into(), by: by.into() };
         vec![
-            causal("targets"),
-            padding("targets"),
-            padding("ids"),
-            sees("ids", "memory"),
-            sees("targets", "hidden"),
+            causal(IDS),
+            padding(IDS),
+            padding(SOURCE),
+            sees(SOURCE, "memory"),
+            sees(IDS, "hidden"),
             Promise::Batch,
         ]
     };
@@ -63,19 +61,19 @@ fn families() -> Vec<Family> {
         (
             "bert",
             sized::bert(size),
-            vec![padding("ids"), Promise::Batch],
-            vec![(causal("ids"), "block.0.attention.attention")],
+            vec![padding(IDS), Promise::Batch],
+            vec![(causal(IDS), "block.0.attention.attention")],
         ),
         ("vit", sized::vit(Size { context: N, ..size }), vec![Promise::Batch], vec![]),
-        ("t5", sized::t5(size), pair(), vec![(causal("ids"), encoder)]),
-        ("transformer", sized::transformer(size), pair(), vec![(causal("ids"), encoder)]),
+        ("t5", sized::t5(size), pair(), vec![(causal(SOURCE), encoder)]),
+        ("transformer", sized::transformer(size), pair(), vec![(causal(SOURCE), encoder)]),
     ]
 }
 
 #[test]
 fn every_family_is_followed_to_the_last_value() {
     for (name, model, promised, others) in families() {
-        let case = case(&model);
+        let case = case(&*model);
         let found = prove(&case, &promised).unwrap();
         for finding in &found {
             assert_eq!(finding.outcome, Outcome::Holds, "{name}: {}", finding.sentence);

@@ -136,6 +136,17 @@ pub fn apply(
     Ok(report)
 }
 
+/// One of our tensors, as f32 in our layout, if theirs fits.
+pub fn one(import: &Import, tensor: &Tensor) -> Result<Vec<f32>> {
+    if let Some(fault) = misfit(import, tensor) {
+        let misshapen = vec![format!("{}: {fault}", import.shown())];
+        return Err(Error::Import(Problems { misshapen, ..Problems::default() }));
+    }
+    let mut ours = Vec::new();
+    read(import, tensor, &mut Vec::new(), &mut ours)?;
+    Ok(ours)
+}
+
 /// Our tensor, from theirs, whose shapes were checked; `whole` is room for theirs.
 fn read(import: &Import, tensor: &Tensor, whole: &mut Vec<f32>, ours: &mut Vec<f32>) -> Result<()> {
     let width = tensor.dtype.bytes();

@@ -1,7 +1,8 @@
 //! Beam search: for each prompt the `width` likeliest continuations go on together, and of those that end the best by
 //! log probability / lengthᵃ are kept. The rules are those of `generate(num_beams=…)` in transformers: of the best
 //! 2·width continuations (more with several stop tokens) those among the first `width` that end are candidates for the
-//! answer, and the first `width` that do not end go on. An example's search depends on nothing else in the batch.
+//! answer, and the first `width` that do not end go on. An example's search depends on nothing else in the batch. It ends
+//! where the model's positions do ([`Ended::Context`]): scores of texts of which a part was forgotten would not compare.
 
 use crate::generator::{Ended, Generator};
 use crate::{Error, Result};
@@ -79,7 +80,7 @@ impl Generator {
             let what = format!("a width of {width}, planned were {}", self.settings.beams);
             return Err(Error::Beams { what, advice: "set `beams` of the settings".into() });
         }
-        self.steps.check_prompts(beams.prompts, self.settings.rows)?;
+        self.check_prompts(beams.prompts)?;
         let mut searches: Vec<Search> =
             beams.prompts.iter().map(|prompt| self.begin(beams, prompt)).collect();
         if beams.most == 0 {
@@ -90,8 +91,8 @@ impl Generator {
         for (prompt, own) in beams.prompts.iter().zip(prompts.chunks_mut(width)) {
             own[0] = prompt;
         }
-        self.steps.begin(&prompts, |row| row / width, store)?;
-        let mut parents: Vec<usize> = (0..self.steps.rows).map(|row| row / width * width).collect();
+        self.steps.begin(&prompts, &|row| row / width, store)?;
+        let mut parents: Vec<usize> = (0..self.steps.rows()).map(|row| row / width * width).collect();
         self.steps.follow(&parents);
         loop {
             for (example, search) in searches.iter_mut().enumerate().filter(|(_, search)| !search.done) {
@@ -115,12 +116,12 @@ impl Generator {
             self.steps.follow(&parents);
             let going = |row: usize| searches.get(row / width).filter(|search| !search.done);
             let newest = |row: usize| going(row)?.running(row % width)?.ids.last().copied();
-            self.steps.go_on(newest, store)?;
+            self.steps.go_on(&newest, store)?;
         }
     }
 
     fn begin(&self, beams: &Beams<'_>, prompt: &[i32]) -> Search {
-        let room = self.steps.limit.map_or(usize::MAX, |limit| limit - prompt.len() + 1);
+        let room = self.steps.limit().map_or(usize::MAX, |limit| limit - prompt.len() + 1);
         Search {
             width: beams.width,
             penalty: beams.length_penalty,

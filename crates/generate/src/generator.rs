@@ -1,6 +1,8 @@
-//! The loop: prompts in chunks, then a token at a time for all rows together, through one planned program.
+//! The loop: prompts, then a token at a time for all rows together, through one planned program. A row that has used up
+//! the model's positions reads its newest half again as a fresh prompt, and goes on from there.
 
-use crate::steps::{Model, Steps};
+use crate::reader::Reader;
+use crate::steps::{Model, Steps, check_ids, plan};
 use crate::{Decoder, EncoderDecoder, Error, Result, Sampling};
 use regard_engine::{Cpu, Program, Store};
 use regard_graph::Precision;
@@ -40,14 +42,55 @@ pub struct Request<'a> {
     pub stop: &'a [i32],
     /// How tokens are chosen.
     pub sampling: Sampling,
-    /// The number of the first prompt among all examples: draws depend on it, not on the row.
-    pub first_example: u64,
+    /// Which examples the prompts are: draws depend on that, not on the row.
+    pub examples: Examples<'a>,
+    /// What becomes of a row that has used up the model's positions.
+    pub full: Full,
+}
+
+/// The numbers of prompts among all that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Examples<'a> {
+    /// One after the other, from this one on.
+    From(u64),
+    /// As given, a number for each prompt.
+    Are(&'a [u64]),
+}
+
+impl Examples<'_> {
+    fn number(self, row: usize) -> Option<u64> {
+        match self {
+            Examples::From(first) => Some(first.wrapping_add(row as u64)),
+            Examples::Are(numbers) => numbers.get(row).copied(),
+        }
+    }
+}
+
+/// What a listener has had enough of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enough {
+    /// This row: the others go on.
+    Row,
+    /// All of it. Rows that have not had the token in progress still get it.
+    All,
+}
+
+/// What becomes of a row that has used up the model's positions, or the capacity that was planned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Full {
+    /// It reads the newest half of its tokens again as a fresh prompt, and goes on. What comes then is what would follow
+    /// that half alone; [`Generated::reread`] and [`Token::reread`] say where.
+    #[default]
+    Reread,
+    /// It ends there, with [`Ended::Context`].
+    End,
 }
 
 impl<'a> Request<'a> {
     /// The likeliest tokens, without a stop.
     pub fn greedy(prompts: &'a [Vec<i32>], most: usize) -> Self {
-        Request { prompts, most, stop: &[], sampling: Sampling::greedy(), first_example: 0 }
+        let (sampling, full) = (Sampling::greedy(), Full::Reread);
+        Request { prompts, most, stop: &[], sampling, examples: Examples::From(0), full }
     }
 }
 
@@ -60,6 +103,8 @@ pub struct Token {
     pub id: i32,
     /// The probability with which it was drawn.
     pub probability: f64,
+    /// Whether the row read its newest half again before it.
+    pub reread: bool,
 }
 
 /// Why a row ended.
@@ -69,7 +114,8 @@ pub enum Ended {
     Stop(i32),
     /// It has as many tokens as were asked for.
     Most,
-    /// The model has no further position.
+    /// The model has no further position: where a request says so ([`Full::End`]), and always in a search, whose scores
+    /// are those of a whole.
     Context,
     /// The listener wanted no more.
     Broken,
@@ -82,25 +128,51 @@ pub struct Generated {
     pub ids: Vec<i32>,
     /// Why there are no more.
     pub ended: Ended,
+    /// After how many of them the newest half was read again, for want of positions; empty for most.
+    pub reread: Vec<usize>,
 }
 
 /// A model that is ready to continue sequences. Its caches live in the store, one size of them at a time.
 pub struct Generator {
-    pub(crate) steps: Steps,
+    pub(crate) steps: Box<dyn Steps + Send>,
     pub(crate) settings: Settings,
+    vocabulary: usize,
 }
 
 /// A row in progress.
 struct Row {
+    /// The prompt, and what was generated.
     seen: Vec<i32>,
     prompt: usize,
+    /// From which of them on the model knows them.
+    from: usize,
+    reread: Vec<usize>,
     ended: Option<Ended>,
+}
+
+impl Row {
+    fn new(prompt: &[i32]) -> Row {
+        Row { seen: prompt.to_vec(), prompt: prompt.len(), from: 0, reread: Vec::new(), ended: None }
+    }
+
+    fn goes(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    fn generated(&self) -> usize {
+        self.seen.len() - self.prompt
+    }
+
+    /// What the model knows, or shall know, besides the newest.
+    fn known(&self) -> &[i32] {
+        &self.seen[self.from..self.seen.len() - 1]
+    }
 }
 
 impl Generator {
     /// Plans the program of a model whose parameters are, or will be, in the store.
     pub fn new(model: &dyn Decoder, settings: Settings, store: &mut Store, cpu: &Cpu) -> Result<Self> {
-        Ok(Generator { steps: Steps::new(Model::One(model), &settings, store, cpu)?, settings })
+        Generator::planned(Model::One(model), settings, store, cpu)
     }
 
     /// The same for a model that reads sources. What is continued is the target, from its start token on.
@@ -110,12 +182,17 @@ impl Generator {
         store: &mut Store,
         cpu: &Cpu,
     ) -> Result<Self> {
-        Ok(Generator { steps: Steps::new(Model::Pair(model), &settings, store, cpu)?, settings })
+        Generator::planned(Model::Pair(model), settings, store, cpu)
+    }
+
+    fn planned(model: Model<'_>, settings: Settings, store: &mut Store, cpu: &Cpu) -> Result<Self> {
+        let steps = plan(model, &settings, store, cpu)?;
+        Ok(Generator { steps, settings, vocabulary: model.vocabulary() })
     }
 
     /// Reads sources, one for each prompt of the requests that follow; those read before are forgotten.
     pub fn read(&mut self, sources: &[Vec<i32>], store: &mut Store) -> Result<()> {
-        match &mut self.steps.reader {
+        match self.steps.reader() {
             Some(reader) => reader.read(sources, store),
             None => Err(Error::Request {
                 what: "this model has one stream, and sources were given".into(),
@@ -126,12 +203,17 @@ impl Generator {
 
     /// The program of one step.
     pub fn program(&self) -> &Program {
-        &self.steps.program
+        self.steps.program()
     }
 
-    /// How many keys are remembered.
+    /// How many positions are remembered.
     pub fn capacity(&self) -> usize {
-        self.steps.capacity
+        self.steps.capacity()
+    }
+
+    /// The most positions of a row, after which it reads its newest half again; none if it goes on for ever.
+    pub fn limit(&self) -> Option<usize> {
+        self.steps.limit()
     }
 
     /// Continues the prompts to their ends.
@@ -139,62 +221,122 @@ impl Generator {
         self.stream(request, store, &mut |_| ControlFlow::Continue(()))
     }
 
-    /// The same, telling of each token as it comes; the listener may break off.
+    /// The same, telling of each token as it comes; the listener may break off, a row or all.
     pub fn stream(
         &mut self,
         request: &Request<'_>,
         store: &mut Store,
-        listener: &mut dyn FnMut(Token) -> ControlFlow<()>,
+        listener: &mut dyn FnMut(Token) -> ControlFlow<Enough>,
     ) -> Result<Vec<Generated>> {
         request.sampling.check()?;
-        self.steps.check_prompts(request.prompts, self.settings.rows)?;
-        let mut rows: Vec<Row> = request
-            .prompts
-            .iter()
-            .map(|prompt| Row {
-                seen: prompt.clone(),
-                prompt: prompt.len(),
-                ended: (request.most == 0).then_some(Ended::Most),
-            })
-            .collect();
-        if rows.iter().any(|row| row.ended.is_none()) {
-            let prompts: Vec<&[i32]> = request.prompts.iter().map(Vec::as_slice).collect();
-            self.steps.begin(&prompts, |row| row, store)?;
+        self.check_prompts(request.prompts)?;
+        if let Examples::Are(numbers) = request.examples
+            && numbers.len() != request.prompts.len()
+        {
+            return Err(Error::Request {
+                what: format!("{} numbers of examples for {} prompts", numbers.len(), request.prompts.len()),
+                advice: "give one for each".into(),
+            });
         }
-        while rows.iter().any(|row| row.ended.is_none()) {
-            let mut broken = false;
-            for (index, row) in rows.iter_mut().enumerate().filter(|(_, row)| row.ended.is_none()) {
-                let scores = self.steps.scores(index)?;
-                let example = request.first_example.wrapping_add(index as u64);
-                let Some(chosen) = request.sampling.choose(&scores, &row.seen, example) else {
-                    return Err(Error::Scores { row: index, length: row.seen.len() });
-                };
-                if request.stop.contains(&chosen.id) {
-                    row.ended = Some(Ended::Stop(chosen.id));
-                    continue;
-                }
-                row.seen.push(chosen.id);
-                if row.seen.len() - row.prompt == request.most {
-                    row.ended = Some(Ended::Most);
-                } else if self.steps.limit.is_some_and(|limit| self.steps.known(index) >= limit) {
-                    row.ended = Some(Ended::Context);
-                }
-                let token = Token { row: index, id: chosen.id, probability: chosen.probability };
-                broken |= listener(token).is_break();
+        let mut rows: Vec<Row> = request.prompts.iter().map(|prompt| Row::new(prompt)).collect();
+        if request.most == 0 {
+            rows.iter_mut().for_each(|row| row.ended = Some(Ended::Most));
+        } else {
+            let prompts: Vec<&[i32]> = request.prompts.iter().map(Vec::as_slice).collect();
+            self.steps.begin(&prompts, &|row| row, store)?;
+        }
+        while rows.iter().any(Row::goes) {
+            if self.choose(request, &mut rows, listener)?.is_break() {
+                rows.iter_mut().filter(|row| row.goes()).for_each(|row| row.ended = Some(Ended::Broken));
             }
-            for row in rows.iter_mut().filter(|row| broken && row.ended.is_none()) {
-                row.ended = Some(Ended::Broken);
-            }
-            if rows.iter().any(|row| row.ended.is_none()) {
-                let going = |row: usize| rows.get(row).filter(|row| row.ended.is_none());
-                self.steps.go_on(|row| going(row).and_then(|row| row.seen.last().copied()), store)?;
+            if rows.iter().any(Row::goes) {
+                self.make_room(&mut rows, store)?;
+                let going = |row: usize| rows.get(row).filter(|row| row.goes());
+                self.steps.go_on(&|row| going(row).and_then(|row| row.seen.last().copied()), store)?;
             }
         }
         let generated = |row: Row| Generated {
             ids: row.seen[row.prompt..].to_vec(),
             ended: row.ended.unwrap_or(Ended::Broken),
+            reread: row.reread,
         };
         Ok(rows.into_iter().map(generated).collect())
+    }
+
+    /// Gives every row that goes on its next token, or its end. Whether the listener wants more.
+    fn choose(
+        &self,
+        request: &Request<'_>,
+        rows: &mut [Row],
+        listener: &mut dyn FnMut(Token) -> ControlFlow<Enough>,
+    ) -> Result<ControlFlow<()>> {
+        let mut wanted = ControlFlow::Continue(());
+        for (index, row) in rows.iter_mut().enumerate().filter(|(_, row)| row.goes()) {
+            let example = request.examples.number(index).unwrap_or_default();
+            let Some(chosen) = request.sampling.choose(&self.steps.scores(index)?, &row.seen, example) else {
+                return Err(Error::Scores { row: index, length: row.seen.len() });
+            };
+            if request.stop.contains(&chosen.id) {
+                row.ended = Some(Ended::Stop(chosen.id));
+                continue;
+            }
+            let reread = row.reread.last() == Some(&row.generated());
+            row.seen.push(chosen.id);
+            if row.generated() == request.most {
+                row.ended = Some(Ended::Most);
+            } else if request.full == Full::End && self.is_full(index) {
+                row.ended = Some(Ended::Context);
+            }
+            let token = Token { row: index, id: chosen.id, probability: chosen.probability, reread };
+            match listener(token) {
+                ControlFlow::Continue(()) => {}
+                ControlFlow::Break(Enough::Row) => row.ended = row.ended.or(Some(Ended::Broken)),
+                ControlFlow::Break(Enough::All) => wanted = ControlFlow::Break(()),
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn is_full(&self, row: usize) -> bool {
+        self.steps.limit().is_some_and(|limit| self.steps.known(row) >= limit)
+    }
+
+    /// Rows that have no position for their newest token begin again with the newest half of what they have.
+    fn make_room(&mut self, rows: &mut [Row], store: &mut Store) -> Result<()> {
+        let Some(limit) = self.steps.limit() else { return Ok(()) };
+        let full: Vec<bool> =
+            rows.iter().enumerate().map(|(index, row)| row.goes() && self.is_full(index)).collect();
+        if !full.contains(&true) {
+            return Ok(());
+        }
+        for (row, _) in rows.iter_mut().zip(&full).filter(|(_, full)| **full) {
+            row.from = row.seen.len() - (limit / 2).max(1);
+            row.reread.push(row.generated());
+        }
+        let known: Vec<Option<&[i32]>> = rows.iter().map(|row| row.goes().then(|| row.known())).collect();
+        self.steps.restart(&known, &full, store)
+    }
+
+    /// Refuses prompts that are empty, too long, or of another vocabulary.
+    pub(crate) fn check_prompts(&mut self, prompts: &[Vec<i32>]) -> Result<()> {
+        let most = self.settings.rows;
+        if prompts.is_empty() || prompts.len() > most {
+            return Err(Error::Request {
+                what: format!("{} prompts for {most} rows", prompts.len()),
+                advice: "give at least one, and at most as many as there are rows".into(),
+            });
+        }
+        let read = self.steps.reader().map(|reader| Reader::count(reader));
+        if let Some(read) = read.filter(|&read| read != prompts.len()) {
+            return Err(Error::Request {
+                what: format!("{} prompts, but {read} sources were read", prompts.len()),
+                advice: "read the sources first, and begin a target for each".into(),
+            });
+        }
+        for (row, prompt) in prompts.iter().enumerate() {
+            check_ids("prompt", row, prompt, self.vocabulary, self.steps.limit())?;
+        }
+        Ok(())
     }
 }
 
@@ -230,7 +372,7 @@ mod tests {
         assert_eq!(generator.capacity(), 8);
         // Nor does the number of the last example there can be overflow.
         let prompts = [vec![1]];
-        let request = Request { first_example: u64::MAX, ..Request::greedy(&prompts, 2) };
+        let request = Request { examples: Examples::From(u64::MAX), ..Request::greedy(&prompts, 2) };
         assert_eq!(generator.generate(&request, &mut store).unwrap()[0].ids.len(), 2);
     }
 }

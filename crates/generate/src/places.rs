@@ -62,6 +62,16 @@ impl Places {
         }
     }
 
+    /// A row has no position any more.
+    pub fn forget(&mut self, row: usize) {
+        self.known[row] = 0;
+    }
+
+    /// The last few positions of a row are to be placed once more.
+    pub fn rewind(&mut self, row: usize, count: usize) {
+        self.known[row] -= count;
+    }
+
     /// From now on row r has as many positions as row `parents[r]` had.
     pub fn follow(&mut self, parents: &[usize]) {
         self.known = parents.iter().map(|&parent| self.known[parent]).collect();

@@ -30,6 +30,21 @@ impl Default for Sampling {
     }
 }
 
+/// Where the highest score stands; the first of several. None if a score is not a number, or none is finite.
+pub fn highest<S: Copy + Into<f64>>(scores: &[S]) -> Option<usize> {
+    let mut best = None;
+    for (at, &score) in scores.iter().enumerate() {
+        let score: f64 = score.into();
+        if score.is_nan() || score == f64::INFINITY {
+            return None;
+        }
+        if score > best.map_or(f64::NEG_INFINITY, |(_, most)| most) {
+            best = Some((at, score));
+        }
+    }
+    best.map(|(at, _)| at)
+}
+
 /// A token that may come next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
@@ -79,9 +94,6 @@ impl Sampling {
     /// if a score is not a number, or none is finite.
     pub fn candidates(&self, scores: &[f32], seen: &[i32]) -> Option<Vec<Candidate>> {
         let mut scores: Vec<f64> = scores.iter().map(|&score| f64::from(score)).collect();
-        if scores.iter().any(|score| score.is_nan() || *score == f64::INFINITY) {
-            return None;
-        }
         if self.repetition_penalty != 1.0 {
             let mut seen: Vec<usize> = seen.iter().filter_map(|&id| usize::try_from(id).ok()).collect();
             seen.sort_unstable();
@@ -96,14 +108,14 @@ impl Sampling {
                 }
             }
         }
+        let best = highest(&scores)?;
+        if self.temperature == 0.0 {
+            return Some(vec![Candidate { id: best as i32, probability: 1.0 }]);
+        }
         let mut order: Vec<usize> = (0..scores.len()).filter(|&id| scores[id] > f64::NEG_INFINITY).collect();
         let likeliest_first = |a: &usize, b: &usize| {
             scores[*b].partial_cmp(&scores[*a]).unwrap_or(Ordering::Equal).then(a.cmp(b))
         };
-        let best = *order.iter().min_by(|a, b| likeliest_first(a, b))?;
-        if self.temperature == 0.0 {
-            return Some(vec![Candidate { id: best as i32, probability: 1.0 }]);
-        }
         // Only the first few are sorted where only they can be kept.
         if let Some(k) = self.top_k.filter(|&k| k < order.len()) {
             order.select_nth_unstable_by(k - 1, likeliest_first);

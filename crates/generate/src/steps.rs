@@ -1,12 +1,13 @@
-//! The planned program of a decoder and what is fed to it: prompts chunk by chunk, then a token at a time, for all rows
-//! together. Rows may go on from what other rows know: keys are not copied, each row says where its own lie.
+//! What the loop asks of a planned model: prompts through it, then a token at a time, for all rows together. A model that
+//! keeps keys and values goes on through its [`caches`](crate::caches); one that keeps nothing reads its
+//! texts again ([`rereading`](crate::rereading)). Rows may go on from what other rows know.
 
-use crate::places::Places;
+use crate::caches::Caching;
 use crate::reader::Reader;
+use crate::rereading::Rereading;
 use crate::{Decoder, EncoderDecoder, Error, Result, Settings};
 use regard_engine::{Cpu, Numbers, Program, Store};
-use regard_graph::{DType, Graph, shape};
-use regard_models::{Cached, Decoding, Keys};
+use regard_models::Caches;
 
 /// What is planned: a model of one stream, or one that reads a source.
 #[derive(Clone, Copy)]
@@ -16,21 +17,21 @@ pub enum Model<'a> {
 }
 
 impl Model<'_> {
-    fn context(self) -> Option<usize> {
+    pub fn context(self) -> Option<usize> {
         match self {
             Model::One(model) => model.context(),
             Model::Pair(model) => model.context(),
         }
     }
 
-    fn window(self) -> Option<usize> {
+    pub fn window(self) -> Option<usize> {
         match self {
             Model::One(model) => model.window(),
             Model::Pair(_) => None,
         }
     }
 
-    fn vocabulary(self) -> usize {
+    pub fn vocabulary(self) -> usize {
         match self {
             Model::One(model) => model.vocabulary(),
             Model::Pair(model) => model.vocabulary(),
@@ -38,208 +39,70 @@ impl Model<'_> {
     }
 }
 
-/// The program, and what its rows know.
-pub struct Steps {
-    pub program: Program,
-    /// What reads sources, for models that have them.
-    pub reader: Option<Reader>,
-    /// Rows of the program: as many as prompts times beams.
-    pub rows: usize,
-    pub chunk: usize,
-    pub vocabulary: usize,
-    pub capacity: usize,
+/// A planned model and what its rows know.
+pub trait Steps {
+    /// The program of a step.
+    fn program(&self) -> &Program;
+
+    /// How many rows there are: as many as prompts times beams.
+    fn rows(&self) -> usize;
+
+    /// How many positions are remembered.
+    fn capacity(&self) -> usize;
+
     /// The most positions of a row.
-    pub limit: Option<usize>,
-    ring: bool,
-    places: Places,
-    /// From which row of the caches each key comes, `[B S]`; empty where rows keep to themselves.
-    key_row: Vec<i32>,
-}
+    fn limit(&self) -> Option<usize>;
 
-impl Steps {
-    pub fn new(model: Model<'_>, settings: &Settings, store: &mut Store, cpu: &Cpu) -> Result<Steps> {
-        let Settings { rows, beams, mut chunk, precision, .. } = *settings;
-        let refuse =
-            |what: &str, advice: &str| Err(Error::Request { what: what.into(), advice: advice.into() });
-        if rows == 0 || chunk == 0 || settings.capacity == Some(0) {
-            return refuse("rows, chunk or capacity is 0", "give each at least 1");
-        }
-        if beams == 0 {
-            return refuse("beams is 0", "1 is a single continuation of each prompt, more are for a search");
-        }
-        chunk = chunk.min(settings.capacity.or(model.context()).unwrap_or(chunk));
-        let seen = match (model.window(), model.context()) {
-            // What the first id of a chunk sees must outlive the chunk.
-            (Some(window), Some(context)) => window.saturating_add(chunk - 1).min(context),
-            (Some(window), None) => window.saturating_add(chunk - 1),
-            (None, Some(context)) => context,
-            (None, None) => {
-                let Some(capacity) = settings.capacity else {
-                    return refuse("the model sees without end", "give a capacity");
-                };
-                capacity
-            }
-        };
-        let capacity = settings.capacity.unwrap_or(seen);
-        let ring = model.window().is_some() && model.context().is_none_or(|context| capacity < context);
-        let limit = match (ring, model.context()) {
-            (true, context) => context,
-            (false, context) => Some(context.map_or(capacity, |context| context.min(capacity))),
-        };
-        let reader = match model {
-            Model::One(_) => None,
-            Model::Pair(model) => Some(Reader::new(model, settings, store, cpu)?),
-        };
+    /// What reads sources, for models that have them.
+    fn reader(&mut self) -> Option<&mut Reader>;
 
-        let Some(rows) = rows.checked_mul(beams) else {
-            return refuse("rows times beams is beyond counting", "choose fewer");
-        };
-        let mut g = Graph::inference();
-        g.set_precision(precision);
-        let t = g.open('T', chunk)?;
-        let ids = g.input("ids", DType::I32, shape![rows, t])?;
-        let position = g.input("position", DType::I32, shape![rows, t])?;
-        let slot = g.input("slot", DType::I32, shape![rows, t])?;
-        let keys = if ring {
-            Keys::Placed {
-                position: g.input("key_position", DType::I32, [rows, capacity])?,
-                mask: g.input("key_mask", DType::Bool, [rows, capacity])?,
-            }
-        } else {
-            Keys::Below(g.input("lengths", DType::I32, [rows])?)
-        };
-        let key_row = match beams {
-            1 => None,
-            _ => Some(g.input("key_row", DType::I32, [rows, capacity])?),
-        };
-        let own = Cached { position, slot, capacity, keys, key_row };
-        let scores = match (model, &reader) {
-            (Model::Pair(model), Some(reader)) => {
-                let memory_capacity = reader.capacity;
-                let memory_mask = g.input("memory_mask", DType::Bool, [rows, memory_capacity])?;
-                let memory_row = match beams {
-                    1 => None,
-                    _ => {
-                        let row = g.input("memory_row", DType::I32, [rows, memory_capacity])?;
-                        Some((settings.rows, row))
-                    }
-                };
-                model.next(&mut g, ids, &Decoding { own, memory_capacity, memory_mask, memory_row })?
-            }
-            (Model::One(model), _) => model.next(&mut g, ids, own)?,
-            (Model::Pair(_), None) => return refuse("nothing reads the sources", "plan with a reader"),
-        };
-        g.output("scores", scores)?;
-        let program = Program::new(g, &[], store, cpu)?;
-        let key_row = vec![0; if beams == 1 { 0 } else { rows * capacity }];
-        let (vocabulary, places) = (model.vocabulary(), Places::new(rows, capacity));
-        Ok(Steps { program, reader, rows, chunk, vocabulary, capacity, limit, ring, places, key_row })
-    }
+    /// Forgets all, and runs the prompts through. `source` says which source each row reads.
+    fn begin(&mut self, prompts: &[&[i32]], source: &dyn Fn(usize) -> usize, store: &mut Store)
+    -> Result<()>;
 
-    /// Refuses prompts that are empty, too long, or of another vocabulary.
-    pub fn check_prompts(&self, prompts: &[Vec<i32>], most: usize) -> Result<()> {
-        if prompts.is_empty() || prompts.len() > most {
-            return Err(Error::Request {
-                what: format!("{} prompts for {most} rows", prompts.len()),
-                advice: "give at least one, and at most as many as there are rows".into(),
-            });
-        }
-        if let Some(read) = self.reader.as_ref().map(Reader::count).filter(|&read| read != prompts.len()) {
-            return Err(Error::Request {
-                what: format!("{} prompts, but {read} sources were read", prompts.len()),
-                advice: "read the sources first, and begin a target for each".into(),
-            });
-        }
-        for (row, prompt) in prompts.iter().enumerate() {
-            check_ids("prompt", row, prompt, self.vocabulary, self.limit)?;
-        }
-        Ok(())
-    }
-
-    /// Forgets all, and runs the prompts through, padded on the left to the longest, chunk by chunk. `source` says
-    /// which source each row reads.
-    pub fn begin(
-        &mut self,
-        prompts: &[&[i32]],
-        source: impl Fn(usize) -> usize,
-        store: &mut Store,
-    ) -> Result<()> {
-        self.places = Places::new(self.rows, self.capacity);
-        for (row, own) in self.key_row.chunks_mut(self.capacity).enumerate() {
-            own.fill(row as i32);
-        }
-        if let Some(reader) = &self.reader {
-            reader.show(&mut self.program, self.rows, !self.key_row.is_empty(), source)?;
-        }
-        let longest = prompts.iter().map(|prompt| prompt.len()).max().unwrap_or(0);
-        let mut start = 0;
-        while start < longest {
-            let width = self.chunk.min(longest - start);
-            let (mut ids, mut own) = (Vec::new(), Vec::new());
-            for row in 0..self.rows {
-                let prompt = prompts.get(row).copied().unwrap_or_default();
-                let padding = (longest - prompt.len()).saturating_sub(start).min(width);
-                ids.extend((0..padding).map(|_| 0));
-                let from = (start + padding + prompt.len()).saturating_sub(longest);
-                ids.extend_from_slice(&prompt[from..from + width - padding]);
-                own.push(width - padding);
-            }
-            self.run(&ids, &own, width, store)?;
-            start += width;
-        }
-        Ok(())
-    }
+    /// Rows of which `again` is true forget what they knew, and know `texts` instead. The others stay as they are: their
+    /// texts are what they know already. Rows without a text are over.
+    fn restart(&mut self, texts: &[Option<&[i32]>], again: &[bool], store: &mut Store) -> Result<()>;
 
     /// Feeds each row its newest token; rows without one rest.
-    pub fn go_on(&mut self, newest: impl Fn(usize) -> Option<i32>, store: &mut Store) -> Result<()> {
-        let newest: Vec<Option<i32>> = (0..self.rows).map(newest).collect();
-        let ids: Vec<i32> = newest.iter().map(|id| id.unwrap_or(0)).collect();
-        let own: Vec<usize> = newest.iter().map(|id| usize::from(id.is_some())).collect();
-        self.run(&ids, &own, 1, store)
-    }
+    fn go_on(&mut self, newest: &dyn Fn(usize) -> Option<i32>, store: &mut Store) -> Result<()>;
 
     /// From now on row r knows what row `parents[r]` knew.
-    pub fn follow(&mut self, parents: &[usize]) {
-        let (before, s) = (self.key_row.clone(), self.capacity);
-        for (own, &parent) in self.key_row.chunks_mut(s).zip(parents) {
-            own.copy_from_slice(&before[parent * s..][..s]);
-        }
-        self.places.follow(parents);
-    }
+    fn follow(&mut self, parents: &[usize]);
 
     /// How many positions a row knows.
-    pub fn known(&self, row: usize) -> usize {
-        self.places.known(row)
-    }
+    fn known(&self, row: usize) -> usize;
 
-    /// The scores of a row's next token, `[V]`.
-    pub fn scores(&self, row: usize) -> Result<Numbers<'_, f32>> {
-        let start = row * self.vocabulary;
-        Ok(self.program.f32("scores")?.part(start..start + self.vocabulary))
-    }
+    /// The scores of a row's next token, `[V]`, after a run in which it did not rest.
+    fn scores(&self, row: usize) -> Result<Numbers<'_, f32>>;
+}
 
-    fn run(&mut self, ids: &[i32], own: &[usize], width: usize, store: &mut Store) -> Result<()> {
-        self.places.step(own, width);
-        let (rows, places) = (self.rows, &mut self.places);
-        self.program.set_i32("ids", &[rows, width], ids)?;
-        self.program.set_i32("position", &[rows, width], &places.position)?;
-        self.program.set_i32("slot", &[rows, width], &places.slot)?;
-        if self.ring {
-            places.place_keys();
-            self.program.set_i32("key_position", &[rows, self.capacity], &places.key_position)?;
-            self.program.set_bools("key_mask", &[rows, self.capacity], &places.key_mask)?;
-        } else {
-            self.program.set_i32("lengths", &[rows], &places.lengths)?;
-        }
-        if !self.key_row.is_empty() {
-            for (row, keys) in self.key_row.chunks_mut(self.capacity).enumerate() {
-                let slots = &places.slot[row * width..][width - own[row]..width];
-                slots.iter().for_each(|&slot| keys[slot as usize] = row as i32);
-            }
-            self.program.set_i32("key_row", &[rows, self.capacity], &self.key_row)?;
-        }
-        Ok(self.program.run(store)?)
+/// Plans a model as its caches ask for.
+pub fn plan(
+    model: Model<'_>,
+    settings: &Settings,
+    store: &mut Store,
+    cpu: &Cpu,
+) -> Result<Box<dyn Steps + Send>> {
+    if settings.rows == 0 || settings.chunk == 0 || settings.capacity == Some(0) {
+        return refuse("rows, chunk or capacity is 0", "give each at least 1");
     }
+    if settings.beams == 0 {
+        return refuse("beams is 0", "1 is a single continuation of each prompt, more are for a search");
+    }
+    let Some(rows) = settings.rows.checked_mul(settings.beams) else {
+        return refuse("rows times beams is beyond counting", "choose fewer");
+    };
+    match model {
+        Model::One(model) if model.caches() == Caches::None => {
+            Ok(Box::new(Rereading::new(model, rows, settings, store, cpu)?))
+        }
+        _ => Ok(Box::new(Caching::new(model, rows, settings, store, cpu)?)),
+    }
+}
+
+pub fn refuse<T>(what: &str, advice: &str) -> Result<T> {
+    Err(Error::Request { what: what.into(), advice: advice.into() })
 }
 
 /// Refuses ids that are none, too many, or of another vocabulary.

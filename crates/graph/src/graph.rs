@@ -227,6 +227,11 @@ impl Graph {
         Graph { trains: false, ..Graph::new() }
     }
 
+    /// Whether it will be differentiated: whether what is recorded is for training.
+    pub fn trains(&self) -> bool {
+        self.trains
+    }
+
     /// Sets the precision of the products and attentions recorded from here on.
     pub fn set_precision(&mut self, precision: Precision) {
         self.precision = precision;

@@ -1,32 +1,42 @@
 //! One pass through a model of any family: what is given is checked in words that a person understands, padded on the right
 //! with a mask, recorded, planned and run. [`record`] alone gives the graph, for readers that need no numbers.
-//! Letters: B batch, T positions, U positions of the targets, C width, V scores.
+//! The inputs and their letters are those of [`regard_models::inputs`].
 
-use crate::model::AnyModel;
 use crate::{Error, Result};
+use regard_data::Field;
 use regard_engine::{Cpu, Program, Store};
-use regard_graph::{DType, Graph, Precision, Var};
+use regard_graph::{Graph, Precision};
 use regard_layers::taps::ask;
-use regard_models::{BertHead, BertText, View, VitHead};
+use regard_models::inputs::{IDS, MASK, PIXELS, SOURCE, SOURCE_MASK, TYPES};
+use regard_models::{Model, Pixels, Reads, Sizes, Tokens};
 
-/// What goes through a model at once.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Batch {
-    /// Ids, a row for each text.
-    Text(Rows),
-    /// Pixels.
-    Images(Images),
+/// What goes through a model at once, in the names of its inputs; rows may differ in length.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// The ids of each text; of an encoder-decoder, what its decoder has so far, start token first, and the start token 0
+    /// alone if empty.
+    pub ids: Vec<Vec<i32>>,
+    /// The type of each token, for a model that is told them; empty for all 0.
+    pub types: Vec<Vec<i32>>,
+    /// What an encoder-decoder reads.
+    pub source: Vec<Vec<i32>>,
+    /// Images.
+    pub pixels: Option<Images>,
 }
 
-/// Texts as ids; rows may differ in length.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rows {
-    /// The ids of each text; of an encoder-decoder, of its source.
-    pub ids: Vec<Vec<i32>>,
-    /// The type of each token, for a BERT; empty for all 0.
-    pub types: Vec<Vec<i32>>,
-    /// What the decoder of an encoder-decoder is given, start token first; empty for the start token 0 alone.
-    pub targets: Vec<Vec<i32>>,
+impl Batch {
+    /// Texts for a model to read: the source of an encoder-decoder, the ids of any other.
+    pub fn texts(reads: &Reads, texts: Vec<Vec<i32>>) -> Batch {
+        match reads.source {
+            Some(_) => Batch { source: texts, ..Batch::default() },
+            None => Batch { ids: texts, ..Batch::default() },
+        }
+    }
+
+    /// Images.
+    pub fn images(images: Images) -> Batch {
+        Batch { pixels: Some(images), ..Batch::default() }
+    }
 }
 
 /// Images [B Ch Hh Ww], as the model was trained on them: scaled and normed.
@@ -36,19 +46,6 @@ pub struct Images {
     pub shape: Vec<usize>,
     /// The pixels, row-major.
     pub pixels: Vec<f32>,
-}
-
-/// The sizes of a pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// B.
-    pub batch: usize,
-    /// T; images have as many patches as they have.
-    pub tokens: usize,
-    /// U; only encoder-decoders have targets.
-    pub targets: usize,
-    /// Whether token types are given.
-    pub types: bool,
 }
 
 /// A named result.
@@ -62,103 +59,32 @@ pub struct Answer {
     pub numbers: Vec<f32>,
 }
 
-/// Records a pass. Inputs: `ids` [B T] and `mask` [B T], `types` [B T], `targets` [B U]; `pixels` [B Ch Hh Ww]. Outputs:
-/// `logits` if the model has a head with scores, `hidden` (of the decoder, where there are two streams), `memory` of an
-/// encoder-decoder, `pooled` of a model that ends with its pooler.
-pub fn record(model: &AnyModel, sizes: Sizes) -> Result<Graph> {
+/// Records a pass: the inputs that the model reads, and the outputs that it names.
+pub fn record(model: &dyn Model, sizes: Sizes) -> Result<Graph> {
     record_in(model, sizes, Precision::F32)
 }
 
 /// Records a pass in a precision.
-pub fn record_in(model: &AnyModel, sizes: Sizes, precision: Precision) -> Result<Graph> {
-    let mut graph = Graph::inference();
-    graph.set_precision(precision);
-    let g = &mut graph;
-    let Sizes { batch, tokens, targets, types } = sizes;
-    match model {
-        AnyModel::Gpt(gpt, _) => {
-            let ids = g.input("ids", DType::I32, [batch, tokens])?;
-            let hidden = gpt.hidden(g, ids, View::Whole)?;
-            let logits = gpt.head(g, hidden)?;
-            named(g, &[("logits", logits), ("hidden", hidden)])?;
-        }
-        AnyModel::Perceiver(model) => {
-            let ids = g.input("ids", DType::I32, [batch, tokens])?;
-            let hidden = model.hidden(g, ids)?;
-            let logits = model.scores(g, hidden)?;
-            named(g, &[("logits", logits), ("hidden", hidden)])?;
-        }
-        AnyModel::Bert(bert) => {
-            let ids = g.input("ids", DType::I32, [batch, tokens])?;
-            let key_mask = Some(g.input("mask", DType::Bool, [batch, tokens])?);
-            let token_types = match types {
-                true => Some(g.input("types", DType::I32, [batch, tokens])?),
-                false => None,
-            };
-            let text = BertText { ids, token_types, key_mask };
-            match bert.config().head {
-                BertHead::None => {
-                    bert.hidden(g, &text)?;
-                }
-                BertHead::Pooler => {
-                    let pooled = bert.pooled(g, &text)?;
-                    named(g, &[("pooled", pooled)])?;
-                }
-                _ => {
-                    let logits = bert.logits(g, &text)?;
-                    named(g, &[("logits", logits)])?;
-                }
-            }
-            let hidden = g.find(&format!("block.{}.stream", bert.config().layers - 1))?;
-            named(g, &[("hidden", hidden)])?;
-        }
-        AnyModel::Vit(vit) => {
-            let [height, width] = vit.config().image;
-            let pixels = g.input("pixels", DType::F32, [batch, vit.config().channels, height, width])?;
-            match vit.config().head {
-                VitHead::None => {
-                    vit.hidden(g, pixels)?;
-                }
-                _ => {
-                    let logits = vit.logits(g, pixels)?;
-                    named(g, &[("logits", logits)])?;
-                }
-            }
-            let hidden = g.find("final_norm.stream")?;
-            named(g, &[("hidden", hidden)])?;
-        }
-        AnyModel::T5(t5) => {
-            let (ids, mask, targets) = pair(g, batch, tokens, targets)?;
-            let memory = t5.encode(g, ids, Some(mask))?;
-            let hidden = t5.hidden(g, memory, Some(mask), targets)?;
-            let logits = t5.scores(g, hidden)?;
-            named(g, &[("logits", logits), ("hidden", hidden), ("memory", memory)])?;
-        }
-        AnyModel::Transformer(model) => {
-            let (ids, mask, targets) = pair(g, batch, tokens, targets)?;
-            let memory = model.encode(g, ids, Some(mask))?;
-            let hidden = model.hidden(g, memory, Some(mask), targets)?;
-            let logits = model.scores(g, hidden)?;
-            named(g, &[("logits", logits), ("hidden", hidden), ("memory", memory)])?;
-        }
-    }
-    Ok(graph)
+pub fn record_in(model: &dyn Model, sizes: Sizes, precision: Precision) -> Result<Graph> {
+    Ok(model.graph(sizes, precision)?)
 }
 
 /// Runs a pass and reads its outputs and the taps asked for; an unknown tap is an error that offers the nearest name. For
-/// texts, `mask` [B T] says which positions are real: rows of `logits` and `hidden` where it is 0 mean nothing.
+/// texts, `mask` [B T] or `source_mask` [B S] says which positions of what was read are real: rows of `logits` and `hidden`
+/// where it is 0 mean nothing.
 pub fn forward(
-    model: &AnyModel,
+    model: &dyn Model,
     store: &mut Store,
     cpu: &Cpu,
     batch: &Batch,
     taps: &[&str],
 ) -> Result<Vec<Answer>> {
-    let fed = Fed::new(model, batch)?;
-    let mut graph = record(model, fed.sizes)?;
+    let reads = model.reads();
+    let (sizes, fields) = fields(&reads, batch)?;
+    let mut graph = record(model, sizes)?;
     taps.iter().try_for_each(|tap| ask(&mut graph, tap).map(|_| ()))?;
     let mut program = Program::new(graph, taps, store, cpu)?;
-    fed.feed(&mut program)?;
+    feed(&mut program, &fields)?;
     program.run(store)?;
     let mut names: Vec<String> = program.graph().outputs().map(|(name, _)| name.to_string()).collect();
     for tap in taps {
@@ -172,139 +98,121 @@ pub fn forward(
         let numbers = array.data().iter().map(|&x| x as f32).collect();
         answers.push(Answer { name, shape: array.dims().to_vec(), numbers });
     }
-    if let Batch::Text(_) = batch {
-        let numbers = fed.mask.iter().map(|&real| f32::from(u8::from(real))).collect();
-        answers.push(Answer { name: "mask".into(), shape: vec![fed.sizes.batch, fed.sizes.tokens], numbers });
+    let mask = if reads.source.is_some() { SOURCE_MASK } else { MASK };
+    if let Some(Field { name, dims, values: regard_data::Values::Bool(real) }) =
+        fields.iter().find(|field| field.name == mask)
+    {
+        let numbers = real.iter().map(|&real| f32::from(u8::from(real))).collect();
+        answers.push(Answer { name: name.to_string(), shape: dims.clone(), numbers });
     }
     Ok(answers)
 }
 
-fn named(g: &mut Graph, outputs: &[(&str, Var)]) -> Result<()> {
-    outputs.iter().try_for_each(|(name, var)| g.output(name, *var).map(|_| ()))?;
+/// A batch as fields of one length each, padded on the right, if the model can read it. There is a mask for every text, for
+/// who wants to know, also where the model takes none.
+pub fn fields(reads: &Reads, batch: &Batch) -> Result<(Sizes, Vec<Field>)> {
+    match (reads.pixels, &batch.pixels) {
+        (Some(pixels), Some(images)) => return images_of(pixels, images),
+        (Some(_), None) => {
+            return Err(Error::invalid("this is a model of images, and ids were given", "give it pixels"));
+        }
+        (None, Some(_)) => {
+            return Err(Error::invalid("this is a model of text, and pixels were given", "give it ids"));
+        }
+        (None, None) => {}
+    }
+    let mut fields = Vec::new();
+    let mut sizes = Sizes::default();
+    match (reads.source, batch.source.is_empty()) {
+        (None, true) => {}
+        (None, false) => {
+            let advice = "only an encoder-decoder reads one; give the text as ids";
+            return Err(Error::invalid("a source was given", advice));
+        }
+        (Some(tokens), _) => {
+            sizes.batch = batch.source.len();
+            sizes.source = rows([SOURCE, SOURCE_MASK], &batch.source, sizes.batch, tokens, &mut fields)?;
+        }
+    }
+    let Some(tokens) = reads.ids else {
+        return Err(Error::invalid("this model reads neither ids nor pixels", "give it what it reads"));
+    };
+    let starts = vec![vec![0]; sizes.batch];
+    let ids = match reads.source {
+        // Nothing is written yet.
+        Some(_) if batch.ids.is_empty() => &starts,
+        Some(_) => &batch.ids,
+        None => {
+            sizes.batch = batch.ids.len();
+            &batch.ids
+        }
+    };
+    sizes.ids = rows([IDS, MASK], ids, sizes.batch, tokens, &mut fields)?;
+    if !batch.types.is_empty() {
+        let Some(types) = tokens.types else {
+            return Err(Error::invalid("token types were given", "this model takes none; leave them out"));
+        };
+        check(TYPES, &batch.types, sizes.batch, types, None)?;
+        if let Some(at) = batch.ids.iter().zip(&batch.types).position(|(a, b)| a.len() != b.len()) {
+            let (ids, types) = (batch.ids[at].len(), batch.types[at].len());
+            return Err(Error::invalid(
+                format!("row {} has {ids} ids and {types} types", at + 1),
+                "give each id its type",
+            ));
+        }
+        let (types, _, length) = padded(&batch.types);
+        fields.push(Field::i32(TYPES, &[sizes.batch, length], types));
+        sizes.types = true;
+    }
+    Ok((sizes, fields))
+}
+
+/// Images of the size that a model takes.
+fn images_of(pixels: Pixels, images: &Images) -> Result<(Sizes, Vec<Field>)> {
+    let Pixels { channels, height, width } = pixels;
+    let fits = images.shape.len() == 4
+        && images.shape[1..] == [channels, height, width]
+        && images.shape.iter().product::<usize>() == images.pixels.len();
+    if !fits || images.shape[0] == 0 {
+        return Err(Error::invalid(
+            format!("the pixels are {:?}", images.shape),
+            format!("this model takes [B {channels} {height} {width}], B at least 1"),
+        ));
+    }
+    let sizes = Sizes { batch: images.shape[0], ..Default::default() };
+    Ok((sizes, vec![Field::f32(PIXELS, &images.shape, images.pixels.clone())]))
+}
+
+/// Checks the rows of one stream and adds them and their mask; gives their length.
+fn rows(
+    [name, mask]: [&'static str; 2],
+    given: &[Vec<i32>],
+    batch: usize,
+    tokens: Tokens,
+    fields: &mut Vec<Field>,
+) -> Result<usize> {
+    if batch == 0 {
+        return Err(Error::invalid("no ids were given", "give at least one row of them"));
+    }
+    check(name, given, batch, tokens.vocabulary, tokens.context)?;
+    let (ids, real, length) = padded(given);
+    fields.push(Field::i32(name, &[batch, length], ids));
+    fields.push(Field::bools(mask, &[batch, length], real));
+    Ok(length)
+}
+
+/// Feeds the inputs that a program has with the fields of a batch.
+pub fn feed(program: &mut Program, fields: &[Field]) -> Result<()> {
+    let wanted: Vec<String> = program.graph().inputs().map(|(name, _)| name.to_string()).collect();
+    for field in fields.iter().filter(|field| wanted.iter().any(|name| name == field.name)) {
+        match &field.values {
+            regard_data::Values::F32(numbers) => program.set_f32(field.name, &field.dims, numbers)?,
+            regard_data::Values::I32(numbers) => program.set_i32(field.name, &field.dims, numbers)?,
+            regard_data::Values::Bool(truths) => program.set_bools(field.name, &field.dims, truths)?,
+        }
+    }
     Ok(())
 }
-
-/// What an encoder-decoder reads.
-fn pair(g: &mut Graph, batch: usize, tokens: usize, targets: usize) -> Result<(Var, Var, Var)> {
-    let ids = g.input("ids", DType::I32, [batch, tokens])?;
-    let mask = g.input("mask", DType::Bool, [batch, tokens])?;
-    Ok((ids, mask, g.input("targets", DType::I32, [batch, targets])?))
-}
-
-/// A batch that was checked and padded.
-struct Fed<'a> {
-    sizes: Sizes,
-    ids: Vec<i32>,
-    mask: Vec<bool>,
-    types: Vec<i32>,
-    targets: Vec<i32>,
-    images: Option<&'a Images>,
-}
-
-impl<'a> Fed<'a> {
-    fn new(model: &AnyModel, batch: &'a Batch) -> Result<Fed<'a>> {
-        match (model, batch) {
-            (AnyModel::Vit(vit), Batch::Images(images)) => {
-                let [height, width] = vit.config().image;
-                let expected = [vit.config().channels, height, width];
-                let fits = images.shape.len() == 4
-                    && images.shape[1..] == expected
-                    && images.shape.iter().product::<usize>() == images.pixels.len();
-                if !fits || images.shape[0] == 0 {
-                    let [channels, height, width] = expected;
-                    return Err(Error::invalid(
-                        format!("the pixels are {:?}", images.shape),
-                        format!("this model takes [B {channels} {height} {width}], B at least 1"),
-                    ));
-                }
-                let sizes = Sizes { batch: images.shape[0], tokens: 0, targets: 0, types: false };
-                let (ids, mask, types, targets) = Default::default();
-                Ok(Fed { sizes, ids, mask, types, targets, images: Some(images) })
-            }
-            (AnyModel::Vit(_), Batch::Text(_)) => {
-                Err(Error::invalid("this is a model of images, and ids were given", "give it pixels"))
-            }
-            (_, Batch::Images(_)) => {
-                Err(Error::invalid("this is a model of text, and pixels were given", "give it ids"))
-            }
-            (_, Batch::Text(rows)) => Fed::text(model, rows),
-        }
-    }
-
-    fn text(model: &AnyModel, rows: &Rows) -> Result<Fed<'a>> {
-        let (source, target) = match model {
-            AnyModel::Gpt(gpt, _) => (gpt.config().vocabulary, None),
-            AnyModel::Perceiver(model) => (model.config().vocabulary, None),
-            AnyModel::Bert(bert) => (bert.config().vocabulary, None),
-            AnyModel::T5(t5) => (t5.config().vocabulary, Some(t5.config().vocabulary)),
-            AnyModel::Transformer(model) => {
-                (model.config().source_vocabulary, Some(model.config().vocabulary))
-            }
-            AnyModel::Vit(_) => (0, None),
-        };
-        let batch = rows.ids.len();
-        if batch == 0 {
-            return Err(Error::invalid("no ids were given", "give at least one row of them"));
-        }
-        check("ids", &rows.ids, batch, source, model.context())?;
-        let (ids, mask, tokens) = padded(&rows.ids);
-        let mut fed = Fed {
-            sizes: Sizes { batch, tokens, targets: 0, types: !rows.types.is_empty() },
-            ids,
-            mask,
-            types: Vec::new(),
-            targets: Vec::new(),
-            images: None,
-        };
-        if !rows.types.is_empty() {
-            let AnyModel::Bert(bert) = model else {
-                return Err(Error::invalid("token types were given", "only a BERT has them; leave them out"));
-            };
-            check("types", &rows.types, batch, bert.config().token_types, None)?;
-            if let Some(at) = rows.ids.iter().zip(&rows.types).position(|(a, b)| a.len() != b.len()) {
-                let (ids, types) = (rows.ids[at].len(), rows.types[at].len());
-                return Err(Error::invalid(
-                    format!("row {} has {ids} ids and {types} types", at + 1),
-                    "give each id its type",
-                ));
-            }
-            fed.types = padded(&rows.types).0;
-        }
-        match (target, rows.targets.is_empty()) {
-            (None, true) => {}
-            (None, false) => {
-                let advice = "only an encoder-decoder has them; leave them out";
-                return Err(Error::invalid("targets were given", advice));
-            }
-            (Some(_), true) => (fed.targets, fed.sizes.targets) = (vec![0; batch], 1),
-            (Some(vocabulary), false) => {
-                check("targets", &rows.targets, batch, vocabulary, model.context())?;
-                (fed.targets, _, fed.sizes.targets) = padded(&rows.targets);
-            }
-        }
-        Ok(fed)
-    }
-
-    fn feed(&self, program: &mut Program) -> Result<()> {
-        let Sizes { batch, tokens, targets, .. } = self.sizes;
-        let wanted: Vec<String> = program.graph().inputs().map(|(name, _)| name.to_string()).collect();
-        for name in wanted {
-            match name.as_str() {
-                "ids" => program.set_i32("ids", &[batch, tokens], &self.ids)?,
-                "mask" => program.set_bools("mask", &[batch, tokens], &self.mask)?,
-                "types" => program.set_i32("types", &[batch, tokens], &self.types)?,
-                "targets" => program.set_i32("targets", &[batch, targets], &self.targets)?,
-                _ => {
-                    if let Some(images) = self.images {
-                        program.set_f32(&name, &images.shape, &images.pixels)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Refuses empty rows, rows without a partner, ids that the model does not know, and texts that are too long.
 fn check(
     what: &str,
@@ -315,7 +223,7 @@ fn check(
 ) -> Result<()> {
     if rows.len() != batch {
         return Err(Error::invalid(
-            format!("{} rows of {what} for {batch} rows of ids", rows.len()),
+            format!("{} rows of {what} for {batch} texts", rows.len()),
             "give each row its own",
         ));
     }

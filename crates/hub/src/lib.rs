@@ -4,15 +4,15 @@
 //!
 //! ```no_run
 //! use regard_engine::Store;
-//! use regard_hub::{AnyModel, SaveOptions};
+//! use regard_hub::SaveOptions;
+//! use regard_models::Registry;
 //!
-//! let opened = regard_hub::open("openai-community/gpt2")?; // a folder, a cached name, or a llama2.c `.bin`
+//! // A folder, a cached name, or a llama2.c `.bin`
+//! let opened = regard_hub::open("openai-community/gpt2", &Registry::standard())?;
 //! let mut store = Store::new(0);
 //! opened.load_into(&mut store)?;
-//! if let AnyModel::Gpt(gpt, _) = &opened.model {
-//!     println!("{} numbers in {} blocks", gpt.parameters().count(), gpt.config().layers);
-//! }
-//! regard_hub::save(&opened.model, &store, "here/gpt2", &SaveOptions { like: Some(&opened), ..Default::default() })?;
+//! println!("{}, {} numbers", opened.model.kind(), opened.model.parameters().count());
+//! regard_hub::save(&*opened.model, &store, "here/gpt2", &SaveOptions { like: Some(&opened), ..Default::default() })?;
 //! # Ok::<(), regard_hub::Error>(())
 //! ```
 
@@ -20,15 +20,13 @@
 
 mod error;
 pub mod forward;
-mod model;
 mod open;
 mod save;
 pub mod step;
-mod table;
+pub mod table;
 
 pub use error::{Error, Result};
-pub use forward::{Batch, Images, Rows, forward};
-pub use model::{AnyModel, FAMILIES, GptForm};
+pub use forward::{Batch, Images, forward};
 pub use open::{Opened, open};
 pub use regard_data::DType;
 pub use save::{SaveOptions, save};

@@ -1,21 +1,22 @@
 //! Finds a model, reads its config and compares its weights with what the config promises: every tensor that is missing,
 //! left over or of another shape is told at once, before a number is read.
 
-use crate::model::AnyModel;
 use crate::table;
 use crate::{Error, Result};
 use regard_data::{Checkpoint, Folder, Import, Report, llama2c, names};
 use regard_engine::Store;
 use regard_graph::Init;
+use regard_models::{Model, NoWeights, Registry, Weights, import};
 use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A model whose weights were found and fit, but are not read yet.
 #[derive(Debug)]
 pub struct Opened {
     /// The model, without dropout: as it answers. [`Opened::for_training`] gives it with dropout.
-    pub model: AnyModel,
+    pub model: Arc<dyn Model>,
     /// Its `config.json`; of a llama2.c file, what it would be.
     pub config: Value,
     /// Where it was found: a folder or a file.
@@ -23,37 +24,45 @@ pub struct Opened {
     /// How many of our tensors there are, how many numbers they hold, and what the files hold besides.
     pub report: Report,
     folder: Option<Folder>,
-    trained: AnyModel,
+    trained: Arc<dyn Model>,
     checkpoint: Checkpoint,
     table: Vec<Import>,
     ignored: Vec<String>,
 }
 
 /// Opens a model: a folder with `config.json` and weights, the name of one in a local Hugging Face cache, or a `.bin` file
-/// of llama2.c. Costs the headers of the files only.
-pub fn open(model: impl AsRef<str>) -> Result<Opened> {
+/// of llama2.c. Which families can be opened is the registry's. Costs the headers of the files only.
+pub fn open(model: impl AsRef<str>, registry: &Registry) -> Result<Opened> {
     let model = model.as_ref();
     let path = Path::new(model);
     if path.is_file() && path.extension().is_some_and(|ending| ending == "bin") {
         refuse_pickle(path)?;
         let found = llama2c::open(path)?;
-        return Opened::new(path.into(), None, found.config.hugging_face(), found.checkpoint);
+        return Opened::new(path.into(), None, found.config.hugging_face(), found.checkpoint, registry);
     }
     let folder = Folder::find(model)?;
     let config = folder.config()?;
     let checkpoint = Checkpoint::open(folder.path())?;
-    Opened::new(folder.path().into(), Some(folder), config, checkpoint)
+    Opened::new(folder.path().into(), Some(folder), config, checkpoint, registry)
 }
 
 impl Opened {
-    fn new(path: PathBuf, folder: Option<Folder>, config: Value, checkpoint: Checkpoint) -> Result<Opened> {
+    fn new(
+        path: PathBuf,
+        folder: Option<Folder>,
+        config: Value,
+        checkpoint: Checkpoint,
+        registry: &Registry,
+    ) -> Result<Opened> {
         let shown = || path.display().to_string();
-        let trained = AnyModel::from_config(&config, &checkpoint)
-            .map_err(|error| Error::Config { path: shown(), error })?;
+        let held = Held(&checkpoint);
+        let trained =
+            registry.open(&config, &held).map_err(|error| Error::Config { path: shown(), error })?;
         let model = trained.without_dropout()?;
-        let table = table::imports(&model, &checkpoint)?;
-        let mut ignored: Vec<String> = model.ignored().iter().map(|name| name.to_string()).collect();
-        for (copy, original) in model.copies() {
+        let files = model.files(Some(&held));
+        let table = table::imports(&*model, &files.imports)?;
+        let mut ignored: Vec<String> = files.ignored.iter().map(|name| name.to_string()).collect();
+        for (copy, original) in files.copies {
             let (Some(twin), Some(own)) = (checkpoint.find(copy), checkpoint.find(original)) else {
                 continue;
             };
@@ -78,8 +87,30 @@ impl Opened {
         Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
     }
 
+    /// A model whose weights are a checkpoint of training: under our own names, among moments and what else a run keeps.
+    /// `path` is the folder with what lies beside them.
+    pub fn of_checkpoint(
+        path: PathBuf,
+        config: Value,
+        checkpoint: Checkpoint,
+        registry: &Registry,
+    ) -> Result<Opened> {
+        let shown = || path.display().to_string();
+        let trained =
+            registry.open(&config, &NoWeights).map_err(|error| Error::Config { path: shown(), error })?;
+        let model = trained.without_dropout()?;
+        let table = table::imports(&*model, &import::native::imports(model.parameters()))?;
+        let is_ours = |name: &str| table.iter().any(|line| line.theirs == name);
+        let ignored: Vec<String> =
+            checkpoint.names().filter(|name| !is_ours(name)).map(str::to_owned).collect();
+        let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
+        let report = names::check(&table, &checkpoint, &names)
+            .map_err(|error| Error::Weights { path: shown(), error })?;
+        Ok(Opened { model, config, path, report, folder: None, trained, checkpoint, table, ignored })
+    }
+
     /// The model with the dropout of its config.
-    pub fn for_training(&self) -> &AnyModel {
+    pub fn for_training(&self) -> &Arc<dyn Model> {
         &self.trained
     }
 
@@ -96,7 +127,7 @@ impl Opened {
     /// Declares all parameters in a store and fills them. Nothing is filled if one of them stands there in another shape.
     /// Programs made with the same store then find them.
     pub fn load_into(&self, store: &mut Store) -> Result<Report> {
-        for declared in self.model.parameters().declared() {
+        for declared in self.model.parameters().all() {
             // Zeros, for they are written over.
             store.declare(&declared.name, &declared.shape, Init::Zeros)?;
         }
@@ -105,6 +136,20 @@ impl Opened {
             store.set_f32(&line.ours, numbers).map_err(Into::into)
         })?;
         Ok(report)
+    }
+}
+
+/// What a checkpoint tells a family before it is read.
+struct Held<'a>(&'a Checkpoint);
+
+impl Weights for Held<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.0.find(name).is_some()
+    }
+
+    fn same(&self, one: &str, other: &str) -> Option<bool> {
+        let (one, other) = (self.0.find(one)?, self.0.find(other)?);
+        Some(one.bytes == other.bytes && one.dtype == other.dtype)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Writes a model as its family's own software keeps it: `config.json` and `model.safetensors`, or shards and an index.
 
 use crate::Result;
-use crate::model::AnyModel;
 use crate::open::Opened;
 use crate::table::{Foreign, foreign};
 use regard_data::{DType, Data, Save, Saved, save_folder, whole};
 use regard_engine::Store;
+use regard_models::Model;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -46,7 +46,7 @@ const KEPT: [&str; 10] = [
 ];
 
 /// Settings that an opened model was trained with and answers without.
-const DROPOUT: [&str; 8] = [
+const DROPOUT: [&str; 10] = [
     "resid_pdrop",
     "embd_pdrop",
     "attn_pdrop",
@@ -55,6 +55,8 @@ const DROPOUT: [&str; 8] = [
     "attention_probs_dropout_prob",
     "dropout_rate",
     "dropout",
+    "hidden_dropout",
+    "mechanisms",
 ];
 
 /// Files that lie beside the weights and belong to the same model.
@@ -75,7 +77,7 @@ const BESIDE: [&str; 10] = [
 /// need be. Each file is written whole or not at all; the weights come first, so that a new folder without `config.json`
 /// is one that was not finished.
 pub fn save(
-    model: &AnyModel,
+    model: &dyn Model,
     store: &Store,
     folder: impl AsRef<Path>,
     options: &SaveOptions,

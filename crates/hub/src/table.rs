@@ -1,26 +1,37 @@
 //! A family's table of names in both directions: with our shapes, as the reader of checkpoints wants it, and backwards,
 //! as tensors in their layout: transposed back, fused parts joined.
 
-use crate::model::AnyModel;
 use crate::{Error, Result};
-use regard_data::{Checkpoint, Import, Map};
+use regard_data::{Import, Map, Tensor, names};
 use regard_engine::Store;
-use regard_models::import;
+use regard_models::{Model, import};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// The table of a model with the shapes of our parameters.
-pub(crate) fn imports(model: &AnyModel, checkpoint: &Checkpoint) -> Result<Vec<Import>> {
+pub fn imports(model: &dyn Model, table: &[import::Import]) -> Result<Vec<Import>> {
     let shapes = shapes(model);
-    model
-        .imports(Some(checkpoint))
-        .into_iter()
+    table
+        .iter()
         .map(|line| {
-            let shape = shape_of(&shapes, &line)?;
-            let map = map_of(line.map, shape);
-            Ok(Import::new(line.ours, shape, line.theirs, map))
+            let shape = shape_of(&shapes, line)?;
+            Ok(Import::new(&line.ours, shape, &line.theirs, map_of(line.map, shape)))
         })
         .collect()
+}
+
+/// One of our tensors out of theirs, as loading a whole model does it. What shape ours has is seen from theirs.
+pub fn ours(line: &import::Import, theirs: &Tensor) -> Result<Vec<f32>> {
+    let part = |extent: usize, parts: usize| extent / parts.max(1);
+    let shape = match (line.map, theirs.shape) {
+        (import::Map::Transposed, &[rows, columns]) => vec![columns, rows],
+        (import::Map::Split { parts, .. }, [rows, rest @ ..]) => [&[part(*rows, parts)], rest].concat(),
+        (import::Map::SplitTransposed { parts, .. }, &[rows, columns]) => vec![part(columns, parts), rows],
+        (import::Map::SplitTransposed { parts, .. }, &[all]) => vec![part(all, parts)],
+        (_, theirs) => theirs.to_vec(),
+    };
+    let line = Import::new(&line.ours, &shape, &line.theirs, map_of(line.map, &shape));
+    Ok(names::one(&line, theirs)?)
 }
 
 /// A tensor as their files hold it.
@@ -32,9 +43,9 @@ pub(crate) struct Foreign<'a> {
 
 /// All parameters of a store under their names, in their layout, in the order of the table. What needs no change is not
 /// copied.
-pub(crate) fn foreign<'a>(model: &AnyModel, store: &'a Store) -> Result<Vec<Foreign<'a>>> {
+pub(crate) fn foreign<'a>(model: &dyn Model, store: &'a Store) -> Result<Vec<Foreign<'a>>> {
     let shapes = shapes(model);
-    let table = model.imports(None);
+    let table = model.files(None).imports;
     let mut places: HashMap<&str, usize> = HashMap::new();
     let mut tensors: Vec<Vec<&import::Import>> = Vec::new();
     for line in &table {
@@ -44,12 +55,11 @@ pub(crate) fn foreign<'a>(model: &AnyModel, store: &'a Store) -> Result<Vec<Fore
             None => tensors.push(vec![line]),
         }
     }
-    tensors.iter().map(|lines| joined(model, store, &shapes, lines)).collect()
+    tensors.iter().map(|lines| joined(store, &shapes, lines)).collect()
 }
 
 /// One tensor of theirs from all of ours that are parts of it.
 fn joined<'a>(
-    model: &AnyModel,
     store: &'a Store,
     shapes: &HashMap<&str, Vec<usize>>,
     lines: &[&import::Import],
@@ -74,7 +84,7 @@ fn joined<'a>(
     let name = first.theirs.clone();
     match (first.map, shape) {
         (import::Map::Same | import::Map::Reshaped, _) | (import::Map::Transposed, [_]) => {
-            let shape = model.foreign_shape(first, shape);
+            let shape = first.shape.clone().unwrap_or_else(|| shape.to_vec());
             let (_, _, numbers) = parts.swap_remove(0);
             Ok(Foreign { name, shape, numbers: numbers.into() })
         }
@@ -121,8 +131,8 @@ fn map_of(map: import::Map, ours: &[usize]) -> Map {
     }
 }
 
-fn shapes(model: &AnyModel) -> HashMap<&str, Vec<usize>> {
-    let declared = model.parameters().declared();
+fn shapes(model: &dyn Model) -> HashMap<&str, Vec<usize>> {
+    let declared = model.parameters().all();
     declared.map(|one| (one.name.as_str(), one.shape.bound().to_vec())).collect()
 }
 

@@ -41,6 +41,7 @@ pub fn bert() -> Result<Bert> {
         attention_dropout: 0.0,
         std: 0.4,
         head: BertHead::None,
+        mechanisms: Default::default(),
     })?)
 }
 

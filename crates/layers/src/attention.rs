@@ -247,10 +247,15 @@ impl AttentionLayer {
             (Source::Own, Some(cached)) => self.remember(g, key, value, cached)?,
             _ => (key, value),
         };
+        let (kind, sharper) = self.weighing(g);
         let scale = match (self.config.scale, &self.scale) {
-            (HeadScale::Constant(beta), _) => AttentionScale::Constant(beta),
-            (_, Some(learned)) => AttentionScale::Parameter(learned.var(g)?),
-            _ => AttentionScale::Default,
+            (HeadScale::Constant(beta), _) => AttentionScale::Constant(beta * sharper),
+            (_, Some(learned)) => {
+                let beta = learned.var(g)?;
+                AttentionScale::Parameter(if sharper == 1.0 { beta } else { g.scale(beta, sharper)? })
+            }
+            _ if sharper == 1.0 => AttentionScale::Default,
+            _ => AttentionScale::Constant(sharper / (self.config.head_width as f32).sqrt()),
         };
         let key_position = match (source, context.cached, context.key_position) {
             (Source::Own, None, None) => context.query_position,
@@ -263,12 +268,24 @@ impl AttentionLayer {
             key_position,
             key_row: context.key_row,
             bias: context.bias,
-            kind: self.config.kind,
+            kind,
             dropout: self.config.dropout,
         };
         let mixed = g.attention(query, key, value, &spec)?.y; // B T H D, B S G D, B S G E -> B T H E
         let mixed = tap(g, "mixed", mixed)?;
         g.merge_heads(mixed)
+    }
+
+    /// How attention weighs in this graph, and what β is multiplied by. Gumbel's noise is there to learn with: a graph that
+    /// is not differentiated has none, only the temperature.
+    fn weighing(&self, g: &Graph) -> (AttentionKind, f32) {
+        match self.config.kind {
+            AttentionKind::Gumbel { hard: true, .. } if !g.trains() => (AttentionKind::Hard, 1.0),
+            AttentionKind::Gumbel { temperature, .. } if !g.trains() => {
+                (AttentionKind::Soft, 1.0 / temperature)
+            }
+            kind => (kind, 1.0),
+        }
     }
 
     /// B S M -> B S G D and B S G E

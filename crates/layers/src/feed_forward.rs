@@ -23,6 +23,13 @@ pub enum FeedForwardKind {
     GatedGelu,
 }
 
+impl FeedForwardKind {
+    /// Whether a second layer gates the first.
+    pub fn is_gated(self) -> bool {
+        matches!(self, FeedForwardKind::GatedSilu | FeedForwardKind::GatedGelu)
+    }
+}
+
 /// The settings of a feed-forward part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FeedForwardConfig {
@@ -56,7 +63,7 @@ impl FeedForward {
     pub fn new(config: FeedForwardConfig, parameters: &mut Parameters) -> Result<Self> {
         let FeedForwardConfig { width, hidden, kind, bias, dropout, std } = config;
         let into = LinearConfig { inputs: width, outputs: hidden, bias, std };
-        let gated = matches!(kind, FeedForwardKind::GatedSilu | FeedForwardKind::GatedGelu);
+        let gated = kind.is_gated();
         let up = parameters.under("up", |p| Linear::new(into, p))?;
         let gate = if gated { Some(parameters.under("gate", |p| Linear::new(into, p))?) } else { None };
         let out = LinearConfig { inputs: hidden, outputs: width, bias, std };

@@ -24,7 +24,7 @@ pub use feed_forward::{FeedForward, FeedForwardConfig, FeedForwardKind};
 pub use linear::{Linear, LinearConfig};
 pub use mask::{AdditiveMask, IgnoreMask, KeepMask};
 pub use norm::{Norm, NormConfig, NormKind};
-pub use parameters::{Declared, Parameter, Parameters};
+pub use parameters::{Declared, Parameter, Parameters, State};
 pub use positions::{
     AbsoluteConfig, AbsolutePositions, RelativeConfig, RelativePositions, alibi_slopes, sinusoids,
 };

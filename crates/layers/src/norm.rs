@@ -1,6 +1,6 @@
 //! Norms over features: LayerNorm, RMSNorm, and BatchNorm for comparison. ... C -> ... C
 
-use crate::{Parameter, Parameters};
+use crate::{Parameter, Parameters, State};
 use regard_graph::{DType, Error, Graph, Init, Result, Var};
 use regard_ops::prelude::*;
 use regard_ops::{BatchNormSpec, NormSpec};
@@ -13,7 +13,8 @@ pub enum NormKind {
     Layer,
     /// x / root mean square, over the features of each position.
     Rms,
-    /// Per feature over the whole batch: mixes examples, shown for what it does.
+    /// Per feature over the whole batch: mixes examples in training. In a graph that is not differentiated, by the running
+    /// statistics.
     Batch,
 }
 
@@ -48,8 +49,8 @@ pub struct Norm {
     config: NormConfig,
     weight: Parameter,
     bias: Option<Parameter>,
-    /// The names of the running mean and variance of BatchNorm.
-    running: [String; 2],
+    /// The running mean and variance of BatchNorm.
+    running: Option<[State; 2]>,
 }
 
 impl Norm {
@@ -66,7 +67,13 @@ impl Norm {
         let weight = parameters.declare("weight", [width], Init::Ones)?;
         let shift = shift && kind != NormKind::Rms;
         let bias = if shift { Some(parameters.declare("bias", [width], Init::Zeros)?) } else { None };
-        let running = ["running_mean", "running_variance"].map(|name| parameters.dotted(name));
+        let running = match kind {
+            NormKind::Batch => Some([
+                parameters.keep("running_mean", [width], Init::Zeros)?,
+                parameters.keep("running_variance", [width], Init::Ones)?,
+            ]),
+            NormKind::Layer | NormKind::Rms => None,
+        };
         Ok(Norm { config, weight, bias, running })
     }
 
@@ -82,20 +89,21 @@ impl Norm {
     }
 
     fn forward_as(&self, g: &mut Graph, x: Var, output: DType) -> Result<Var> {
-        let NormConfig { kind, width, epsilon, .. } = self.config;
+        let NormConfig { kind, epsilon, .. } = self.config;
         let weight = Some(self.weight.var(g)?);
         let bias = self.bias.as_ref().map(|bias| bias.var(g)).transpose()?;
         let spec = NormSpec { epsilon, output: Some(output) };
-        match kind {
-            NormKind::Layer => g.layer_norm(x, weight, bias, spec),
-            NormKind::Rms => g.rms_norm(x, weight, spec),
-            NormKind::Batch => {
-                let [mean, variance] = &self.running;
-                let mean = g.state(mean, DType::F32, [width], Init::Zeros)?;
-                let variance = g.state(variance, DType::F32, [width], Init::Ones)?;
-                let spec = BatchNormSpec { epsilon, output: Some(output), ..Default::default() };
-                Ok(g.batch_norm(x, [mean, variance], weight, bias, spec)?.normed)
-            }
+        let Some([mean, variance]) = &self.running else {
+            return match kind {
+                NormKind::Rms => g.rms_norm(x, weight, spec),
+                _ => g.layer_norm(x, weight, bias, spec),
+            };
+        };
+        let running = [mean.var(g)?, variance.var(g)?];
+        let spec = BatchNormSpec { epsilon, output: Some(output), ..Default::default() };
+        match g.trains() {
+            true => Ok(g.batch_norm(x, running, weight, bias, spec)?.normed),
+            false => g.batch_norm_eval(x, running, weight, bias, spec),
         }
     }
 }

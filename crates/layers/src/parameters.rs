@@ -1,7 +1,7 @@
 //! The one builder through which layers declare what they learn. A declaration is a dotted name, a shape and how it
 //! begins; random numbers and loaded checkpoints take the same way into the store.
 
-use regard_graph::{Error, Graph, Init, Result, Shape, Var};
+use regard_graph::{DType, Error, Graph, Init, Result, Shape, Var};
 use std::sync::Arc;
 
 /// What was declared under a dotted name.
@@ -39,10 +39,25 @@ impl Parameter {
     }
 }
 
+/// A declared state: numbers of the model that no gradient changes, such as running statistics.
+#[derive(Clone, Debug)]
+pub struct State {
+    declared: Arc<Declared>,
+}
+
+impl State {
+    /// Its newest version in a graph.
+    pub fn var(&self, g: &mut Graph) -> Result<Var> {
+        let Declared { name, shape, init } = &*self.declared;
+        g.state(name, DType::F32, shape, init.clone())
+    }
+}
+
 /// Collects the parameters of a model.
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
     declared: Vec<Arc<Declared>>,
+    kept: Vec<Arc<Declared>>,
     prefix: Vec<String>,
 }
 
@@ -64,15 +79,28 @@ impl Parameters {
         result
     }
 
-    /// A name under the present prefix: how a layer learns what its states are called.
+    /// A name under the present prefix: how a layer learns what its caches are called.
     pub fn dotted(&self, name: &str) -> String {
         self.prefix.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".")
     }
 
     /// Declares one parameter under the present prefix; a name that is taken is an error.
     pub fn declare(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<Parameter> {
-        let declared = Declared { name: self.dotted(name), shape: shape.into(), init };
-        if let Some(known) = self.declared.iter().find(|known| known.name == declared.name) {
+        let declared = self.named(name, shape.into(), init)?;
+        self.declared.push(declared.clone());
+        Ok(Parameter { declared })
+    }
+
+    /// Declares a state that no gradient changes but that belongs to the model, such as running statistics.
+    pub fn keep(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<State> {
+        let kept = self.named(name, shape.into(), init)?;
+        self.kept.push(kept.clone());
+        Ok(State { declared: kept })
+    }
+
+    fn named(&self, name: &str, shape: Shape, init: Init) -> Result<Arc<Declared>> {
+        let declared = Declared { name: self.dotted(name), shape, init };
+        if let Some(known) = self.all().find(|known| known.name == declared.name) {
             return Err(Error::Duplicate {
                 kind: "parameter".into(),
                 name: declared.name.clone(),
@@ -80,8 +108,7 @@ impl Parameters {
                 second: declared.shape.to_string(),
             });
         }
-        self.declared.push(Arc::new(declared));
-        Ok(Parameter { declared: self.declared[self.declared.len() - 1].clone() })
+        Ok(Arc::new(declared))
     }
 
     /// Everything declared, in order.
@@ -89,7 +116,12 @@ impl Parameters {
         self.declared.iter().map(|declared| &**declared)
     }
 
-    /// How many numbers there are.
+    /// The same, and the states that belong to the model: all that its files hold.
+    pub fn all(&self) -> impl Iterator<Item = &Declared> {
+        self.declared().chain(self.kept.iter().map(|kept| &**kept))
+    }
+
+    /// How many numbers there are to learn.
     pub fn count(&self) -> usize {
         self.declared().map(|declared| declared.shape.bound().count()).sum()
     }

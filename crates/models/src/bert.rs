@@ -1,11 +1,12 @@
 //! BERT (Devlin et al. 2019): token, position and token-type embeddings with a norm, post-norm blocks of attention in
 //! both directions, and a head. Letters: B batch, T positions, C width, F hidden width, V vocabulary, L labels.
 
+use crate::mechanisms::{Mechanisms, Positions};
 use regard_graph::{DType, Dim, Error, Graph, Init, Result, Var};
 use regard_layers::{
-    AbsoluteConfig, AbsolutePositions, AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig,
-    FeedForwardConfig, FeedForwardKind, Linear, LinearConfig, Norm, NormConfig, NormPlace, Parameter,
-    Parameters, RelativeConfig, Stack, StackConfig,
+    AbsolutePositions, AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig, FeedForwardConfig,
+    FeedForwardKind, Linear, LinearConfig, Norm, NormConfig, NormPlace, Parameter, Parameters, Stack,
+    StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{Activation, AttentionMask, CrossEntropyOptions, LinearOptions};
@@ -39,6 +40,8 @@ pub struct BertConfig {
     pub std: f32,
     /// What stands on top.
     pub head: BertHead,
+    /// What its blocks are made of where that is not BERT's own.
+    pub mechanisms: Mechanisms,
 }
 
 /// What stands on top of the blocks.
@@ -83,6 +86,7 @@ const fn sized(layers: usize, heads: usize, width: usize) -> BertConfig {
         attention_dropout: 0.1,
         std: 0.02,
         head: BertHead::None,
+        mechanisms: Mechanisms::NONE,
     }
 }
 
@@ -106,12 +110,13 @@ impl BertConfig {
         if [layers, heads, width, hidden, context, vocabulary, token_types].contains(&0) {
             return nonsense(format!("one of the sizes is 0: {self:?}"), "give every size at least 1");
         }
-        if !width.is_multiple_of(heads) {
+        if !width.is_multiple_of(heads) && self.mechanisms.head_width.is_none() {
             return nonsense(
                 format!("a width of {width} cannot be shared by {heads} heads"),
                 "choose a width that is a multiple of the heads",
             );
         }
+        self.mechanisms.check("bert", false)?;
         if matches!(self.activation, FeedForwardKind::GatedSilu | FeedForwardKind::GatedGelu) {
             return nonsense(
                 format!("the feed-forward parts are {:?}", self.activation),
@@ -186,14 +191,17 @@ impl Bert {
         let tokens = p.under("token_embedding", |p| Embedding::new(table, p))?;
         let token_types =
             p.declare("token_type_embedding.weight", [config.token_types, width], Init::Normal(std))?;
-        let table = AbsoluteConfig::Learned { width, most: config.context, std };
-        let positions = p.under("position_embedding", |p| AbsolutePositions::new(table, p))?;
+        let mechanisms = config.mechanisms;
+        let told = mechanisms.positions.unwrap_or(Positions::Learned);
+        let (absolute, relative) = told.parts(width, config.context, std, true);
+        let positions = p.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
         let norm = NormConfig { epsilon, ..NormConfig::layer(width) };
+        let norm = mechanisms.norm_of(norm);
         let embedding_norm = p.under("embedding_norm", |p| Norm::new(norm, p))?;
         let attention = AttentionConfig {
             dropout: config.attention_dropout,
             std,
-            ..AttentionConfig::new(width, config.heads)?
+            ..mechanisms.attention_of(width, config.heads)?
         };
         let feed_forward = FeedForwardConfig {
             width,
@@ -203,10 +211,11 @@ impl Bert {
             dropout: 0.0,
             std,
         };
-        let block =
+        let mut block =
             BlockConfig { attention, cross: None, feed_forward, norm, place: NormPlace::Post, dropout };
-        let stack =
-            StackConfig { layers: config.layers, block, final_norm: false, relative: RelativeConfig::None };
+        mechanisms.apply(&mut block);
+        let final_norm = block.place == NormPlace::Pre;
+        let stack = StackConfig { layers: config.layers, block, final_norm, relative };
         let stack = Stack::new(stack, p)?;
         let mut linear = |name: &str, outputs: usize| {
             let sizes = LinearConfig { inputs: width, outputs, bias: true, std };
@@ -277,8 +286,18 @@ impl Bert {
     /// tanh of a linear layer on the first position: B T -> B C.
     pub fn pooled(&self, g: &mut Graph, text: &BertText) -> Result<Var> {
         match &self.head {
-            Head::Pooler(pooler) | Head::Classes { pooler, .. } => {
+            Head::Pooler(_) | Head::Classes { .. } => {
                 let x = self.hidden(g, text)?;
+                self.pooled_of(g, x)
+            }
+            _ => Err(self.lacks("pooler", "Pooler or Classes")),
+        }
+    }
+
+    /// The same of hidden states: B T C -> B C.
+    pub(crate) fn pooled_of(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        match &self.head {
+            Head::Pooler(pooler) | Head::Classes { pooler, .. } => {
                 g.scope("pooler", |g| self.pool(g, pooler, x))
             }
             _ => Err(self.lacks("pooler", "Pooler or Classes")),
@@ -297,6 +316,11 @@ impl Bert {
     /// The scores of the head: B T -> B T V for masked tokens, B L for classes, B T L for labels.
     pub fn logits(&self, g: &mut Graph, text: &BertText) -> Result<Var> {
         let x = self.hidden(g, text)?;
+        self.logits_of(g, text, x)
+    }
+
+    /// The same of hidden states.
+    pub(crate) fn logits_of(&self, g: &mut Graph, text: &BertText, x: Var) -> Result<Var> {
         let (x, weight, bias) = self.before_scores(g, text, x)?;
         let options = LinearOptions { bias, output: Some(DType::F32), ..Default::default() };
         g.scope("head", |g| g.linear(x, weight, options))

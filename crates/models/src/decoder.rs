@@ -1,5 +1,6 @@
 //! What a model offers to those that continue sequences: the scores of the next token, with keys and values kept
-//! from run to run. Letters: B rows, T new positions, S slots of the caches, V vocabulary.
+//! from run to run, or from whole sequences by a model that keeps nothing.
+//! Letters: B rows, T positions of a run, S slots of the caches, V vocabulary.
 
 use regard_graph::{Error, Graph, Result, Shape, Var};
 use regard_layers::Context;
@@ -16,8 +17,51 @@ pub trait Decoder {
     /// How many keys a position sees, its own among them; none if all that came before.
     fn window(&self) -> Option<usize>;
 
-    /// The scores of what follows the last of these ids: B T -> B V, f32. B is fixed: each row has its own caches.
-    fn next(&self, g: &mut Graph, ids: Var, cached: Cached) -> Result<Var>;
+    /// What it keeps of a sequence from run to run, which decides with which [`Known`] it is asked.
+    fn caches(&self) -> Caches;
+
+    /// The stream at these ids: B T -> B T C. With caches B is fixed: each row has its own.
+    fn resume(&self, g: &mut Graph, ids: Var, known: Known) -> Result<Var>;
+
+    /// The scores that a stream amounts to: … C -> … V, f32.
+    fn scores(&self, g: &mut Graph, x: Var) -> Result<Var>;
+
+    /// The scores of what follows these ids: B T -> B V, f32.
+    fn next(&self, g: &mut Graph, ids: Var, known: Known) -> Result<Var> {
+        let x = self.resume(g, ids, known)?;
+        let x = match known {
+            Known::Cached(_) => last(g, x)?,
+            Known::Nothing { last } => at(g, x, last)?,
+        };
+        self.scores(g, x)
+    }
+}
+
+/// What a decoder keeps from run to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caches {
+    /// The keys and values of every position: a run is given new ids alone.
+    Keys,
+    /// Nothing: every run is given all that there is of a sequence.
+    None,
+}
+
+/// What a run begins with.
+#[derive(Clone, Copy, Debug)]
+pub enum Known {
+    /// Keys and values of earlier runs, which the ids follow.
+    Cached(Cached),
+    /// Nothing. The ids are whole sequences, padded on the right; `last` is where each ends, i32 `[B 1]`.
+    Nothing {
+        /// The last position of each row that is its own.
+        last: Var,
+    },
+}
+
+impl From<Cached> for Known {
+    fn from(cached: Cached) -> Self {
+        Known::Cached(cached)
+    }
 }
 
 /// Where the ids of a run stand, and what is known from earlier runs. The caches are states
@@ -76,6 +120,13 @@ impl Cached {
 /// The last position of each row: B T C -> B C.
 pub(crate) fn last(g: &mut Graph, x: Var) -> Result<Var> {
     let x = g.slice_last(x, 1, 1)?; // B T C -> B 1 C
+    let [rows, _, width] = g.dims(x, "B T C")?;
+    g.reshape(x, Shape::new(vec![rows, width]))
+}
+
+/// The position of each row that `position` [B 1] names: B T C -> B C.
+pub(crate) fn at(g: &mut Graph, x: Var, position: Var) -> Result<Var> {
+    let x = g.gather_rows(x, position)?; // B T C -> B 1 C
     let [rows, _, width] = g.dims(x, "B T C")?;
     g.reshape(x, Shape::new(vec![rows, width]))
 }

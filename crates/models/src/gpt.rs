@@ -2,15 +2,17 @@
 //! Embedding, pre-norm blocks of causal attention and a feed-forward part, a final norm, a head.
 //! Letters: B batch, T positions, C width, H heads, G key/value heads, D head width, F hidden width, V vocabulary.
 
-use crate::decoder::{Cached, Decoder, last};
+use crate::decoder::{Cached, Caches, Decoder, Known};
+use crate::families::gpt::{GptForm, NATIVE};
+use crate::mechanisms::{Positions, check_attention, check_dropouts, check_positions, check_scale};
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
-    AbsoluteConfig, AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, Embedding,
-    EmbeddingConfig, FeedForwardConfig, FeedForwardKind, HeadScale, Linear, LinearConfig, NormConfig,
-    NormKind, NormPlace, Parameters, RelativeConfig, SourceConfig, Stack, StackConfig,
+    AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, Embedding, EmbeddingConfig,
+    FeedForwardConfig, FeedForwardKind, HeadScale, Linear, LinearConfig, NormConfig, NormKind, NormPlace,
+    Parameters, SourceConfig, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
-use regard_ops::{AttentionKind, CrossEntropyOptions, LinearOptions, RotarySpec, Window};
+use regard_ops::{AttentionKind, CrossEntropyOptions, LinearOptions, Window};
 
 /// The settings of a GPT. A variant is one of the presets with some fields of its own:
 /// `GptConfig { layers: 2, width: 64, ..GptConfig::SMALL }`.
@@ -36,8 +38,14 @@ pub struct GptConfig {
     pub positions: Positions,
     /// How many keys a position sees, its own among them; all before it if not given.
     pub window: Option<usize>,
+    /// β, by which scores are multiplied.
+    pub scale: HeadScale,
+    /// Soft, hard, straight-through or Gumbel.
+    pub attention: AttentionKind,
     /// The norm: `Layer` or `Rms`.
     pub norm: NormKind,
+    /// Where it stands.
+    pub place: NormPlace,
     /// What the norms add to the variance.
     pub epsilon: f32,
     /// What happens inside of the feed-forward part.
@@ -52,23 +60,10 @@ pub struct GptConfig {
     pub dropout: f32,
     /// The same for attention weights; as `dropout` if not given.
     pub attention_dropout: Option<f32>,
+    /// The same for hidden activations of the feed-forward parts; 0 if not given.
+    pub hidden_dropout: Option<f32>,
     /// Standard deviation of the weights at the beginning.
     pub std: f32,
-}
-
-/// How a GPT tells one order of the ids from another.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Positions {
-    /// By the causal mask alone.
-    None,
-    /// A learned vector for each position is added to the embedding.
-    Learned,
-    /// Sines and cosines are added to the embedding.
-    Sinusoidal,
-    /// Queries and keys are turned.
-    Rotary(RotarySpec),
-    /// Scores fall with the distance.
-    Alibi,
 }
 
 impl GptConfig {
@@ -126,17 +121,12 @@ impl GptConfig {
                 "choose Layer or Rms",
             );
         }
-        for (name, dropout) in
-            [("dropout", Some(self.dropout)), ("attention_dropout", self.attention_dropout)]
-        {
-            if dropout.is_some_and(|dropout| !(0.0..1.0).contains(&dropout)) {
-                return nonsense(
-                    format!("{name} is {}", dropout.unwrap_or_default()),
-                    "choose a probability from 0 up to, not including, 1",
-                );
-            }
-        }
-        Ok(())
+        check_positions("gpt", self.positions, false)?;
+        check_attention("gpt", self.attention)?;
+        check_scale("gpt", self.scale)?;
+        let attention = ("attention_dropout", self.attention_dropout.unwrap_or(0.0));
+        let hidden = ("hidden_dropout", self.hidden_dropout.unwrap_or(0.0));
+        check_dropouts("gpt", &[("dropout", self.dropout), attention, hidden])
     }
 
     fn block(&self) -> BlockConfig {
@@ -151,9 +141,9 @@ impl GptConfig {
                 head_width,
                 value_width: head_width,
                 biases: Biases { inputs: self.attention_bias, output: self.attention_bias },
-                scale: HeadScale::Default,
+                scale: self.scale,
                 rotary: None,
-                kind: AttentionKind::Soft,
+                kind: self.attention,
                 dropout: self.attention_dropout.unwrap_or(self.dropout),
                 std,
             },
@@ -163,11 +153,11 @@ impl GptConfig {
                 hidden: self.hidden(),
                 kind: self.feed_forward,
                 bias: self.feed_forward_bias,
-                dropout: 0.0,
+                dropout: self.hidden_dropout.unwrap_or(0.0),
                 std,
             },
             norm: NormConfig { kind: self.norm, width, epsilon: self.epsilon, shift: true },
-            place: NormPlace::Pre,
+            place: self.place,
             dropout: self.dropout,
         }
     }
@@ -194,6 +184,7 @@ pub enum View {
 #[derive(Clone, Debug)]
 pub struct Gpt {
     config: GptConfig,
+    form: &'static GptForm,
     parameters: Parameters,
     tokens: Embedding,
     positions: AbsolutePositions,
@@ -210,25 +201,27 @@ impl Gpt {
         let p = &mut parameters;
         let embedding = EmbeddingConfig { tokens: vocabulary, width, std };
         let tokens = p.under("token_embedding", |p| Embedding::new(embedding, p))?;
-        let absolute = match config.positions {
-            Positions::Learned => AbsoluteConfig::Learned { width, most: context, std },
-            Positions::Sinusoidal => AbsoluteConfig::Sinusoidal { width, most: context },
-            _ => AbsoluteConfig::None,
-        };
+        let (absolute, relative) = config.positions.parts(width, context, std, false);
         let positions = p.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
-        let relative = match config.positions {
-            Positions::Rotary(spec) => RelativeConfig::Rotary(spec),
-            Positions::Alibi => RelativeConfig::Alibi,
-            _ => RelativeConfig::None,
-        };
-        let stack = StackConfig { layers: config.layers, block: config.block(), final_norm: true, relative };
+        let final_norm = config.place == NormPlace::Pre;
+        let stack = StackConfig { layers: config.layers, block: config.block(), final_norm, relative };
         let stack = Stack::new(stack, p)?;
         let head = LinearConfig { inputs: width, outputs: vocabulary, bias: false, std };
         let head = match config.tied {
             true => None,
             false => Some(p.under("head", |p| Linear::new(head, p))?),
         };
-        Ok(Gpt { config, parameters, tokens, positions, stack, head })
+        Ok(Gpt { config, form: &NATIVE, parameters, tokens, positions, stack, head })
+    }
+
+    /// The same model whose files have another form.
+    pub fn in_form(self, form: &'static GptForm) -> Self {
+        Gpt { form, ..self }
+    }
+
+    /// Whose names and layouts its files have.
+    pub fn form(&self) -> &'static GptForm {
+        self.form
     }
 
     /// Its settings.
@@ -284,11 +277,22 @@ impl Gpt {
 
     /// The losses that a stream amounts to, as [`Gpt::loss`] gives them.
     pub fn loss_of(&self, g: &mut Graph, x: Var, targets: Var, scale: Var) -> Result<Var> {
+        self.loss_of_with(g, x, targets, scale, CrossEntropyOptions::default())
+    }
+
+    /// The same with settings of its own, such as smoothed targets.
+    pub fn loss_of_with(
+        &self,
+        g: &mut Graph,
+        x: Var,
+        targets: Var,
+        scale: Var,
+        options: CrossEntropyOptions,
+    ) -> Result<Var> {
         let weight = match &self.head {
             Some(head) => head.weight(g)?,
             None => self.tokens.weight(g)?,
         };
-        let options = CrossEntropyOptions::default();
         let losses = g.scope("head", |g| g.linear_cross_entropy(x, weight, None, targets, scale, options))?;
         Ok(losses.loss)
     }
@@ -348,17 +352,26 @@ impl Decoder for Gpt {
 
     fn context(&self) -> Option<usize> {
         let GptConfig { positions, window, context, .. } = self.config;
-        let table = matches!(positions, Positions::Learned | Positions::Sinusoidal);
-        if window.is_some() && !table { None } else { Some(context) }
+        if window.is_some() && !positions.end() { None } else { Some(context) }
     }
 
     fn window(&self) -> Option<usize> {
         self.config.window
     }
 
-    fn next(&self, g: &mut Graph, ids: Var, cached: Cached) -> Result<Var> {
-        let x = self.hidden(g, ids, View::Cached(cached))?;
-        let x = last(g, x)?;
+    fn caches(&self) -> Caches {
+        Caches::Keys
+    }
+
+    fn resume(&self, g: &mut Graph, ids: Var, known: Known) -> Result<Var> {
+        let view = match known {
+            Known::Cached(cached) => View::Cached(cached),
+            Known::Nothing { .. } => View::Whole,
+        };
+        self.hidden(g, ids, view)
+    }
+
+    fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
         self.head(g, x)
     }
 }

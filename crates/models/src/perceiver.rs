@@ -3,11 +3,13 @@
 //! between costs M² instead of T².
 //! Letters: B batch, T positions, M latents, C width, H heads, F hidden, V vocabulary, L layers.
 
+use crate::decoder::{Caches, Decoder, Known};
+use crate::mechanisms::{Mechanisms, Positions};
 use regard_graph::{Dim, Error, Graph, Init, Result, Shape, Var};
 use regard_layers::{
-    AbsoluteConfig, AbsolutePositions, AttentionConfig, AttentionLayer, BlockConfig, Context, Embedding,
-    EmbeddingConfig, FeedForward, FeedForwardConfig, FeedForwardKind, Linear, LinearConfig, Norm, NormConfig,
-    NormPlace, Parameter, Parameters, RelativeConfig, Source, SourceConfig, Stack, StackConfig,
+    AbsolutePositions, AttentionConfig, AttentionLayer, BlockConfig, Context, Embedding, EmbeddingConfig,
+    FeedForward, FeedForwardConfig, FeedForwardKind, Linear, LinearConfig, Norm, NormConfig, NormPlace,
+    Parameter, Parameters, Source, SourceConfig, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{AttentionMask, CrossEntropyOptions, LinearOptions};
@@ -47,6 +49,8 @@ pub struct PerceiverConfig {
     pub masking: PerceiverMasking,
     /// Probability with which activations are dropped in training.
     pub dropout: f32,
+    /// What its blocks are made of where that is not its own.
+    pub mechanisms: Mechanisms,
 }
 
 impl PerceiverConfig {
@@ -67,6 +71,22 @@ impl PerceiverConfig {
                 format!("{latents} latents for {context} positions"),
                 "choose at most as many latents as positions: they are there to be fewer",
             );
+        }
+        self.mechanisms.check("perceiver", self.masking != PerceiverMasking::Open)?;
+        if self.mechanisms.place == Some(NormPlace::Post) {
+            return nonsense(
+                "norms behind each part".into(),
+                "leave norm_place at pre: what the latents are asked is normed, what they hold is not",
+            );
+        }
+        if self.mechanisms.positions.is_some_and(|told| told != Positions::None && !told.end()) {
+            return nonsense(
+                "positions inside of attention, and latents that stand nowhere".into(),
+                "choose learned, sinusoidal or none",
+            );
+        }
+        if self.mechanisms.window.is_some() {
+            return nonsense("a window".into(), "leave it out: what a token sees is settled by the masking");
         }
         if !(0.0..1.0).contains(&dropout) {
             let what = format!("dropout is {dropout}");
@@ -177,23 +197,25 @@ impl Perceiver {
         let PerceiverConfig { layers, heads, width, latents, context, vocabulary, dropout, .. } = config;
         let (hidden, std, norm) = (4 * width, 0.02, NormConfig::layer(width));
         let kind = FeedForwardKind::Gelu;
-        let block = BlockConfig {
-            attention: AttentionConfig { dropout, ..AttentionConfig::new(width, heads)? },
+        let mut block = BlockConfig {
+            attention: AttentionConfig { dropout, ..config.mechanisms.attention_of(width, heads)? },
             cross: None,
             feed_forward: FeedForwardConfig { width, hidden, kind, bias: true, dropout: 0.0, std },
             norm,
             place: NormPlace::Pre,
             dropout,
         };
+        config.mechanisms.apply(&mut block);
+        let norm = block.norm;
         let mut parameters = Parameters::new();
         let p = &mut parameters;
         let table = EmbeddingConfig { tokens: vocabulary, width, std };
         let embedding = p.under("token_embedding", |p| Embedding::new(table, p))?;
-        let learned = AbsoluteConfig::Learned { width, most: context, std };
-        let positions = p.under("position_embedding", |p| AbsolutePositions::new(learned, p))?;
+        let told = config.mechanisms.positions.unwrap_or(Positions::Learned);
+        let (absolute, relative) = told.parts(width, context, std, true);
+        let positions = p.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
         let latents = p.declare("latents", [latents, width], Init::Normal(std))?;
         let down = p.under("down", |p| Crossing::new(&block, p))?;
-        let relative = RelativeConfig::None;
         let stack = StackConfig { layers: layers - 2, block, final_norm: false, relative };
         let stack = p.under("stack", |p| Stack::new(stack, p))?;
         let up = p.under("up", |p| Crossing::new(&block, p))?;
@@ -219,7 +241,7 @@ impl Perceiver {
         self.scores(g, x)
     }
 
-    /// What the head makes of a stream: B T C -> B T V, f32.
+    /// What the head makes of a stream: … C -> … V, f32.
     pub fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
         let options = LinearOptions { output: Some(DType::F32), ..Default::default() };
         g.scope("head", |g| self.head.forward_with(g, x, options))
@@ -227,9 +249,20 @@ impl Perceiver {
 
     /// The sum of the losses of all targets times `scale`, a single number. Targets of −100 are ignored.
     pub fn loss(&self, g: &mut Graph, ids: Var, targets: Var, scale: Var) -> Result<Var> {
+        self.loss_with(g, ids, targets, scale, CrossEntropyOptions::default())
+    }
+
+    /// The same with settings of its own, such as smoothed targets.
+    pub fn loss_with(
+        &self,
+        g: &mut Graph,
+        ids: Var,
+        targets: Var,
+        scale: Var,
+        options: CrossEntropyOptions,
+    ) -> Result<Var> {
         let x = self.hidden(g, ids)?;
         let weight = self.head.weight(g)?;
-        let options = CrossEntropyOptions::default();
         let losses = g.scope("head", |g| g.linear_cross_entropy(x, weight, None, targets, scale, options))?;
         Ok(losses.loss)
     }
@@ -292,5 +325,42 @@ impl Perceiver {
             up = g.slice(up, 2, 0, length)?;
         }
         Ok([Some(down), Some(up)])
+    }
+}
+
+/// A latent changes with every token of its chunk, so that there is nothing to keep: whole texts are read again.
+impl Decoder for Perceiver {
+    fn vocabulary(&self) -> usize {
+        self.config.vocabulary
+    }
+
+    fn context(&self) -> Option<usize> {
+        Some(self.config.context)
+    }
+
+    fn window(&self) -> Option<usize> {
+        None
+    }
+
+    fn caches(&self) -> Caches {
+        Caches::None
+    }
+
+    fn resume(&self, g: &mut Graph, ids: Var, known: Known) -> Result<Var> {
+        let refuse = |what: &str, advice: &str| Err(Error::invalid("perceiver", what, advice));
+        if let Known::Cached(_) = known {
+            return refuse("it keeps nothing from run to run", "give it whole texts, and where each ends");
+        }
+        if self.config.masking == PerceiverMasking::Open {
+            return refuse(
+                "with open masks a token sees what follows it, padding too",
+                "give it another masking to continue texts",
+            );
+        }
+        self.hidden(g, ids)
+    }
+
+    fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        Perceiver::scores(self, g, x)
     }
 }

@@ -1,9 +1,10 @@
 //! The known sizes of decoders, as a table: each is another one with some fields of its own.
 
-use crate::gpt::{GptConfig, Positions};
+use crate::gpt::GptConfig;
+use crate::mechanisms::Positions;
 use regard_graph::{Error, Result};
-use regard_layers::{FeedForwardKind, NormKind};
-use regard_ops::{Pairing, RotarySpec, Stretch};
+use regard_layers::{FeedForwardKind, HeadScale, NormKind, NormPlace};
+use regard_ops::{AttentionKind, Pairing, RotarySpec, Stretch};
 
 const ROTARY: RotarySpec =
     RotarySpec { base: 10_000.0, width: None, pairing: Pairing::Halves, inverse: false, stretch: None };
@@ -27,7 +28,10 @@ impl GptConfig {
         vocabulary: 256,
         positions: Positions::Learned,
         window: None,
+        scale: HeadScale::Default,
+        attention: AttentionKind::Soft,
         norm: NormKind::Layer,
+        place: NormPlace::Pre,
         epsilon: 1e-5,
         feed_forward: FeedForwardKind::Gelu,
         attention_bias: true,
@@ -35,6 +39,7 @@ impl GptConfig {
         tied: false,
         dropout: 0.1,
         attention_dropout: None,
+        hidden_dropout: None,
         std: 0.02,
     };
 

@@ -5,11 +5,12 @@
 //! Letters: B batch, S source positions, T target positions, C width, H heads, D head width, F hidden, V vocabulary.
 
 use crate::decoding::{EncoderDecoder, padded};
+use crate::mechanisms::{Mechanisms, Positions};
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
     AttentionConfig, Biases, BlockConfig, Context, Embedding, EmbeddingConfig, FeedForwardConfig,
-    FeedForwardKind, HeadScale, Linear, LinearConfig, NormConfig, NormPlace, Parameters, RelativeConfig,
-    Source, SourceConfig, Stack, StackConfig,
+    FeedForwardKind, HeadScale, Linear, LinearConfig, NormConfig, NormPlace, Parameters, Source,
+    SourceConfig, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{CrossEntropyOptions, LinearOptions};
@@ -45,6 +46,8 @@ pub struct T5Config {
     pub epsilon: f32,
     /// Probability with which activations are dropped in training.
     pub dropout: f32,
+    /// What its blocks are made of where that is not T5's own.
+    pub mechanisms: Mechanisms,
 }
 
 impl T5Config {
@@ -65,6 +68,7 @@ impl T5Config {
             scaled: true,
             epsilon: 1e-6,
             dropout: 0.1,
+            mechanisms: Mechanisms::NONE,
         }
     }
 
@@ -86,6 +90,13 @@ impl T5Config {
             return nonsense(
                 format!("distances up to {max_distance} for {buckets} buckets"),
                 "choose a max_distance above half of the buckets, which stand for one distance each",
+            );
+        }
+        self.mechanisms.check("t5", true)?;
+        if self.mechanisms.positions.is_some_and(Positions::end) {
+            return nonsense(
+                "a table of positions, where T5 tells distances".into(),
+                "choose none, rotary, alibi, buckets or clipped, or the family transformer",
             );
         }
         if !(0.0..1.0).contains(&self.dropout) {
@@ -122,7 +133,7 @@ impl T5Config {
             dropout,
             std: (width as f32).powf(-0.5),
         };
-        let block = BlockConfig {
+        let mut block = BlockConfig {
             attention: own,
             cross: decoder.then_some(cross),
             feed_forward,
@@ -130,9 +141,11 @@ impl T5Config {
             place: NormPlace::Pre,
             dropout,
         };
-        let (buckets, max_distance) = (self.buckets, self.max_distance);
-        let relative = RelativeConfig::Buckets { buckets, max_distance, bidirectional: !decoder };
-        StackConfig { layers, block, final_norm: true, relative }
+        self.mechanisms.apply(&mut block);
+        let own = Positions::Buckets { buckets: self.buckets, max_distance: self.max_distance };
+        let told = self.mechanisms.positions.unwrap_or(own);
+        let (_, relative) = told.parts(width, 0, block.attention.std, !decoder);
+        StackConfig { layers, block, final_norm: block.place == NormPlace::Pre, relative }
     }
 }
 

@@ -4,11 +4,12 @@
 //! Letters: B batch, S source positions, T target positions, C width, H heads, F hidden, V vocabulary.
 
 use crate::decoding::{EncoderDecoder, padded};
+use crate::mechanisms::{Mechanisms, Positions};
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
-    AbsoluteConfig, AbsolutePositions, AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig,
-    FeedForwardConfig, FeedForwardKind, Linear, LinearConfig, NormConfig, NormPlace, Parameters,
-    RelativeConfig, Source, SourceConfig, Stack, StackConfig,
+    AbsolutePositions, AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig, FeedForwardConfig,
+    FeedForwardKind, Linear, LinearConfig, NormConfig, NormPlace, Parameters, Source, SourceConfig, Stack,
+    StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{CrossEntropyOptions, LinearOptions};
@@ -38,6 +39,8 @@ pub struct TransformerConfig {
     pub final_norm: bool,
     /// Probability with which what each part adds is dropped in training, and embeddings are.
     pub dropout: f32,
+    /// What its blocks are made of where that is not the paper's.
+    pub mechanisms: Mechanisms,
 }
 
 impl TransformerConfig {
@@ -55,6 +58,7 @@ impl TransformerConfig {
             shared: true,
             final_norm: false,
             dropout: 0.1,
+            mechanisms: Mechanisms::NONE,
         }
     }
 
@@ -72,6 +76,7 @@ impl TransformerConfig {
                 "give both the same vocabulary, or do not share the matrix",
             );
         }
+        self.mechanisms.check("transformer", true)?;
         if !(0.0..1.0).contains(&self.dropout) {
             let what = format!("dropout is {}", self.dropout);
             return nonsense(what, "choose a probability from 0 up to, not including, 1");
@@ -83,10 +88,10 @@ impl TransformerConfig {
     fn stack(&self, layers: usize, decoder: bool) -> Result<StackConfig> {
         let TransformerConfig { width, heads, hidden, dropout, .. } = *self;
         let std = (width as f32).powf(-0.5);
-        let own = AttentionConfig { dropout, std, ..AttentionConfig::new(width, heads)? };
+        let own = AttentionConfig { dropout, std, ..self.mechanisms.attention_of(width, heads)? };
         let cross = AttentionConfig { source: SourceConfig::Memory(width), ..own };
         let kind = FeedForwardKind::Relu;
-        let block = BlockConfig {
+        let mut block = BlockConfig {
             attention: own,
             cross: decoder.then_some(cross),
             feed_forward: FeedForwardConfig { width, hidden, kind, bias: true, dropout, std },
@@ -94,7 +99,15 @@ impl TransformerConfig {
             place: NormPlace::Post,
             dropout,
         };
-        Ok(StackConfig { layers, block, final_norm: self.final_norm, relative: RelativeConfig::None })
+        self.mechanisms.apply(&mut block);
+        let (_, relative) = self.positions().parts(width, self.context, std, !decoder);
+        let final_norm = self.final_norm || block.place == NormPlace::Pre;
+        Ok(StackConfig { layers, block, final_norm, relative })
+    }
+
+    /// How order is told: by sinusoids in the paper.
+    pub(crate) fn positions(&self) -> Positions {
+        self.mechanisms.positions.unwrap_or(Positions::Sinusoidal)
     }
 }
 
@@ -131,7 +144,8 @@ impl Transformer {
             let source = embedding("source_embedding", config.source_vocabulary)?;
             (source, embedding("target_embedding", config.vocabulary)?)
         };
-        let positions = AbsolutePositions::new(AbsoluteConfig::Sinusoidal { width, most: context }, p)?;
+        let (absolute, _) = config.positions().parts(width, context, std, true);
+        let positions = p.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
         let encoder = config.stack(config.encoder_layers, false)?;
         let encoder = p.under("encoder", |p| Stack::new(encoder, p))?;
         let decoder = config.stack(config.decoder_layers, true)?;

@@ -2,11 +2,11 @@
 //! positions, pre-norm blocks, a final norm, a head. Letters: B batch, Ch channels, Hh and Ww height and width of images,
 //! P patches, T = 1 + P, C width, L classes.
 
+use crate::mechanisms::{Mechanisms, Positions};
 use regard_graph::{Error, Graph, Init, Result, Var};
 use regard_layers::{
-    AbsoluteConfig, AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, FeedForwardConfig,
-    FeedForwardKind, Linear, LinearConfig, NormConfig, NormPlace, Parameter, Parameters, RelativeConfig,
-    Stack, StackConfig,
+    AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, FeedForwardConfig, FeedForwardKind,
+    Linear, LinearConfig, NormConfig, NormPlace, Parameter, Parameters, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{CrossEntropyOptions, LinearOptions};
@@ -46,6 +46,8 @@ pub struct VitConfig {
     pub attention_dropout: f32,
     /// Standard deviation of the weights at the beginning.
     pub std: f32,
+    /// What its blocks are made of where that is not ViT's own.
+    pub mechanisms: Mechanisms,
 }
 
 /// What the head reads.
@@ -102,6 +104,7 @@ const fn sized(layers: usize, heads: usize, width: usize, patch: usize) -> VitCo
         dropout: 0.0,
         attention_dropout: 0.0,
         std: 0.02,
+        mechanisms: Mechanisms::NONE,
     }
 }
 
@@ -137,7 +140,8 @@ impl VitConfig {
                 "choose an image size that the patch divides",
             );
         }
-        if !width.is_multiple_of(heads) {
+        self.mechanisms.check("vit", false)?;
+        if !width.is_multiple_of(heads) && self.mechanisms.head_width.is_none() {
             return nonsense(
                 format!("a width of {width} cannot be shared by {heads} heads"),
                 "choose a width that is a multiple of the heads",
@@ -194,18 +198,17 @@ impl Vit {
         let patches = linear(&mut parameters, "patch_embedding", pixels, width)?;
         let class_token = parameters.declare("class_token", [width], Init::Normal(std))?;
         let [rows, columns] = config.grid();
-        let table = match config.positions {
-            true => {
-                AbsoluteConfig::Learned { width, most: rows.saturating_mul(columns).saturating_add(1), std }
-            }
-            false => AbsoluteConfig::None,
-        };
-        let positions = parameters.under("position_embedding", |p| AbsolutePositions::new(table, p))?;
+        let mechanisms = config.mechanisms;
+        let own = if config.positions { Positions::Learned } else { Positions::None };
+        let told = mechanisms.positions.unwrap_or(own);
+        let most = rows.saturating_mul(columns).saturating_add(1);
+        let (absolute, relative) = told.parts(width, most, std, true);
+        let positions = parameters.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
         let attention = AttentionConfig {
             biases: Biases { inputs: config.input_bias, output: true },
             dropout: config.attention_dropout,
             std,
-            ..AttentionConfig::new(width, config.heads)?
+            ..mechanisms.attention_of(width, config.heads)?
         };
         let feed_forward = FeedForwardConfig {
             width,
@@ -216,10 +219,11 @@ impl Vit {
             std,
         };
         let norm = NormConfig { epsilon: config.epsilon, ..NormConfig::layer(width) };
-        let block =
+        let mut block =
             BlockConfig { attention, cross: None, feed_forward, norm, place: NormPlace::Pre, dropout };
-        let stack =
-            StackConfig { layers: config.layers, block, final_norm: true, relative: RelativeConfig::None };
+        mechanisms.apply(&mut block);
+        let final_norm = block.place == NormPlace::Pre;
+        let stack = StackConfig { layers: config.layers, block, final_norm, relative };
         let stack = Stack::new(stack, &mut parameters)?;
         let (head_hidden, head) = match config.head {
             VitHead::None => (None, None),
@@ -290,6 +294,10 @@ impl Vit {
     /// What the head reads: B Ch Hh Ww -> B C.
     pub fn pooled(&self, g: &mut Graph, image: Var) -> Result<Var> {
         let x = self.hidden(g, image)?;
+        self.pooled_of(g, x)
+    }
+
+    fn pooled_of(&self, g: &mut Graph, x: Var) -> Result<Var> {
         g.scope("pooling", |g| {
             let [b, t, c] = g.dims(x, "B T C")?;
             match self.config.pooling {
@@ -307,7 +315,13 @@ impl Vit {
 
     /// The scores of the classes: B Ch Hh Ww -> B L.
     pub fn logits(&self, g: &mut Graph, image: Var) -> Result<Var> {
-        let (x, head) = self.before_scores(g, image)?;
+        let x = self.hidden(g, image)?;
+        self.logits_of(g, x)
+    }
+
+    /// The same of hidden states: B T C -> B L.
+    pub(crate) fn logits_of(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        let (x, head) = self.before_scores(g, x)?;
         let options = LinearOptions { output: Some(DType::F32), ..Default::default() };
         g.scope("head", |g| head.forward_with(g, x, options))
     }
@@ -326,14 +340,15 @@ impl Vit {
         scale: Var,
         options: CrossEntropyOptions,
     ) -> Result<Var> {
-        let (x, head) = self.before_scores(g, image)?;
+        let x = self.hidden(g, image)?;
+        let (x, head) = self.before_scores(g, x)?;
         let (weight, bias) = (head.weight(g)?, head.bias(g)?);
         let losses = g.scope("head", |g| g.linear_cross_entropy(x, weight, bias, targets, scale, options))?;
         Ok(losses.loss)
     }
 
     /// What the last product of the head takes, and that product.
-    fn before_scores(&self, g: &mut Graph, image: Var) -> Result<(Var, &Linear)> {
+    fn before_scores(&self, g: &mut Graph, x: Var) -> Result<(Var, &Linear)> {
         let Some(head) = &self.head else {
             return Err(Error::invalid(
                 "vit",
@@ -341,7 +356,7 @@ impl Vit {
                 "make it with the head Linear or Mlp",
             ));
         };
-        let x = self.pooled(g, image)?;
+        let x = self.pooled_of(g, x)?;
         let x = match &self.head_hidden {
             None => x,
             Some(hidden) => g.scope("head", |g| {

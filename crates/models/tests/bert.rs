@@ -23,6 +23,7 @@ const SMALL: BertConfig = BertConfig {
     attention_dropout: 0.0,
     std: 0.3,
     head: BertHead::Classes(5),
+    mechanisms: regard_models::Mechanisms::NONE,
 };
 
 /// Lengths around a tile of keys, padded to the longest and beyond.

@@ -69,7 +69,7 @@ fn parts_of_models_that_do_not_fit() {
     let position = g.input("position", DType::I32, [1, 2]).unwrap();
     let lengths = g.input("lengths", DType::I32, [1]).unwrap();
     assert_eq!(
-        text(gpt.next(&mut g, targets, Cached::growing(position, lengths, 4))),
+        text(gpt.next(&mut g, targets, Cached::growing(position, lengths, 4).into())),
         "add_position: position is [1 2], expected [B=1 T=3]; B, T come from x"
     );
 
@@ -271,6 +271,7 @@ fn perceivers_and_values_of_another_graph() {
         vocabulary: 5,
         masking: PerceiverMasking::Prefix,
         dropout: 0.0,
+        mechanisms: Default::default(),
     };
     let perceiver: Perceiver = Perceiver::new(config).unwrap();
     let mut g = Graph::new();
@@ -282,6 +283,15 @@ fn perceivers_and_values_of_another_graph() {
     assert_eq!(text(perceiver.hidden(&mut g, flat)), "perceiver: ids are [3]; give ids [B T]");
     assert_eq!(
         text(perceiver.scores(&mut g, narrow)),
+        "linear: weight is [5 8], expected [N K=7]; K comes from x"
+    );
+    let cached = Cached::growing(ids, flat, 4);
+    assert_eq!(
+        text(Decoder::resume(&perceiver, &mut g, ids, cached.into())),
+        "perceiver: it keeps nothing from run to run; give it whole texts, and where each ends"
+    );
+    assert_eq!(
+        text(Decoder::scores(&perceiver, &mut g, narrow)),
         "linear: weight is [5 8], expected [N K=7]; K comes from x"
     );
     let said = text(perceiver.loss(&mut g, ids, targets, scale));

@@ -28,6 +28,7 @@ const SMALL: VitConfig = VitConfig {
     dropout: 0.0,
     attention_dropout: 0.0,
     std: 0.3,
+    mechanisms: regard_models::Mechanisms::NONE,
 };
 
 type Recording = fn(&Vit, &mut Graph, Var) -> regard_graph::Result<Var>;

@@ -26,6 +26,9 @@ pub enum Error {
     Model(#[from] regard_graph::Error),
 
     #[error(transparent)]
+    Runtime(#[from] regard_runtime::Error),
+
+    #[error(transparent)]
     Train(#[from] regard_train::Error),
 
     #[error("{place}: {what}; {advice}")]

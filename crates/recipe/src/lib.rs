@@ -3,7 +3,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod ask;
 mod error;
 pub mod job;
 pub mod language;

@@ -6,8 +6,8 @@
 //! Without a path it takes a small BERT with random weights, which knows letters only: its cosines mean nothing.
 
 use regard::data::Tokenizer;
-use regard::hub::{self, AnyModel};
-use regard::models::BertText;
+use regard::hub::{self, Batch};
+use regard::models::{Registry, Sizes};
 use regard::ops::MatmulOptions;
 use regard::prelude::*;
 use std::path::Path;
@@ -22,28 +22,30 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => (small.display().to_string(), here.join("examples/letters.json")),
     };
 
-    let opened = hub::open(&folder)?; // reads the config, compares every name and shape
-    let AnyModel::Bert(bert) = &opened.model else { return Err("not of the BERT family".into()) };
+    // Reads the config, compares every name and shape.
+    let opened = hub::open(&folder, &Registry::standard())?;
+    let model = &*opened.model;
+    let Some(encoder) = model.as_sentence_encoder() else { return Err("no encoder of text".into()) };
     let mut store = Store::new(0);
     opened.load_into(&mut store)?;
     println!("{}: {} numbers in {} tensors", folder, opened.report.numbers, opened.report.tensors);
 
     let tokenizer = Tokenizer::open(tokens)?;
-    let rows: Vec<Vec<u32>> =
-        SENTENCES.iter().map(|text| tokenizer.encode(text)).collect::<Result<_, _>>()?;
-    let (b, t) = (rows.len(), rows.iter().map(Vec::len).max().unwrap_or(0));
-    let at = |row: usize, i: usize| rows[row].get(i).map(|&id| id as i32);
-    let cells: Vec<Option<i32>> = (0..b * t).map(|cell| at(cell / t, cell % t)).collect();
+    let mut rows = Vec::new();
+    for text in SENTENCES {
+        rows.push(tokenizer.encode(text)?.into_iter().map(|id| id as i32).collect());
+    }
+    let texts = Batch::texts(&model.reads(), rows);
+    let (sizes, fields) = hub::forward::fields(&model.reads(), &texts)?; // padded, with a mask
+    let Sizes { batch: b, .. } = sizes;
 
     let mut g = Graph::inference();
-    let ids = g.input("ids", DType::I32, [b, t])?;
-    let mask = g.input("mask", DType::Bool, [b, t])?;
-    let sentence = bert.sentence(&mut g, &BertText { ids, token_types: None, key_mask: Some(mask) })?; // B T -> B C
+    let inputs = model.reads().declare(&mut g, sizes)?;
+    let sentence = encoder.sentence(&mut g, &inputs)?; // B T -> B C
     let cosines = g.matmul(sentence, sentence, MatmulOptions { transpose_b: true, ..Default::default() })?; // B B
     g.output("cosines", cosines)?;
     let mut program = Program::new(g, &[], &mut store, &Cpu::new()?)?;
-    program.set_i32("ids", &[b, t], &cells.iter().map(|cell| cell.unwrap_or(0)).collect::<Vec<_>>())?;
-    program.set_bools("mask", &[b, t], &cells.iter().map(Option::is_some).collect::<Vec<_>>())?;
+    hub::forward::feed(&mut program, &fields)?;
     program.run(&mut store)?;
 
     let cosines = program.f32("cosines")?;

@@ -6,7 +6,8 @@
 //! Without paths it takes a small ViT with random weights and a picture made here. A picture is a PPM file
 //! (`P6`, 8 bits: `convert picture.jpg picture.ppm`), resized to what the model was trained on.
 
-use regard::hub::{self, AnyModel, Batch, Images};
+use regard::hub::{self, Batch, Images};
+use regard::models::{Pixels, Registry};
 use regard::prelude::*;
 use std::path::Path;
 
@@ -20,9 +21,10 @@ struct Picture {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/goldens/parity/vit/model");
-    let opened = hub::open(arguments.next().unwrap_or_else(|| small.display().to_string()))?;
-    let AnyModel::Vit(vit) = &opened.model else { return Err("not a ViT".into()) };
-    let ([height, width], channels) = (vit.config().image, vit.config().channels);
+    let opened =
+        hub::open(arguments.next().unwrap_or_else(|| small.display().to_string()), &Registry::standard())?;
+    let Some(pixels) = opened.model.reads().pixels else { return Err("not a model of images".into()) };
+    let Pixels { channels, height, width } = pixels;
     if channels != 3 {
         return Err(format!("the model takes {channels} channels, a picture has 3").into());
     }
@@ -40,8 +42,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let mut store = Store::new(0);
     opened.load_into(&mut store)?;
-    let images = Batch::Images(Images { shape: vec![1, 3, height, width], pixels });
-    let answers = hub::forward(&opened.model, &mut store, &Cpu::new()?, &images, &[])?;
+    let images = Batch::images(Images { shape: vec![1, 3, height, width], pixels });
+    let answers = hub::forward(&*opened.model, &mut store, &Cpu::new()?, &images, &[])?;
     let Some(logits) = answers.iter().find(|answer| answer.name == "logits") else {
         return Err("the model has no head with classes".into());
     };

@@ -40,6 +40,7 @@ pub use regard_layers as layers;
 pub use regard_models as models;
 pub use regard_ops::{self as ops, Array};
 pub use regard_recipe as recipe;
+pub use regard_runtime as runtime;
 pub use regard_train as train;
 
 /// Everything needed to record and run: the graph, every op's recording methods, the engines.

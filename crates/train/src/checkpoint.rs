@@ -65,16 +65,19 @@ fn bytes_of(array: &Array, dtype: DType) -> (regard_data::DType, Vec<u8>) {
     }
 }
 
-/// A checkpoint that was opened and whose checksum is right.
+/// A checkpoint of a run that was opened and whose checksum is right.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub struct Snapshot {
     checkpoint: Checkpoint,
+    /// Where the run was.
     pub state: State,
+    /// What the run was, as a name and a text for each: what its caller said about it, such as its `model`, and its settings.
     pub settings: Map<String, Value>,
 }
 
-impl Opened {
-    pub fn new(path: &Path) -> Result<Opened> {
+impl Snapshot {
+    /// Opens the checkpoint of a run. One that is damaged, or that no run wrote, is refused.
+    pub fn open(path: &Path) -> Result<Snapshot> {
         let checkpoint = Checkpoint::open(path)?;
         if !checkpoint.verify()? {
             return Err(Error::folder(
@@ -93,11 +96,16 @@ impl Opened {
             return Err(Error::folder(path, what, "it was not written by a training run"));
         };
         let state = State::read(path, &state)?;
-        Ok(Opened { checkpoint, state, settings })
+        Ok(Snapshot { checkpoint, state, settings })
+    }
+
+    /// Its tensors: parameters, moments and states under their names in the store.
+    pub fn into_checkpoint(self) -> Checkpoint {
+        self.checkpoint
     }
 
     /// Puts everything into the store. Nothing is written before all of it is known to fit.
-    pub fn fill(&self, path: &Path, names: &[String], store: &mut Store) -> Result<()> {
+    pub(crate) fn fill(&self, path: &Path, names: &[String], store: &mut Store) -> Result<()> {
         for name in names {
             let (fact, tensor) = (store.fact(name)?, self.checkpoint.find(name));
             let expected = fact.shape.bound();

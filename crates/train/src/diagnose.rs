@@ -97,7 +97,7 @@ pub fn first_not_finite(
             return Ok(Finding::Input { name: field.name.into(), number, index });
         }
     }
-    let (mut g, loss) = record_loss(task, settings, Mode::Train)?;
+    let (mut g, loss) = record_loss(task, settings.precision, Mode::Train)?;
     for stored in g.stored().iter().filter(|stored| stored.role == Role::Parameter) {
         if let Some((index, number)) = bad(&store.f32(&stored.name)?) {
             return Ok(Finding::Parameter { name: stored.name.clone(), number, index });

@@ -1,10 +1,11 @@
 //! Examining a model while it is trained: the loss over a source, and whatever else the caller can measure.
 
 use crate::step::{Draw, LOSS, feed, record_loss};
-use crate::{Error, Mode, Result, Settings, Task};
+use crate::{Error, Mode, Result, Task};
 use regard_data::Source;
 use regard_data::loader::{Loader, LoaderSettings};
-use regard_engine::{Device, Program, Store};
+use regard_engine::{AsDevice, Program, Store};
+use regard_graph::Precision;
 use regard_picture::Section;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,29 +26,31 @@ pub trait Examiner {
     }
 }
 
-/// The program of the evaluation loss.
-pub(crate) struct Evaluator {
-    pub program: Program,
+/// The mean loss of what a source asks for, of the parameters that are in the store when it is asked.
+pub struct Evaluator {
+    pub(crate) program: Program,
 }
 
 impl Evaluator {
+    /// Plans the program.
     pub fn new(
         task: &dyn Task,
-        settings: &Settings,
+        precision: Precision,
         store: &mut Store,
-        device: &Device,
+        device: &impl AsDevice,
     ) -> Result<Evaluator> {
-        let (graph, _) = record_loss(task, settings, Mode::Evaluate)?;
+        let (graph, _) = record_loss(task, precision, Mode::Evaluate)?;
         Ok(Evaluator { program: Program::new(graph, &[], store, device)? })
     }
 
-    /// The mean loss of all targets of a source's first epoch; nothing if the flag is raised meanwhile.
+    /// The mean loss of all targets of a source's first epoch, and how many there are; nothing if the flag is raised
+    /// meanwhile.
     pub fn loss(
         &mut self,
         source: &Arc<dyn Source>,
         store: &mut Store,
         stop: Option<&AtomicBool>,
-    ) -> Result<Option<f64>> {
+    ) -> Result<Option<(f64, u64)>> {
         let (mut sum, mut targets) = (0.0, 0);
         let settings = LoaderSettings { epochs: Some(1), ..LoaderSettings::default() };
         for (_, batch) in Loader::new(Arc::clone(source), settings)? {
@@ -70,7 +73,7 @@ impl Evaluator {
                 "the evaluation source has no targets",
                 "give it data, or train without an evaluation",
             )),
-            _ => Ok(Some(sum / targets as f64)),
+            _ => Ok(Some((sum / targets as f64, targets))),
         }
     }
 }

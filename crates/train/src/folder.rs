@@ -7,15 +7,53 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// Where the parts of a run lie. Says nothing about whether they are there, and locks nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunPaths {
+    folder: PathBuf,
+}
+
 /// The folder of a run, locked for as long as this lives.
 #[derive(Debug)]
 pub struct RunFolder {
-    path: PathBuf,
+    paths: RunPaths,
     recipe: String,
     _lock: File,
 }
 
 const RECIPE: &str = "recipe.toml";
+
+impl RunPaths {
+    /// Those of the run in this folder.
+    pub fn new(folder: impl Into<PathBuf>) -> RunPaths {
+        RunPaths { folder: folder.into() }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What the run is. A folder that has one is that of a run.
+    pub fn recipe(&self) -> PathBuf {
+        self.folder.join(RECIPE)
+    }
+
+    /// The newest checkpoint.
+    pub fn last(&self) -> PathBuf {
+        self.folder.join("checkpoints").join("last.safetensors")
+    }
+
+    /// The checkpoint with the best metric.
+    pub fn best(&self) -> PathBuf {
+        self.folder.join("checkpoints").join("best.safetensors")
+    }
+
+    /// Where the trained model is exported to; what lies beside its weights is there from the first step on.
+    pub fn model(&self) -> PathBuf {
+        self.folder.join("model")
+    }
+}
 
 impl RunFolder {
     /// A new run: makes the folder and writes the recipe. A folder that already has a run is refused.
@@ -26,7 +64,7 @@ impl RunFolder {
         if path.join(RECIPE).exists() {
             return Err(Error::folder(path, "it has a run already", "resume it, or name another folder"));
         }
-        let folder = RunFolder { path: path.into(), recipe: recipe.into(), _lock: lock };
+        let folder = RunFolder { paths: RunPaths::new(path), recipe: recipe.into(), _lock: lock };
         whole::write(path.join(RECIPE), |file| file.write_all(recipe.as_bytes()))?;
         Ok(folder)
     }
@@ -44,12 +82,12 @@ impl RunFolder {
         sweep(&path.join("checkpoints"));
         let recipe =
             fs::read_to_string(path.join(RECIPE)).map_err(|e| Error::io("read", &path.join(RECIPE), e))?;
-        Ok(RunFolder { path: path.into(), recipe, _lock: lock })
+        Ok(RunFolder { paths: RunPaths::new(path), recipe, _lock: lock })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.paths.folder()
     }
 
     /// The recipe as it was run.
@@ -59,27 +97,27 @@ impl RunFolder {
 
     /// The newest checkpoint.
     pub fn last(&self) -> PathBuf {
-        self.path.join("checkpoints").join("last.safetensors")
+        self.paths.last()
     }
 
     /// The checkpoint with the best metric.
     pub fn best(&self) -> PathBuf {
-        self.path.join("checkpoints").join("best.safetensors")
+        self.paths.best()
     }
 
     /// One line of JSON for every step and every evaluation.
     pub fn metrics(&self) -> PathBuf {
-        self.path.join("metrics.jsonl")
+        self.path().join("metrics.jsonl")
     }
 
     /// The page that shows the run.
     pub fn report(&self) -> PathBuf {
-        self.path.join("report.html")
+        self.path().join("report.html")
     }
 
     /// Where the trained model is to be exported to.
     pub fn model(&self) -> PathBuf {
-        self.path.join("model")
+        self.paths.model()
     }
 }
 

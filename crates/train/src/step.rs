@@ -3,9 +3,9 @@
 //! that dropout draws the same masks however a window is divided.
 
 use crate::{Error, Mode, Result, Settings, Task};
-use regard_data::{Batch, Values};
+use regard_data::Batch;
 use regard_engine::{Device, Program, Store};
-use regard_graph::{DType, Graph, Init, Role, Shape, Var};
+use regard_graph::{DType, Graph, Init, Precision, Role, Shape, Var};
 use regard_ops::prelude::*;
 use regard_ops::{RANDOM_INPUT, RANDOM_LENGTH, random_numbers};
 
@@ -43,7 +43,7 @@ pub(crate) struct Recorded {
 impl Recorded {
     pub fn new(task: &dyn Task, settings: &Settings) -> Result<Recorded> {
         let most = settings.clip.unwrap_or(f64::INFINITY);
-        let (mut g, loss) = record_loss(task, settings, Mode::Train)?;
+        let (mut g, loss) = record_loss(task, settings.precision, Mode::Train)?;
         if settings.read_every > 1 {
             let sum = g.state(LOSS_SUM, DType::F32, Shape::scalar(), Init::Zeros)?;
             let loss = g.stop_gradient(loss)?;
@@ -73,9 +73,9 @@ impl Recorded {
 }
 
 /// The loss of a task, with its normaliser.
-pub(crate) fn record_loss(task: &dyn Task, settings: &Settings, mode: Mode) -> Result<(Graph, Var)> {
+pub(crate) fn record_loss(task: &dyn Task, precision: Precision, mode: Mode) -> Result<(Graph, Var)> {
     let mut g = if mode == Mode::Train { Graph::new() } else { Graph::inference() };
-    g.set_precision(settings.precision);
+    g.set_precision(precision);
     let scale = g.input(SCALE, DType::F32, Shape::scalar())?;
     let loss = task.record(&mut g, scale, mode)?;
     g.output(LOSS, loss)?;
@@ -187,23 +187,7 @@ pub(crate) fn scale_of(window: &[Batch], step: u64) -> Result<f32> {
 
 /// Feeds a program with a batch, and with what the loop adds to it.
 pub(crate) fn feed(program: &mut Program, batch: &Batch, scale: f32, draw: Draw, example: u32) -> Result<()> {
-    // A program keeps what it was fed last: a field that is missing here would be that of another batch.
-    let fed = |name: &str| batch.fields.iter().any(|field| field.name == name);
-    let own = [SCALE, RATE, STEP, RANDOM_INPUT];
-    if let Some((name, var)) = program.graph().inputs().find(|(name, _)| !own.contains(name) && !fed(name)) {
-        let names: Vec<&str> = batch.fields.iter().map(|field| field.name).collect();
-        return Err(Error::invalid(
-            format!("the task asks for `{name}` ({}), which the batch has not", program.graph().fact(var)),
-            format!("the batch has {}; let source and task agree on names", names.join(", ")),
-        ));
-    }
-    for field in &batch.fields {
-        match &field.values {
-            Values::F32(numbers) => program.set_f32(field.name, &field.dims, numbers)?,
-            Values::I32(numbers) => program.set_i32(field.name, &field.dims, numbers)?,
-            Values::Bool(truths) => program.set_bools(field.name, &field.dims, truths)?,
-        }
-    }
+    crate::feed::feed(program, batch, &[SCALE, RATE, STEP, RANDOM_INPUT])?;
     program.set_f32(SCALE, &[], &[scale])?;
     if program.graph().inputs().any(|(name, _)| name == RANDOM_INPUT) {
         program.set_i32(RANDOM_INPUT, &[RANDOM_LENGTH], &random_numbers(draw.seed, draw.step, example))?;

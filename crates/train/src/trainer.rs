@@ -2,7 +2,7 @@
 //! is in the store, so that a checkpoint of the two is the run.
 
 use crate::batches::Batches;
-use crate::checkpoint::{self, Opened};
+use crate::checkpoint::{self, Snapshot};
 use crate::evaluate::{Evaluator, Examiner};
 use crate::listener::{EvaluationRecord, Listener, StepRecord};
 use crate::metrics::{History, Metrics, in_order};
@@ -143,7 +143,7 @@ impl<'t> Trainer<'t> {
         check_fits(planned(&recorded, store)?, machine::memory_available())?;
         let steps = Steps::new(recorded, store, &device)?;
         steps.forget(store)?;
-        let evaluator = Evaluator::new(task, &settings, store, &device)?;
+        let evaluator = Evaluator::new(task, settings.precision, store, &device)?;
         let lasting = steps.lasting();
         let (state, unread, since) = (State::default(), None, Since::default());
         Ok(Trainer { task, settings, device, steps, evaluator, lasting, state, unread, since })
@@ -166,7 +166,7 @@ impl<'t> Trainer<'t> {
 
     /// Goes to where a checkpoint of the same settings was written.
     pub fn restore(&mut self, path: &Path, store: &mut Store) -> Result<()> {
-        let opened = Opened::new(path)?;
+        let opened = Snapshot::open(path)?;
         let changes = self.settings.changes(&opened.settings);
         if !changes.is_empty() {
             return Err(Error::Changed {
@@ -434,7 +434,7 @@ impl<'t> Trainer<'t> {
         if let Some(source) = &run.evaluation {
             match self.evaluator.loss(source, store, run.stop)? {
                 None => return Ok(None),
-                Some(loss) => metrics.push(("loss".to_string(), loss)),
+                Some((loss, _)) => metrics.push(("loss".to_string(), loss)),
             }
         }
         let State { step, epoch, .. } = self.state;

@@ -84,7 +84,7 @@ fn record(
     let ids = g.input("ids", DType::I32, dims)?;
     let position = g.input("position", DType::I32, dims)?;
     let lengths = g.input("lengths", DType::I32, [batch])?;
-    let scores = gpt.next(&mut g, ids, Cached::growing(position, lengths, capacity))?;
+    let scores = gpt.next(&mut g, ids, Cached::growing(position, lengths, capacity).into())?;
     g.output("scores", scores)?;
     let positions = (0..batch).flat_map(|_| 0..length as i32).collect();
     let feeds = Feeds::new()

@@ -2,8 +2,8 @@
 
 use super::parts::{Part, time};
 use anyhow::Result;
-use regard_hub::forward::Sizes;
 use regard_inspect::price::Prediction;
+use regard_models::Sizes;
 use std::collections::BTreeSet;
 
 /// A line for each thing that can be changed; `predicted` prices other sizes of the same model.
@@ -22,8 +22,8 @@ pub fn advice(
             name if name.contains("feed_forward") => {
                 format!("half of its hidden width would save {:.0} %", 50.0 * share)
             }
-            name if name.starts_with("head") && sizes.tokens > 1 => {
-                let kept = 1.0 / sizes.tokens as f64;
+            name if name.starts_with("head") && sizes.ids > 1 => {
+                let kept = 1.0 / sizes.ids as f64;
                 format!("scores of the last position alone would save {:.0} %", 100.0 * share * (1.0 - kept))
             }
             _ => format!("without it {:.0} % would be left", 100.0 * (1.0 - share)),
@@ -36,9 +36,9 @@ pub fn advice(
             None => format!("layers alone do not do it: one of {layers} still takes about {}", time(left)),
         });
     }
-    if sizes.tokens > 1 {
+    if sizes.ids > 1 {
         lines.push(match most_positions(total / 2.0, sizes, predicted)? {
-            Some((tokens, ns)) => format!("{tokens} positions instead of {}: {}", sizes.tokens, time(ns)),
+            Some((tokens, ns)) => format!("{tokens} positions instead of {}: {}", sizes.ids, time(ns)),
             None => "positions alone do not do it: a single one takes more than half as long".into(),
         });
     }
@@ -82,15 +82,15 @@ fn most_positions(
     predicted: &dyn Fn(Sizes) -> Result<f64>,
 ) -> Result<Option<(usize, f64)>> {
     let at = |tokens: usize| {
-        let targets = if sizes.targets > 0 { tokens } else { 0 };
-        predicted(Sizes { tokens, targets, ..sizes })
+        let source = if sizes.source > 0 { tokens } else { 0 };
+        predicted(Sizes { ids: tokens, source, ..sizes })
     };
     let first = at(1)?;
     if first > limit {
         return Ok(None);
     }
     // Times grow with positions, or nearly so; where they do not, the answer still takes at most so long.
-    let (mut fits, mut found, mut too_many) = (1, first, sizes.tokens);
+    let (mut fits, mut found, mut too_many) = (1, first, sizes.ids);
     while fits + 1 < too_many {
         let middle = fits.midpoint(too_many);
         let ns = at(middle)?;
@@ -105,8 +105,8 @@ mod tests {
 
     #[test]
     fn the_most_positions_that_fit_are_found() {
-        let sizes = Sizes { batch: 2, tokens: 100, targets: 100, types: false };
-        let time = |sizes: Sizes| Ok(5.0 + sizes.tokens as f64 + sizes.targets as f64);
+        let sizes = Sizes { batch: 2, ids: 100, source: 100, ..Default::default() };
+        let time = |sizes: Sizes| Ok(5.0 + sizes.ids as f64 + sizes.source as f64);
         assert_eq!(most_positions(205.0 / 2.0, sizes, &time).unwrap(), Some((48, 101.0)));
         assert_eq!(most_positions(7.0, sizes, &time).unwrap(), Some((1, 7.0)));
         assert_eq!(most_positions(6.0, sizes, &time).unwrap(), None);

@@ -4,9 +4,9 @@
 mod advice;
 mod parts;
 
-use crate::describe::sizes;
-use crate::loaded;
+use crate::describe::{read, sizes, written};
 use crate::machine::Machine;
+use crate::model::{self, Weights};
 use advice::advice;
 use anyhow::Result;
 use clap::Args;
@@ -15,9 +15,10 @@ use regard::device::machine::resident_anonymous;
 use regard::graph::Graph;
 use regard::prelude::*;
 use regard_hub::Opened;
-use regard_hub::forward::{Sizes, record_in};
+use regard_hub::forward::record_in;
 use regard_hub::step;
 use regard_inspect::price::{self, Calibration, Clocked, ROUNDS};
+use regard_models::{Registry, Sizes};
 use serde_json::json;
 use std::io::Write;
 
@@ -54,6 +55,8 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    weights: Weights,
+    #[command(flatten)]
     machine: Machine,
 }
 
@@ -65,15 +68,15 @@ const TIMES: (usize, usize) = (2, 15);
 const SEEN: usize = 16 << 20;
 
 /// Prices.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let cpu = options.machine.cpu()?;
-    let opened = loaded::open(&options.model)?;
-    let sizes = sizes(options.tokens, options.batch, &opened.model)?;
+    let opened = options.weights.open(&options.model, registry)?;
+    let sizes = sizes(options.tokens, options.batch, &*opened.model)?;
     let precision = if options.bf16 { Precision::Bf16 } else { Precision::F32 };
     let recorded = |sizes: Sizes| -> Result<Graph> {
         match options.train {
-            true => Ok(step::record(&opened.model, sizes, precision)?),
-            false => Ok(record_in(&opened.model, sizes, precision)?),
+            true => Ok(step::record(&*opened.model, sizes, precision)?),
+            false => Ok(record_in(&*opened.model, sizes, precision)?),
         }
     };
     let memory = price::memory(recorded(sizes)?, &cpu)?;
@@ -112,7 +115,7 @@ pub fn run(options: &Options) -> Result<()> {
         };
         let reading: Vec<_> = cards.reading().iter().map(|(bytes, speed)| json!([bytes, speed])).collect();
         let page = json!({
-            "family": opened.model.family(), "batch": sizes.batch, "tokens": sizes.tokens, "targets": sizes.targets,
+            "family": opened.model.family(), "batch": sizes.batch, "tokens": read(&sizes), "targets": written(&sizes),
             "train": options.train, "bf16": options.bf16,
             "ceilings": { "gflops": ceilings.gflops, "gbytes": ceilings.gbytes, "reading": reading },
             "predicted_ms": total / 1e6,
@@ -132,7 +135,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let what = if options.train { "One step of training" } else { "One pass" };
     writeln!(out, "{}, {}", opened.model.family(), opened.path.display())?;
-    writeln!(out, "{what}, {} of {} positions: {} predicted", sizes.batch, sizes.tokens.max(1), time(total))?;
+    writeln!(out, "{what}, {} of {} positions: {} predicted", sizes.batch, read(&sizes).max(1), time(total))?;
     if let Some(clocked) = clocked {
         let off = |measured: f64| 100.0 * (total / measured - 1.0);
         writeln!(
@@ -201,9 +204,9 @@ impl Measured {
         // Threads and an arena of its own: what others have left in the shared one would not be counted.
         let cpu = Cpu::with(cpu.pool().threads(), cpu.level())?;
         let before = resident_anonymous();
-        let mut store = loaded::store(opened)?;
+        let mut store = model::store(opened)?;
         let mut program = Program::new(graph, &[], &mut store, &cpu)?;
-        step::feed(&mut program, &opened.model)?;
+        step::feed(&mut program, &*opened.model)?;
         program.run(&mut store)?;
         let bytes = resident_anonymous().zip(before).map(|(now, before)| now.saturating_sub(before) as usize);
         Ok(Measured { program, store, threads: cpu.pool().threads(), bytes })

@@ -4,6 +4,7 @@
 use anyhow::{Result, bail};
 use clap::Args;
 use regard_data::{DType, Data, Save, SaveOptions, Values, save_file};
+use regard_models::Registry;
 use regard_recipe::{Job, Recipe};
 use serde_json::json;
 use std::io::Write;
@@ -37,11 +38,11 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     if options.count == 0 {
         bail!("--count 0: nothing to write; choose at least 1");
     }
-    let job = Job::new(&Recipe::open(&options.recipe, &options.overrides)?)?;
+    let job = Job::new(&Recipe::open(&options.recipe, &options.overrides, registry)?, registry)?;
     let source = job.batches(options.stage.as_deref())?;
     let mut batches = Vec::with_capacity(options.count.min(1 << 16));
     let mut epoch = 0;

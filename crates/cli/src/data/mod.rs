@@ -9,6 +9,7 @@ mod tokenize;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use regard_models::Registry;
 
 /// Options of `regard data`.
 #[derive(Args)]
@@ -36,12 +37,12 @@ enum Command {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     match &options.command {
         Command::Inspect(options) => inspect::run(options),
-        Command::Tokenize(options) => tokenize::run(options),
+        Command::Tokenize(options) => tokenize::run(options, registry),
         Command::Learn(options) => learn::run(options),
-        Command::Batches(options) => batches::run(options),
+        Command::Batches(options) => batches::run(options, registry),
         Command::Generate(options) => generate::run(options),
     }
 }

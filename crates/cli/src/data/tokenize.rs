@@ -1,9 +1,10 @@
 //! `regard data tokenize`: the tokens of a text, and whether they give it back.
 
-use crate::loaded;
+use crate::model::{self, Weights};
 use anyhow::{Result, bail};
 use clap::Args;
 use regard_data::Tokenizer;
+use regard_models::Registry;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -26,9 +27,9 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let tokenizer = open(&options.tokenizer)?;
+    let tokenizer = open(&options.tokenizer, registry)?;
     let ids = match options.bare {
         true => tokenizer.encode_bare(&options.text)?,
         false => tokenizer.encode(&options.text)?,
@@ -54,7 +55,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn open(name: &str) -> Result<Tokenizer> {
+fn open(name: &str, registry: &Registry) -> Result<Tokenizer> {
     let path = PathBuf::from(name);
     if name == "bytes" && !path.exists() {
         return Ok(Tokenizer::bytes());
@@ -70,9 +71,9 @@ fn open(name: &str) -> Result<Tokenizer> {
     if path.is_dir() && path.join("tokenizer.json").is_file() {
         return Ok(Tokenizer::open(path.join("tokenizer.json"))?);
     }
-    let opened = loaded::open(name)?;
-    let Some(vocabulary) = opened.model.vocabulary() else {
+    let opened = Weights::default().open(name, registry)?;
+    if opened.model.vocabulary().is_none() {
         bail!("{name} is a model of images: it has no tokens");
-    };
-    loaded::tokenizer(&opened, vocabulary)
+    }
+    Ok(model::companions(&opened)?.tokenizer()?.clone())
 }

@@ -4,7 +4,7 @@ use super::input::Input;
 use super::written::visible;
 use anyhow::Result;
 use regard::prelude::*;
-use regard_hub::AnyModel;
+use regard_models::{Labels, Model};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -24,7 +24,7 @@ pub struct Change {
 
 impl Change {
     /// Compares two answers to the same input.
-    pub fn new(before: &Array, after: &Array, input: &Input, model: &AnyModel) -> Result<Change> {
+    pub fn new(before: &Array, after: &Array, input: &Input, model: &dyn Model) -> Result<Change> {
         let same = before == after;
         let width = before.dims().last().copied().unwrap_or(1).max(1);
         let rows = |array: &Array| array.data().chunks(width).map(<[f64]>::to_vec).collect::<Vec<_>>();
@@ -32,12 +32,9 @@ impl Change {
         let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
         let (x, y) = (before.data(), after.data());
         let cosine = dot(x, y) / (dot(x, x) * dot(y, y)).sqrt().max(f64::MIN_POSITIVE);
-        let scores = !matches!(model, AnyModel::Bert(bert) if matches!(bert.config().head,
-            regard_models::BertHead::None | regard_models::BertHead::Pooler))
-            && !matches!(model, AnyModel::Vit(vit) if matches!(vit.config().head, regard_models::VitHead::None));
-        if !scores {
+        let Some(task) = model.task() else {
             return Ok(Change { same, divergence: None, loss: None, cosine, top: None });
-        }
+        };
         let (a, b): (Vec<_>, Vec<_>) =
             (a.iter().map(|row| log_softmax(row)).collect(), b.iter().map(|row| log_softmax(row)).collect());
         let each: Vec<f64> = a
@@ -46,10 +43,11 @@ impl Change {
             .map(|(p, q)| p.iter().zip(q).map(|(p, q)| p.exp() * (p - q)).sum::<f64>().max(0.0))
             .collect();
         let mean = each.iter().sum::<f64>() / each.len().max(1) as f64;
-        let next = match model {
-            AnyModel::Gpt(..) | AnyModel::Perceiver(_) => input.ids[0].get(1..).unwrap_or_default(),
-            AnyModel::T5(_) | AnyModel::Transformer(_) => input.ids[1].get(1..).unwrap_or_default(),
-            _ => &[],
+        // What is written stands beside what is read, where there are two streams.
+        let written = usize::from(model.reads().source.is_some());
+        let next = match task.labels {
+            Labels::Next => input.ids[written].get(1..).unwrap_or_default(),
+            Labels::Position | Labels::Example => &[],
         };
         let loss = |rows: &[Vec<f64>]| {
             let sum: f64 = next.iter().zip(rows).map(|(&id, row)| -row[id as usize]).sum();

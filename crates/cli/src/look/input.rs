@@ -1,13 +1,14 @@
 //! What a model is given to be looked at: a text, ids, or an image; checked, and as the engine takes it.
 
-use crate::ways::{self, Text};
-use crate::{ends, forward, loaded};
+use crate::{forward, model};
 use anyhow::{Result, bail};
 use regard::data::Tokenizer;
 use regard::graph::Graph;
 use regard::prelude::*;
-use regard_hub::{AnyModel, Batch, Opened};
+use regard_hub::Opened;
 use regard_inspect::audit::Turn;
+use regard_inspect::ways::{self, Text};
+use regard_models::{Model, Pixels, Sizes};
 use std::path::Path;
 
 /// What was typed, and by which options: text, ids, pixels.
@@ -36,14 +37,13 @@ pub struct Input {
 impl Input {
     /// Reads and checks it.
     pub fn new(given: &Given<'_>, opened: &Opened) -> Result<Input> {
-        let model = &opened.model;
-        if let AnyModel::Vit(vit) = model {
+        let model = &*opened.model;
+        if let Some(Pixels { channels, height, width }) = model.reads().pixels {
             let Some(path) = given.pixels else {
                 bail!("this is a model of images; give it {} FILE", given.names[2]);
             };
-            let Batch::Images(images) = forward::images(path)? else { bail!("no images") };
-            let [height, width] = vit.config().image;
-            let expected = [1, vit.config().channels, height, width];
+            let images = forward::images(path)?;
+            let expected = [1, channels, height, width];
             if images.shape != expected {
                 bail!(
                     "{}: the pixels are {:?}; look at one image, {expected:?}",
@@ -56,7 +56,7 @@ impl Input {
                 bail!("{}: not as many as {expected:?}", given.names[2])
             };
             let turn = Turn { inputs: vec![("pixels".into(), array)], batch: 1, streams: Vec::new() };
-            let text = Text { ids: Vec::new(), targets: Vec::new() };
+            let text = Text::default();
             return Ok(Input {
                 turn,
                 text,
@@ -67,61 +67,56 @@ impl Input {
         }
         if given.pixels.is_some() {
             let [text, ids, pixels] = given.names;
-            bail!("{pixels}: this is {}; give it {text} or {ids}", loaded::kind(model));
+            bail!("{pixels}: this is {}; give it {text} or {ids}", model.kind());
         }
         let Some(vocabulary) = model.vocabulary() else { bail!("this model has no vocabulary") };
-        let tokenizer = loaded::tokenizer(opened, vocabulary);
+        let companions = model::companions(opened)?;
         let ids = match (given.text, given.ids) {
-            (Some(text), _) => {
-                let tokenizer = loaded::tokenizer(opened, vocabulary)?;
-                loaded::encode(&tokenizer, text, vocabulary)?
-            }
+            (Some(text), _) => companions.encode(text)?,
             (None, Some(ids)) => forward::integers(given.names[1], ids)?,
             (None, None) => {
                 bail!("nothing to look at: give {}, or {} \"1 2 3\"", given.names[0], given.names[1])
             }
         };
         checked(given.names[1], &ids, vocabulary, model.context())?;
-        let mut writer = tokenizer.as_ref().ok().cloned();
-        let targets = match model.encoder_decoder() {
+        // Ids can be looked at without a tokenizer; one that does not fit is said.
+        let reader = companions.tokenizer().ok();
+        let writer = reader.map(|_| companions.target()).transpose()?;
+        let targets = match model.as_encoder_decoder() {
             None if given.target.is_some() || given.targets.is_some() => {
-                bail!("--target: only an encoder-decoder has one; this is {}", loaded::kind(model))
+                bail!("--target: only an encoder-decoder has one; this is {}", model.kind())
             }
             None => Vec::new(),
             Some(pair) => {
-                let own = |source: Tokenizer| loaded::target_tokenizer(opened, source, pair.vocabulary());
-                writer = writer.map(own).transpose()?;
                 let targets = match (given.target, given.targets) {
                     (Some(text), _) => {
-                        let Some(writer) = &writer else {
-                            return Err(tokenizer.err().unwrap_or_else(|| anyhow::anyhow!("no tokenizer")));
-                        };
-                        let mut ids = vec![ends::start(opened, None)?];
-                        ids.extend(loaded::encode(writer, text, pair.vocabulary())?);
+                        let mut ids = vec![companions.start(None)?];
+                        ids.extend(companions.encode_target(text)?);
                         ids
                     }
                     (None, Some(ids)) => forward::integers("--targets", ids)?,
-                    (None, None) => vec![ends::start(opened, None).unwrap_or(0)],
+                    (None, None) => vec![companions.start(None).unwrap_or(0)],
                 };
                 checked("--targets", &targets, pair.vocabulary(), model.context())?;
                 targets
             }
         };
-        let labels = [labels(&ids, tokenizer.as_ref().ok()), labels(&targets, writer.as_ref())];
-        let text = Text { ids, targets };
-        let turn = ways::alone(model, &text).stages.remove(0).turns.remove(0);
-        let ids = [text.ids.clone(), text.targets.clone()];
+        let labels = [labels(&ids, reader), labels(&targets, writer)];
+        let writer = writer.cloned();
+        let text = Text { read: ids, written: targets };
+        let turn = ways::alone(model, &text)?.stages.remove(0).turns.remove(0);
+        let ids = [text.read.clone(), text.written.clone()];
         Ok(Input { turn, text, labels, ids, writer })
     }
 
     /// Records the pass.
-    pub fn record(&self, model: &AnyModel) -> Result<Graph> {
-        match model {
-            AnyModel::Vit(_) => {
-                let sizes = regard_hub::forward::Sizes { batch: 1, tokens: 0, targets: 0, types: false };
+    pub fn record(&self, model: &dyn Model) -> Result<Graph> {
+        match model.reads().pixels {
+            Some(_) => {
+                let sizes = Sizes { batch: 1, ..Default::default() };
                 Ok(regard_hub::forward::record(model, sizes)?)
             }
-            _ => Ok((ways::alone(model, &self.text).stages[0].record)()?),
+            None => Ok((ways::alone(model, &self.text)?.stages[0].record)()?),
         }
     }
 }

@@ -6,8 +6,9 @@ mod input;
 mod page;
 mod written;
 
+use crate::forward;
 use crate::machine::Machine;
-use crate::{forward, loaded};
+use crate::model::{self, Weights};
 use anyhow::{Context, Result, bail};
 use change::Change;
 use clap::Args;
@@ -20,6 +21,7 @@ use regard_inspect::look::{self, Attention, Map};
 use regard_inspect::{
     keep_heads, keep_taps, patch_heads, patch_taps, patched, patched_taps, without_heads, without_taps,
 };
+use regard_models::Registry;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -99,6 +101,8 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    weights: Weights,
+    #[command(flatten)]
     machine: Machine,
 }
 
@@ -169,15 +173,15 @@ impl Seen {
 }
 
 /// Looks.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let cpu = options.machine.cpu()?;
-    let opened = loaded::open(&options.model)?;
+    let opened = options.weights.open(&options.model, registry)?;
     if options.topk == 0 {
         bail!("--topk 0: choose at least 1");
     }
     let input = Input::new(&options.given(), &opened)?;
     let other = options.other(&input, &opened)?;
-    let graph = input.record(&opened.model)?;
+    let graph = input.record(&*opened.model)?;
     let all = look::attentions(&graph);
     let chosen: Vec<Attention> = match &options.layer {
         Some(layer) => look::find(&all, layer).context("--layer")?.into_iter().cloned().collect(),
@@ -191,7 +195,7 @@ pub fn run(options: &Options) -> Result<()> {
     let wanted = wanted_rows(options, &chosen)?;
     let out = Parts::new(&options.without, &all, &graph).context("--without")?;
     let taken = Parts::new(&options.patch, &all, &graph).context("--patch")?;
-    let mut store = loaded::store(&opened)?;
+    let mut store = model::store(&opened)?;
     let (maps, before) = seen(graph, &chosen, &wanted, &input, &mut store, &cpu)?;
     let maps: Vec<Map> =
         maps.into_iter().filter(|map| options.head.is_none_or(|head| map.head == head)).collect();
@@ -201,26 +205,26 @@ pub fn run(options: &Options) -> Result<()> {
     let without = match out.is_empty() {
         true => None,
         false => {
-            let graph = without_heads(&input.record(&opened.model)?, &out.heads)?;
+            let graph = without_heads(&input.record(&*opened.model)?, &out.heads)?;
             let graph = without_taps(&graph, &out.taps)?;
             let (_, after) = self::seen(graph, &[], &[], &input, &mut store, &cpu)?;
-            Some(Change::new(&before, &after, &input, &opened.model)?)
+            Some(Change::new(&before, &after, &input, &*opened.model)?)
         }
     };
     let from_another = match &other {
         None => None,
         Some(other) => {
-            let mut graph = other.record(&opened.model)?;
+            let mut graph = other.record(&*opened.model)?;
             keep_heads(&mut graph, &taken.heads)?;
             keep_taps(&mut graph, &taken.taps)?;
             let source = ran(graph, other, &mut store, &cpu)?;
-            let graph = patch_heads(&input.record(&opened.model)?, &taken.heads)?;
+            let graph = patch_heads(&input.record(&*opened.model)?, &taken.heads)?;
             let mut program = Program::new(patch_taps(&graph, &taken.taps)?, &[], &mut store, &cpu)?;
             patched(&mut program, &source, &taken.heads)?;
             patched_taps(&mut program, &source, &taken.taps)?;
             fed(&mut program, &input, &mut store)?;
             let after = told(&program)?;
-            Some(Change::new(&before, &after, &input, &opened.model)?)
+            Some(Change::new(&before, &after, &input, &*opened.model)?)
         }
     };
     if let Some(path) = &options.png {

@@ -129,7 +129,7 @@ fn a_run_that_cannot_be_used_says_why() {
     let said = scratch.refused(&["train", "tiny.toml"]);
     assert!(said.starts_with("regard: runs/tiny has a run already; go on with it by "), "{said}");
     // Without its exported model a run is not one that could be looked into, and every command says the same.
-    std::fs::remove_file(scratch.path("runs/tiny/model/config.json")).unwrap();
+    std::fs::remove_file(scratch.path("runs/tiny/model/model.safetensors")).unwrap();
     let commands: &[&[&str]] = &[
         &["forward", "runs/tiny", "--text", "good", "--out", "out.safetensors"],
         &["export", "runs/tiny", "elsewhere"],
@@ -145,7 +145,7 @@ fn a_run_that_cannot_be_used_says_why() {
         assert_eq!(
             said,
             "regard: runs/tiny is a run without a trained model yet; let it come to its end: regard train --resume \
-             runs/tiny\n",
+             runs/tiny; or take the weights that it has: --checkpoint last\n",
             "{command:?}"
         );
     }

@@ -44,7 +44,7 @@ impl Source for Classified {
         let mut fields = vec![
             grid.ids("ids", texts.iter().map(Vec::as_slice))?,
             grid.mask("mask"),
-            Field::i32("targets", &[members.len()], classes),
+            Field::i32("labels", &[members.len()], classes),
         ];
         fields.extend(self.lengths.then(|| grid.lengths("lengths")));
         Ok(Batch { fields, targets, tokens: grid.tokens(), examples: members.len() as u64 })
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(batches.iter().map(|batch| batch.examples).sum::<u64>(), 5);
         for batch in &batches {
             let longest = batch.field("ids").unwrap().dims[1];
-            for (row, class) in ints(batch, "targets").into_iter().enumerate() {
+            for (row, class) in ints(batch, "labels").into_iter().enumerate() {
                 let example = ints(batch, "ids")[row * longest];
                 assert_eq!(ints(batch, "lengths")[row], example + 1);
                 assert_eq!(class, if example == 3 { IGNORE } else { 10 * example });

@@ -198,7 +198,7 @@ mod tests {
         let targets: [&[i32]; 3] = [&[15, 16], &[], &[17, 18, 19]];
         [
             grid.ids("ids", ROWS.into_iter()).unwrap(),
-            grid.targets("targets", targets.into_iter()),
+            grid.targets("labels", targets.into_iter()),
             grid.mask("mask"),
             grid.positions("position"),
             grid.lengths("lengths"),

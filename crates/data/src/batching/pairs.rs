@@ -59,7 +59,7 @@ impl Source for Pairs {
             grid.ids("source", sources.iter().map(Vec::as_slice))?,
             grid.mask("source_mask"),
             target_grid.ids("ids", given.iter().map(Vec::as_slice))?,
-            target_grid.targets("targets", asked.iter().map(Vec::as_slice)),
+            target_grid.targets("labels", asked.iter().map(Vec::as_slice)),
         ];
         let targets = asked.iter().map(Vec::len).sum::<usize>() as u64;
         let tokens = grid.tokens() + target_grid.tokens();
@@ -87,7 +87,7 @@ mod tests {
         let [t, f] = [true, false];
         assert_eq!(batch.field("source_mask").unwrap().values, Values::Bool(vec![t, t, t, t, f, f]));
         assert_eq!(ints(batch, "ids"), [2, 8, 0, 2, 10, 11]);
-        assert_eq!(ints(batch, "targets"), [8, 3, IGNORE, 10, 11, 3]);
+        assert_eq!(ints(batch, "labels"), [8, 3, IGNORE, 10, 11, 3]);
         assert_eq!((batch.targets, batch.tokens, batch.examples), (5, 12, 2));
     }
 
@@ -99,7 +99,7 @@ mod tests {
         let source = Pairs::new(plan, padding, 0, None, make).with_target_padding(Padding::right(0).to(3));
         let batch = &check(&source)[0];
         assert_eq!(ints(batch, "ids"), [0, 8, 0, 0, 0, 0]);
-        assert_eq!(ints(batch, "targets"), [8, 1, IGNORE, IGNORE, IGNORE, IGNORE]);
+        assert_eq!(ints(batch, "labels"), [8, 1, IGNORE, IGNORE, IGNORE, IGNORE]);
         assert_eq!(batch.targets, 2);
     }
 

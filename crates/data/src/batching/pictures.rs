@@ -149,8 +149,8 @@ impl Source for Pictures {
         }
         let targets = classes.iter().filter(|&&class| class != IGNORE).count() as u64;
         let fields = vec![
-            Field::f32("image", &[members.len(), channels, height, width], image),
-            Field::i32("targets", &[members.len()], classes),
+            Field::f32("pixels", &[members.len(), channels, height, width], image),
+            Field::i32("labels", &[members.len()], classes),
         ];
         let examples = members.len() as u64;
         Ok(Batch { fields, targets, tokens: examples, examples })
@@ -165,7 +165,7 @@ mod tests {
     use crate::Values;
 
     fn floats(batch: &Batch) -> Vec<f32> {
-        match &batch.field("image").unwrap().values {
+        match &batch.field("pixels").unwrap().values {
             Values::F32(values) => values.clone(),
             other => panic!("{other:?}"),
         }
@@ -180,9 +180,9 @@ mod tests {
         let pixels = vec![0, 51, 102, 255, 255, 0, 0, 0];
         let plain = Pictures::new(plan(2, 2), pixels, vec![4, IGNORE], [2, 1, 2]).unwrap();
         let batch = &check(&plain)[0];
-        assert_eq!(batch.field("image").unwrap().dims, [2, 2, 1, 2]);
+        assert_eq!(batch.field("pixels").unwrap().dims, [2, 2, 1, 2]);
         assert_eq!(floats(batch), [0.0, 0.2, 0.4, 1.0, 1.0, 0.0, 0.0, 0.0]);
-        assert_eq!((ints(batch, "targets"), batch.targets, batch.tokens), (vec![4, IGNORE], 1, 2));
+        assert_eq!((ints(batch, "labels"), batch.targets, batch.tokens), (vec![4, IGNORE], 1, 2));
         let normalised = plain.normalised(&[0.5, 0.0], &[0.5, 2.0]).unwrap();
         assert_eq!(floats(&normalised.batch(0, 0).unwrap()), [-1.0, -0.6, 0.2, 0.5, 1.0, -1.0, 0.0, 0.0]);
     }
@@ -192,7 +192,7 @@ mod tests {
         let chosen = [3, 1, 4];
         let make = move |_, example: usize| Ok((vec![chosen[example]; 2], chosen[example] as i32));
         let source = Pictures::from_fn(plan(3, 2), [1, 1, 2], make).unwrap();
-        let classes: Vec<i32> = check(&source).iter().flat_map(|batch| ints(batch, "targets")).collect();
+        let classes: Vec<i32> = check(&source).iter().flat_map(|batch| ints(batch, "labels")).collect();
         assert_eq!(classes, [3, 1, 4]);
     }
 

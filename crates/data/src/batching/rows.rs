@@ -116,7 +116,7 @@ impl Source for TokenRows {
             }
             counted += length as u64;
         }
-        let fields = vec![Field::i32("ids", &dims, ids), Field::i32("targets", &dims, targets)];
+        let fields = vec![Field::i32("ids", &dims, ids), Field::i32("labels", &dims, targets)];
         Ok(Batch { fields, targets: counted, tokens: (dims[0] * dims[1]) as u64, examples: dims[0] as u64 })
     }
 }
@@ -141,7 +141,7 @@ mod tests {
             let batches = check(&rows);
             let mut asked = Vec::new();
             for batch in &batches {
-                let (ids, targets) = (ints(batch, "ids"), ints(batch, "targets"));
+                let (ids, targets) = (ints(batch, "ids"), ints(batch, "labels"));
                 let counted = ids.iter().zip(&targets).filter(|(_, target)| **target != IGNORE);
                 assert_eq!(counted.clone().count() as u64, batch.targets);
                 assert!(counted.clone().all(|(id, target)| id + 1 == *target));
@@ -159,7 +159,7 @@ mod tests {
         let rows = TokenRows::random(text, 4, 8, 50, 6).unwrap();
         let mut first = [0u32; 20];
         for batch in check(&rows) {
-            let (ids, targets) = (ints(&batch, "ids"), ints(&batch, "targets"));
+            let (ids, targets) = (ints(&batch, "ids"), ints(&batch, "labels"));
             assert!(ids.iter().zip(&targets).all(|(id, target)| id + 1 == *target));
             assert_eq!((batch.targets, batch.tokens, batch.examples), (32, 32, 8));
             ids.chunks(4).for_each(|row| first[row[0] as usize] += 1);

@@ -61,7 +61,7 @@ impl Source for Sequences {
         let grid = self.padding.grid(&members, lengths)?;
         let mut fields = vec![
             grid.ids("ids", examples.iter().map(|example| example.ids.as_slice()))?,
-            grid.targets("targets", examples.iter().map(|example| example.targets.as_slice())),
+            grid.targets("labels", examples.iter().map(|example| example.targets.as_slice())),
         ];
         fields.extend(self.mask.then(|| grid.mask("mask")));
         fields.extend(self.positions.then(|| grid.positions("position")));
@@ -103,10 +103,10 @@ mod tests {
         let batches = check(&source);
         assert_eq!(batches.iter().map(|batch| batch.targets).sum::<u64>(), 2 + 3 + 4 + 5);
         for batch in &batches {
-            let counted = ints(batch, "targets").iter().filter(|&&target| target != IGNORE).count();
+            let counted = ints(batch, "labels").iter().filter(|&&target| target != IGNORE).count();
             assert_eq!(counted as u64, batch.targets);
             let names: Vec<&str> = batch.fields.iter().map(|field| field.name).collect();
-            assert_eq!(names, ["ids", "targets", "mask", "position", "lengths"]);
+            assert_eq!(names, ["ids", "labels", "mask", "position", "lengths"]);
             let longest = *ints(batch, "lengths").iter().max().unwrap() as u64;
             assert_eq!(batch.tokens, longest * batch.examples);
         }

@@ -1,7 +1,8 @@
 //! The goldens of all families, and folders of one's own for a test.
 
 use regard_data::Checkpoint;
-use regard_hub::{AnyModel, Batch, Images, Opened, Rows};
+use regard_hub::{Batch, Images, Opened};
+use regard_models::{Model, Registry};
 use std::path::{Path, PathBuf};
 
 /// Every case with weights of its own.
@@ -26,9 +27,14 @@ pub fn folder(case: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/goldens/parity").join(case)
 }
 
+/// Opens a model of a family that is known.
+pub fn open(model: &str) -> regard_hub::Result<Opened> {
+    regard_hub::open(model, &Registry::standard())
+}
+
 /// The model of a case.
 pub fn model(case: &str) -> Opened {
-    regard_hub::open(folder(case).join("model").to_str().unwrap()).unwrap()
+    open(folder(case).join("model").to_str().unwrap()).unwrap()
 }
 
 /// A folder that is removed in the end.
@@ -63,7 +69,7 @@ pub struct Asked {
 }
 
 /// All sets with padding on the right or none.
-pub fn asked(case: &str, model: &AnyModel) -> Vec<Asked> {
+pub fn asked(case: &str, model: &dyn Model) -> Vec<Asked> {
     let golden = Checkpoint::open(folder(case).join("golden.safetensors")).unwrap();
     let mut all = Vec::new();
     for set in ["one", "right", "batch", "same"] {
@@ -84,30 +90,29 @@ pub fn asked(case: &str, model: &AnyModel) -> Vec<Asked> {
         let either = |a: &str, b: &str| rows(a).or_else(|| rows(b)).unwrap_or_default();
         let batch = match find("pixel_values") {
             Some(pixels) => {
-                Batch::Images(Images { shape: pixels.shape.to_vec(), pixels: pixels.f32s().to_vec() })
+                Batch::images(Images { shape: pixels.shape.to_vec(), pixels: pixels.f32s().to_vec() })
             }
             None => {
-                let mut text = Rows {
-                    ids: either("input_ids", "source"),
-                    types: either("token_type_ids", ""),
-                    targets: either("decoder_input_ids", "target"),
-                };
+                let mut texts = either("input_ids", "source");
+                let mut types = either("token_type_ids", "");
                 for (row, mask) in either("attention_mask", "source_mask").into_iter().enumerate() {
                     let real = mask.iter().filter(|&&real| real != 0).count();
-                    text.ids[row].truncate(real);
-                    text.types.iter_mut().skip(row).take(1).for_each(|types| types.truncate(real));
+                    texts[row].truncate(real);
+                    types.iter_mut().skip(row).take(1).for_each(|types| types.truncate(real));
                 }
-                Batch::Text(text)
+                let mut batch = Batch { types, ..Batch::texts(&model.reads(), texts) };
+                if model.reads().source.is_some() {
+                    batch.ids = either("decoder_input_ids", "target");
+                }
+                batch
             }
         };
         // Scores for each position of a padded text count where there is a token.
         let scored: usize = logits.shape[..logits.shape.len() - 1].iter().product();
         let mut counts = vec![true; scored];
-        if let (Batch::Text(text), AnyModel::Gpt(..) | AnyModel::Bert(_), 3) =
-            (&batch, model, logits.shape.len())
-        {
+        if model.reads().source.is_none() && logits.shape.len() == 3 {
             let longest = logits.shape[1];
-            counts = text.ids.iter().flat_map(|row| (0..longest).map(|at| at < row.len())).collect();
+            counts = batch.ids.iter().flat_map(|row| (0..longest).map(|at| at < row.len())).collect();
         }
         all.push(Asked { batch, logits: logits.f32s().to_vec(), counts });
     }

@@ -1,12 +1,13 @@
 //! Folders that are no model, half a model or another one, and stores that hold something else: what is said, word for word.
 
-use crate::golden::{Own, folder, model};
+use crate::golden::{Own, folder, model, open};
 use regard_data::{Checkpoint, Data, Save, SaveOptions, save_folder};
 use regard_engine::{Cpu, Store};
 use regard_graph::{Init, Precision};
-use regard_hub::forward::{Sizes, record_in};
-use regard_hub::{AnyModel, Batch, GptForm, Images, Rows, forward, open, save, step};
-use regard_models::{Bert, Gpt, GptConfig};
+use regard_hub::forward::record_in;
+use regard_hub::{Batch, Images, forward, save, step};
+use regard_models::families::gpt;
+use regard_models::{Bert, Gpt, GptConfig, Model, NoWeights, Registry, Sizes};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -109,7 +110,7 @@ fn another_family_is_seen() {
     edited(&own, "gpt2", |_| {}, |config| config["model_type"] = json!("mamba"));
     assert_eq!(
         refused(&own.0),
-        "HERE: hub: models of model_type `mamba` are not known; known are bert, gpt2, llama, mingpt, mt5, regard-bert, regard-gpt, regard-perceiver, t5, \
+        "HERE: hub: models of model_type `mamba` are not known; known are bert, gpt2, llama, mingpt, mt5, regard-bert, regard-gpt, regard-perceiver, regard-t5, regard-transformer, regard-vit, t5, \
          transformer, vit"
     );
     edited(&own, "gpt2", |_| {}, |config| config["model_type"] = json!("llama"));
@@ -224,26 +225,24 @@ fn a_store_is_filled_whole_or_not_at_all() {
 fn a_model_is_not_made_or_saved_of_nothing() {
     let opened = model("gpt2");
     assert_eq!(
-        AnyModel::from_config(&json!({ "model_type": "mamba" }), opened.checkpoint())
-            .unwrap_err()
-            .to_string(),
+        Registry::standard().open(&json!({ "model_type": "mamba" }), &NoWeights).unwrap_err().to_string(),
         "hub: models of model_type `mamba` are not known; known are bert, gpt2, llama, mingpt, mt5, \
-         regard-bert, regard-gpt, regard-perceiver, t5, transformer, vit"
+         regard-bert, regard-gpt, regard-perceiver, regard-t5, regard-transformer, regard-vit, t5, transformer, vit"
     );
     let config = GptConfig { layers: 1, heads: 2, width: 8, vocabulary: 5, context: 4, ..GptConfig::LLAMA };
-    let llama = AnyModel::Gpt(Gpt::new(config).unwrap(), GptForm::Gpt2);
+    let llama = Gpt::new(config).unwrap().in_form(&gpt::GPT2);
     assert_eq!(
         llama.config_to_json().unwrap_err().to_string(),
         "gpt2: GPT-2 has learned positions, LayerNorm and no window; export it as another family"
     );
-    let sizes = Sizes { batch: 1, tokens: 20, targets: 0, types: false };
-    let text = forward::record(&opened.model, sizes).err().unwrap().to_string();
+    let sizes = Sizes { batch: 1, ids: 20, ..Default::default() };
+    let text = forward::record(&*opened.model, sizes).err().unwrap().to_string();
     assert!(text.starts_with("add_position: "), "{text}");
-    assert_eq!(text, record_in(&opened.model, sizes, Precision::Bf16).err().unwrap().to_string());
+    assert_eq!(text, record_in(&*opened.model, sizes, Precision::Bf16).err().unwrap().to_string());
     let own = Own::new("nothing");
     let text = open("../no/such").unwrap_err().to_string();
     assert!(text.contains("no folder is called `../no/such`"), "{text}");
-    let text = save(&opened.model, &Store::new(0), &own.0, &Default::default()).unwrap_err().to_string();
+    let text = save(&*opened.model, &Store::new(0), &own.0, &Default::default()).unwrap_err().to_string();
     assert!(text.starts_with("no parameter or state is called `"), "{text}");
 }
 
@@ -254,17 +253,16 @@ fn a_pass_of_nonsense_is_refused() {
         let opened = model(case);
         let mut store = Store::new(0);
         opened.load_into(&mut store).unwrap();
-        forward(&opened.model, &mut store, &cpu, &batch, taps).unwrap_err().to_string()
+        forward(&*opened.model, &mut store, &cpu, &batch, taps).unwrap_err().to_string()
     };
-    let text = |ids: &[&[i32]]| {
-        Batch::Text(Rows { ids: ids.iter().map(|row| row.to_vec()).collect(), ..Default::default() })
-    };
-    let with = |ids: &[i32], types: &[i32], targets: &[i32]| {
+    let text =
+        |ids: &[&[i32]]| Batch { ids: ids.iter().map(|row| row.to_vec()).collect(), ..Default::default() };
+    let with = |ids: &[i32], types: &[i32], source: &[i32]| {
         let some = |row: &[i32]| if row.is_empty() { vec![] } else { vec![row.to_vec()] };
-        Batch::Text(Rows { ids: vec![ids.to_vec()], types: some(types), targets: some(targets) })
+        Batch { ids: vec![ids.to_vec()], types: some(types), source: some(source), pixels: None }
     };
     let pixels = |shape: &[usize]| {
-        Batch::Images(Images { shape: shape.to_vec(), pixels: vec![0.0; shape.iter().product()] })
+        Batch::images(Images { shape: shape.to_vec(), pixels: vec![0.0; shape.iter().product()] })
     };
     for (case, batch, expected) in [
         ("gpt2", text(&[]), "no ids were given; give at least one row of them"),
@@ -293,7 +291,7 @@ fn a_pass_of_nonsense_is_refused() {
             pixels(&[0, 3, 10, 14]),
             "the pixels are [0, 3, 10, 14]; this model takes [B 3 10 14], B at least 1",
         ),
-        ("gpt2", with(&[1], &[0], &[]), "token types were given; only a BERT has them; leave them out"),
+        ("gpt2", with(&[1], &[0], &[]), "token types were given; this model takes none; leave them out"),
         ("bert_masked", with(&[1, 2], &[0], &[]), "row 1 has 2 ids and 1 types; give each id its type"),
         (
             "bert_masked",
@@ -303,21 +301,18 @@ fn a_pass_of_nonsense_is_refused() {
         (
             "bert_masked",
             with(&[1], &[], &[0]),
-            "targets were given; only an encoder-decoder has them; leave them out",
+            "a source was given; only an encoder-decoder reads one; give the text as ids",
         ),
         (
             "transformer",
-            with(&[36], &[], &[31]),
-            "row 1 of the targets has 31 at position 0; this model knows 0 to 30",
+            with(&[31], &[], &[36]),
+            "row 1 of the ids has 31 at position 0; this model knows 0 to 30",
         ),
     ] {
         assert_eq!(asked(case, batch, &[]), expected);
     }
-    let rows = Rows { ids: vec![vec![1], vec![2]], targets: vec![vec![0]], ..Default::default() };
-    assert_eq!(
-        asked("t5", Batch::Text(rows), &[]),
-        "1 rows of targets for 2 rows of ids; give each row its own"
-    );
+    let rows = Batch { source: vec![vec![1], vec![2]], ids: vec![vec![0]], ..Default::default() };
+    assert_eq!(asked("t5", rows, &[]), "1 rows of ids for 2 texts; give each row its own");
     assert_eq!(
         asked("gpt2", text(&[&[1]]), &["block.0.steam"]),
         "no output or tap is called `block.0.steam`; did you mean `block.0.stream`?"
@@ -326,8 +321,8 @@ fn a_pass_of_nonsense_is_refused() {
 
 #[test]
 fn a_step_without_a_head_is_refused() {
-    let sizes = Sizes { batch: 1, tokens: 4, targets: 0, types: false };
+    let sizes = Sizes { batch: 1, ids: 4, ..Default::default() };
     let headless = Bert::new(regard_models::bert::PRESETS[0].1).unwrap();
-    let text = step::record(&AnyModel::Bert(headless), sizes, Precision::F32).err().unwrap().to_string();
+    let text = step::record(&headless, sizes, Precision::F32).err().unwrap().to_string();
     assert_eq!(text, "this model has no head that could be trained; give it one, or ask for a pass instead");
 }

@@ -1,15 +1,18 @@
 //! Models that no other software has a form for: saved in our own words, opened again, and the same in every number.
 
-use crate::golden::Own;
+use crate::golden::{Own, open};
+use regard_data::{Checkpoint, Data, Save, save_file};
 use regard_engine::{Cpu, Store};
 use regard_graph::Init;
-use regard_hub::{AnyModel, Batch, GptForm, Rows, SaveOptions, forward, open, save};
+use regard_hub::{Batch, Opened, SaveOptions, forward, save};
 use regard_models::{
-    Bert, BertConfig, BertHead, Gpt, GptConfig, Perceiver, PerceiverConfig, PerceiverMasking, Positions,
+    Bert, BertConfig, BertHead, Gpt, GptConfig, Model, Perceiver, PerceiverConfig, PerceiverMasking,
+    Positions, Registry,
 };
 use regard_ops::RotarySpec;
+use std::sync::Arc;
 
-fn models() -> Vec<(&'static str, AnyModel)> {
+fn models() -> Vec<(&'static str, Arc<dyn Model>)> {
     let gpt = GptConfig { layers: 2, heads: 2, width: 8, context: 6, vocabulary: 11, ..GptConfig::SMALL };
     let rotary = GptConfig { positions: Positions::Rotary(RotarySpec::default()), tied: true, ..gpt };
     let perceiver = PerceiverConfig {
@@ -21,6 +24,7 @@ fn models() -> Vec<(&'static str, AnyModel)> {
         vocabulary: 11,
         masking: PerceiverMasking::Prefix,
         dropout: 0.1,
+        mechanisms: Default::default(),
     };
     let head = BertHead::MeanClasses(3);
     let bert = BertConfig {
@@ -34,10 +38,10 @@ fn models() -> Vec<(&'static str, AnyModel)> {
         ..regard_models::bert::PRESETS[0].1
     };
     vec![
-        ("regard-gpt", AnyModel::Gpt(Gpt::new(gpt).unwrap(), GptForm::Native)),
-        ("regard-gpt", AnyModel::Gpt(Gpt::new(rotary).unwrap(), GptForm::Native)),
-        ("regard-perceiver", AnyModel::Perceiver(Box::new(Perceiver::new(perceiver).unwrap()))),
-        ("regard-bert", AnyModel::Bert(Bert::new(bert).unwrap())),
+        ("regard-gpt", Arc::new(Gpt::new(gpt).unwrap())),
+        ("regard-gpt", Arc::new(Gpt::new(rotary).unwrap())),
+        ("regard-perceiver", Arc::new(Perceiver::new(perceiver).unwrap())),
+        ("regard-bert", Arc::new(Bert::new(bert).unwrap())),
     ]
 }
 
@@ -52,17 +56,58 @@ fn a_model_of_our_own_comes_back_whole() {
         }
         let own = Own::new(&format!("native-{at}"));
         let labels = [("id2label", serde_json::json!({"0": "no", "1": "yes", "2": "perhaps"}))];
-        save(&model, &store, &own.0, &SaveOptions { settings: &labels, ..Default::default() }).unwrap();
+        save(&*model, &store, &own.0, &SaveOptions { settings: &labels, ..Default::default() }).unwrap();
 
         let opened = open(own.text()).unwrap();
         assert_eq!(format!("{:?}", opened.for_training()), format!("{model:?}"));
         assert_eq!(opened.config["id2label"]["2"], "perhaps");
         let mut again = Store::new(0);
         opened.load_into(&mut again).unwrap();
-        let batch = Batch::Text(Rows { ids: vec![vec![1, 2, 3, 4], vec![5, 6]], ..Default::default() });
-        let before = forward(&model.without_dropout().unwrap(), &mut store, &cpu, &batch, &[]).unwrap();
-        let after = forward(&opened.model, &mut again, &cpu, &batch, &[]).unwrap();
+        let batch = Batch { ids: vec![vec![1, 2, 3, 4], vec![5, 6]], ..Default::default() };
+        let before = forward(&*model.without_dropout().unwrap(), &mut store, &cpu, &batch, &[]).unwrap();
+        let after = forward(&*opened.model, &mut again, &cpu, &batch, &[]).unwrap();
         assert_eq!(before, after, "{family}");
         assert!(before[0].numbers.iter().any(|x| *x != 0.0));
     }
+}
+
+#[test]
+fn what_is_no_checkpoint_of_the_model_is_refused() {
+    let (_, model) = models().remove(0);
+    let config = model.config_to_json().unwrap();
+    let own = Own::new("checkpoint");
+    let mut store = Store::new(7);
+    for one in model.parameters().declared() {
+        store.declare(&one.name, &one.shape, Init::Normal(0.5)).unwrap();
+    }
+    let numbers: Vec<(String, Vec<usize>)> = model
+        .parameters()
+        .declared()
+        .map(|one| (one.name.clone(), one.shape.bound().to_vec()))
+        .chain([("adamw.m.something".to_string(), vec![2])])
+        .collect();
+    let save = |leave_out: usize| {
+        let some = numbers.iter().skip(leave_out);
+        let some: Vec<(&str, &[usize], Vec<f32>)> = some
+            .map(|(name, shape)| {
+                let own = store.f32(name).map_or(vec![0.0; 2], |numbers| numbers.to_vec());
+                (name.as_str(), shape.as_slice(), own)
+            })
+            .collect();
+        let saves: Vec<Save<'_>> =
+            some.iter().map(|(name, shape, own)| Save { name, shape, data: Data::F32(own) }).collect();
+        let path = own.0.join("last.safetensors");
+        save_file(&path, &saves, &Default::default()).unwrap();
+        Checkpoint::open(&path).unwrap()
+    };
+    let registry = Registry::standard();
+    let opened = Opened::of_checkpoint(own.0.clone(), config.clone(), save(0), &registry).unwrap();
+    let mut again = Store::new(0);
+    opened.load_into(&mut again).unwrap();
+    assert_eq!(again.names().count(), numbers.len() - 1, "moments are left where they are");
+    for one in model.parameters().declared() {
+        assert_eq!(again.f32(&one.name).unwrap(), store.f32(&one.name).unwrap(), "{}", one.name);
+    }
+    let said = Opened::of_checkpoint(own.0.clone(), config, save(1), &registry).unwrap_err().to_string();
+    assert!(said.contains(&numbers[0].0), "{said}");
 }

@@ -307,6 +307,7 @@ pub fn no_future(_context: &Context) -> Result<Finding> {
         vocabulary: VOCABULARY,
         masking: PerceiverMasking::Open,
         dropout: 0.0,
+        mechanisms: Default::default(),
     })?;
     let prefix = Perceiver::new(PerceiverConfig { masking: PerceiverMasking::Prefix, ..*open.config() })?;
     let (gpt, bert) = (gpt(Positions::Learned)?, bert()?);

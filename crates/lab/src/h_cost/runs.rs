@@ -144,6 +144,7 @@ pub fn perceiver(context: &Context) -> Result<Finding> {
             attention_dropout: 0.0,
             std: 0.02,
             head: BertHead::None,
+            mechanisms: Default::default(),
         })?;
         let mut g = Graph::inference();
         let ids = g.input("ids", DType::I32, [1, l])?;
@@ -161,6 +162,7 @@ pub fn perceiver(context: &Context) -> Result<Finding> {
             vocabulary: VOCABULARY,
             masking: PerceiverMasking::Open,
             dropout: 0.0,
+            mechanisms: Default::default(),
         };
         let model = Perceiver::new(config)?;
         let mut g = Graph::inference();

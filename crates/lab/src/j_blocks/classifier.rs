@@ -92,6 +92,7 @@ pub fn classifies(context: &Context) -> Result<Finding> {
         attention_dropout: 0.0,
         std: 0.15,
         head: BertHead::Classes(2),
+        mechanisms: Default::default(),
     })?;
     let (mut accuracy, mut majority, mut bayes) = (vec![], vec![], vec![]);
     let (mut curve, mut shown) = (vec![], Table::new("Held-out reviews", &["text", "praise?", "said"]));

@@ -167,6 +167,7 @@ fn transformer() -> Result<Transformer> {
         shared: false,
         final_norm: true,
         dropout: 0.0,
+        mechanisms: Default::default(),
     })?)
 }
 

@@ -29,6 +29,7 @@ pub fn config() -> VitConfig {
         dropout: 0.0,
         attention_dropout: 0.0,
         std: 0.3,
+        mechanisms: Default::default(),
     }
 }
 

@@ -9,10 +9,11 @@ use regard::data::batching::padded_to;
 use regard::data::biographies::{Biographies, Settings as People};
 use regard::data::corruption::prompt;
 use regard::data::tokenizer::Special;
-use regard::hub::AnyModel;
+use regard::models::Sizes;
+use regard::models::model::output;
 use regard::prelude::*;
-use regard::recipe::ask::Answerer;
 use regard::recipe::study::{Arm, ArmResult, Stage, StudyData, StudySettings, Vocabulary, run};
+use regard::runtime::{Answerer, unheard};
 use regard_graph::{Error, Precision};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -177,12 +178,10 @@ fn sureness(result: &mut ArmResult, data: &StudyData, cpu: &Cpu) -> Result<Vec<(
     }
     let (rows, longest) = (texts.len(), texts.iter().map(|(_, ids)| ids.len()).max().unwrap_or(1));
     let mut g = Graph::inference();
-    let ids = g.input("ids", DType::I32, [rows, longest])?;
-    let logits = match &result.model {
-        AnyModel::Gpt(gpt, _) => gpt.logits(&mut g, ids)?,
-        AnyModel::Perceiver(perceiver) => perceiver.logits(&mut g, ids)?,
-        other => return Err(told(format!("{} is no decoder of the study", other.family()))),
-    };
+    let sizes = Sizes { batch: rows, ids: longest, ..Default::default() };
+    let inputs = result.model.reads().declare(&mut g, sizes)?;
+    let outputs = result.model.pass(&mut g, &inputs)?;
+    let logits = output(&outputs, "logits").ok_or_else(|| told("a decoder of the study has scores"))?;
     let probabilities = g.softmax(logits)?;
     g.output("probabilities", probabilities)?;
     let mut program = Program::new(g, &[], &mut result.store, cpu)?;
@@ -227,9 +226,9 @@ fn crossed(
         }
     }
     let mut answerer =
-        Answerer::new(&result.model, &data.tokenizer, 64, 32, Precision::F32, &mut result.store, cpu)
+        Answerer::new(&*result.model, &data.tokenizer, 64, 32, Precision::F32, &mut result.store, cpu)
             .map_err(told)?;
-    let said = answerer.answer(&questions, &mut result.store).map_err(told)?;
+    let said = answerer.answer(&questions, &mut result.store, &mut unheard).map_err(told)?;
     Ok(pairs.into_iter().zip(said).map(|((first, last), said)| Crossed { first, last, said }).collect())
 }
 

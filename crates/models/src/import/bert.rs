@@ -4,6 +4,7 @@
 use super::encoder::{activation, activation_name, architecture, classes, labels, short};
 use super::json::Fields;
 use super::{Import, Map};
+use crate::Mechanisms;
 use crate::bert::{BertConfig, BertHead};
 use regard_graph::{Error, Result};
 use serde_json::{Value, json};
@@ -49,11 +50,19 @@ pub fn config_from_json(config: &Value) -> Result<BertConfig> {
         attention_dropout: number("attention_probs_dropout_prob", 0.1)?,
         std: number("initializer_range", 0.02)?,
         head,
+        mechanisms: Mechanisms::default(),
     })
 }
 
 /// The `config.json` of these settings, as transformers reads it.
 pub fn config_to_json(config: &BertConfig) -> Result<Value> {
+    if !config.mechanisms.are_the_family_s() {
+        return Err(Error::invalid(
+            "bert",
+            "transformers has no words for the mechanisms of these blocks",
+            "save it in our own form",
+        ));
+    }
     let architecture = match config.head {
         BertHead::None | BertHead::Pooler => "BertModel",
         BertHead::Masked => "BertForMaskedLM",
@@ -102,7 +111,7 @@ pub fn imports(config: &BertConfig) -> Vec<Import> {
 pub fn imports_under(config: &BertConfig, prefix: &str) -> Vec<Import> {
     let mut table = Vec::new();
     let mut one = |ours: &str, theirs: String| {
-        table.push(Import { ours: ours.into(), theirs, map: Map::Same });
+        table.push(Import::new(ours, theirs, Map::Same));
     };
     one("token_embedding.weight", format!("{prefix}embeddings.word_embeddings.weight"));
     one("token_type_embedding.weight", format!("{prefix}embeddings.token_type_embeddings.weight"));

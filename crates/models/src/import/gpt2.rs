@@ -3,9 +3,11 @@
 
 use super::json::Fields;
 use super::{Import, Map};
-use crate::gpt::{GptConfig, Positions};
+use crate::gpt::GptConfig;
+use crate::mechanisms::{Positions, decimal};
 use regard_graph::{Error, Result};
-use regard_layers::{FeedForwardKind, NormKind};
+use regard_layers::{FeedForwardKind, HeadScale, NormKind, NormPlace};
+use regard_ops::AttentionKind;
 use serde_json::{Value, json};
 
 /// Our names and theirs. The prefix is `transformer.` for a model with its head, empty for files of the bare model.
@@ -101,6 +103,9 @@ pub fn config_to_json(config: &GptConfig) -> Result<Value> {
     if config.positions != Positions::Learned || config.norm != NormKind::Layer || config.window.is_some() {
         return refuse("GPT-2 has learned positions, LayerNorm and no window");
     }
+    if !plain(config) {
+        return refuse("GPT-2 has pre-norm blocks of soft attention with β = 1/√D");
+    }
     if config.groups() != heads || config.head_width() * heads != width {
         return refuse("the heads of GPT-2 share the width, and no keys or values");
     }
@@ -130,7 +135,10 @@ pub fn config_to_json(config: &GptConfig) -> Result<Value> {
     }))
 }
 
-/// 1e-5 as f32 is 9.99999974e-6 as f64: the shortest decimal that reads back the same is what was meant.
-pub(crate) fn decimal(x: f32) -> f64 {
-    x.to_string().parse().unwrap_or(x as f64)
+/// Whether blocks are as GPT-2, minGPT and Llama have them: what these have no words for.
+pub(super) fn plain(config: &GptConfig) -> bool {
+    config.scale == HeadScale::Default
+        && config.attention == AttentionKind::Soft
+        && config.place == NormPlace::Pre
+        && config.hidden_dropout.unwrap_or(0.0) == 0.0
 }

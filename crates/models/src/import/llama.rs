@@ -1,10 +1,11 @@
 //! Llama as transformers writes it: queries and keys turn by halves. Files of llama2.c are read under the same names,
 //! their neighbouring channels already put in halves.
 
-use super::gpt2::decimal;
+use super::gpt2::plain;
 use super::json::Fields;
 use super::{Import, Map};
-use crate::gpt::{GptConfig, Positions};
+use crate::gpt::GptConfig;
+use crate::mechanisms::{Positions, decimal};
 use regard_graph::{Error, Result};
 use regard_layers::{FeedForwardKind, NormKind};
 use regard_ops::{Pairing, RotarySpec, Stretch};
@@ -135,6 +136,9 @@ pub fn config_to_json(config: &GptConfig) -> Result<Value> {
     }
     if config.norm != NormKind::Rms || config.feed_forward != FeedForwardKind::GatedSilu {
         return refuse("Llama has RMSNorm and a feed-forward part gated by SiLU");
+    }
+    if !plain(config) {
+        return refuse("Llama has pre-norm blocks of soft attention with β = 1/√D");
     }
     if config.window.is_some() {
         return refuse("Llama has no window");

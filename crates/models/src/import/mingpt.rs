@@ -4,8 +4,9 @@
 use super::json::Fields;
 use super::{Import, Map, gpt2};
 use crate::gpt::GptConfig;
-use regard_graph::Result;
-use serde_json::Value;
+use crate::mechanisms::decimal;
+use regard_graph::{Error, Result};
+use serde_json::{Value, json};
 
 /// Our names and theirs.
 pub fn imports(config: &GptConfig) -> Vec<Import> {
@@ -33,4 +34,30 @@ pub fn config_from_json(config: &Value) -> Result<GptConfig> {
         ..GptConfig::MINGPT
     };
     crate::Gpt::new(config).map(|_| config)
+}
+
+/// minGPT's own words for its settings; an error for what it has none for.
+pub fn config_to_json(config: &GptConfig) -> Result<Value> {
+    let words = json!({
+        "model_type": "mingpt",
+        "n_layer": config.layers,
+        "n_head": config.heads,
+        "n_embd": config.width,
+        "block_size": config.context,
+        "vocab_size": config.vocabulary,
+        "embd_pdrop": decimal(config.dropout),
+        "resid_pdrop": decimal(config.dropout),
+        "attn_pdrop": decimal(config.attention_dropout.unwrap_or(config.dropout)),
+    });
+    let read = config_from_json(&words)?;
+    let same = GptConfig { hidden: Some(read.hidden()), attention_dropout: None, ..read };
+    let ours = GptConfig { hidden: Some(config.hidden()), attention_dropout: None, ..*config };
+    if same != ours {
+        return Err(Error::invalid(
+            "mingpt",
+            "minGPT has no words for some of these settings",
+            "save it as another family",
+        ));
+    }
+    Ok(words)
 }

@@ -1,9 +1,9 @@
 //! T5 as transformers writes it (`T5ForConditionalGeneration`): names and `config.json`.
 
-use super::gpt2::decimal;
 use super::json::Fields;
 use super::{Import, Map};
-use crate::{T5, T5Config};
+use crate::mechanisms::decimal;
+use crate::{Mechanisms, T5, T5Config};
 use regard_graph::Result;
 use serde_json::{Value, json};
 
@@ -96,6 +96,7 @@ pub fn config_from_json(json: &Value) -> Result<T5Config> {
         scaled,
         epsilon: number_or("layer_norm_epsilon", 1e-6)?,
         dropout: number_or("dropout_rate", 0.1)?,
+        mechanisms: Mechanisms::default(),
     })
 }
 

@@ -3,7 +3,7 @@
 
 use super::json::Fields;
 use super::{Import, Map};
-use crate::{Transformer, TransformerConfig};
+use crate::{Mechanisms, Transformer, TransformerConfig};
 use regard_graph::Result;
 use serde_json::{Value, json};
 
@@ -33,11 +33,11 @@ pub fn imports(model: &Transformer) -> Vec<Import> {
             for &(own, foreign) in &parts {
                 for (index, projection) in ["query", "key", "value"].into_iter().enumerate() {
                     for kind in ["weight", "bias"] {
-                        table.push(Import {
-                            ours: format!("{ours}.{own}.{projection}.{kind}"),
-                            theirs: format!("{theirs}.{foreign}.in_proj_{kind}"),
-                            map: Map::Split { index, parts: 3 },
-                        });
+                        table.push(Import::new(
+                            format!("{ours}.{own}.{projection}.{kind}"),
+                            format!("{theirs}.{foreign}.in_proj_{kind}"),
+                            Map::Split { index, parts: 3 },
+                        ));
                     }
                 }
                 let (own, foreign) = (format!("{ours}.{own}.output"), format!("{theirs}.{foreign}.out_proj"));
@@ -76,6 +76,7 @@ pub fn config_from_json(json: &Value, context: usize) -> Result<TransformerConfi
         shared,
         final_norm: !shared,
         dropout: dropout as f32,
+        mechanisms: Mechanisms::default(),
     })
 }
 

@@ -4,6 +4,7 @@
 use super::encoder::{activation, activation_name, architecture, classes, labels, short};
 use super::json::Fields;
 use super::{Import, Map};
+use crate::Mechanisms;
 use crate::vit::{VitConfig, VitHead, VitPooling};
 use regard_graph::{Error, Result};
 use serde_json::{Value, json};
@@ -51,6 +52,7 @@ pub fn config_from_json(config: &Value) -> Result<VitConfig> {
         dropout: number("hidden_dropout_prob", 0.0)?,
         attention_dropout: number("attention_probs_dropout_prob", 0.0)?,
         std: number("initializer_range", 0.02)?,
+        mechanisms: Mechanisms::default(),
     })
 }
 
@@ -60,6 +62,9 @@ pub fn config_to_json(config: &VitConfig) -> Result<Value> {
         let what = format!("transformers' ViT has no {what}");
         Err(Error::invalid("vit", what, "keep such a model as a checkpoint of our own"))
     };
+    if !config.mechanisms.are_the_family_s() {
+        return foreign("words for the mechanisms of these blocks");
+    }
     if !config.positions {
         return foreign("form without positions");
     }
@@ -106,15 +111,19 @@ pub fn imports(config: &VitConfig) -> Vec<Import> {
 /// The same with the encoder under any prefix.
 pub fn imports_under(config: &VitConfig, prefix: &str) -> Vec<Import> {
     let mut table = Vec::new();
-    let mut one = |ours: String, theirs: String, map: Map| table.push(Import { ours, theirs, map });
+    let VitConfig { width, channels, patch: [p, q], .. } = *config;
     let projection = format!("{prefix}embeddings.patch_embeddings.projection");
-    one("patch_embedding.weight".into(), format!("{projection}.weight"), Map::Reshaped); // C (Ch p q) from C Ch p q
-    one("patch_embedding.bias".into(), format!("{projection}.bias"), Map::Same);
-    one("class_token".into(), format!("{prefix}embeddings.cls_token"), Map::Reshaped);
+    let kernel = [width, channels, p, q]; // C (Ch p q) from C Ch p q
+    table.push(Import::reshaped("patch_embedding.weight", format!("{projection}.weight"), &kernel));
+    table.push(Import::new("patch_embedding.bias", format!("{projection}.bias"), Map::Same));
+    // The class token and the positions stand in a batch of one.
+    table.push(Import::reshaped("class_token", format!("{prefix}embeddings.cls_token"), &[1, 1, width]));
     if config.positions {
         let theirs = format!("{prefix}embeddings.position_embeddings");
-        one("position_embedding.weight".into(), theirs, Map::Reshaped);
+        let [rows, columns] = config.grid();
+        table.push(Import::reshaped("position_embedding.weight", theirs, &[1, 1 + rows * columns, width]));
     }
+    let mut one = |ours: String, theirs: String, map: Map| table.push(Import::new(ours, theirs, map));
     for layer in 0..config.layers {
         for (ours, theirs, bias) in [
             ("attention_norm", "layernorm_before", true),

@@ -135,7 +135,7 @@ fn bag_of_words(train: &[(String, usize)], exam: &[(String, usize)]) -> f64 {
     };
     for _ in 0..EPOCHS {
         for (bag, (_, right)) in bags.iter().zip(train) {
-            let chances = super::runners::probabilities(&scores(bag, &weights));
+            let chances = regard_runtime::probabilities(&scores(bag, &weights));
             for &word in bag.iter().chain([&always]) {
                 for (class, chance) in chances.iter().enumerate() {
                     let at = word * classes + class;
@@ -149,7 +149,7 @@ fn bag_of_words(train: &[(String, usize)], exam: &[(String, usize)]) -> f64 {
     }
     let right = exam.iter().filter(|(text, class)| {
         let bag = distinct(words(text).iter().filter_map(|word| places.get(word).copied()).collect());
-        super::runners::highest(&scores(&bag, &weights)) == *class
+        regard_generate::highest(&scores(&bag, &weights)) == Some(*class)
     });
     right.count() as f64 / exam.len().max(1) as f64
 }

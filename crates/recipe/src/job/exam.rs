@@ -1,18 +1,18 @@
 //! What a model is asked in an examination, and what it comes to: the loss and perplexity of texts, the classes of texts
 //! and images, translations, answers. The same examination watches over training, ends it, and is what `evaluate` runs.
 
-use super::beside::Beside;
 use super::examples::{Examples, How};
 use super::read::Raw;
-use super::runners::{Classifier, LossMeter, Translating, Translator, highest, probabilities};
-use crate::ask::Answerer;
 use crate::{Bounds, ModelTask, Result};
 use regard_engine::{Cpu, Store};
 use regard_evaluate::{Bleu, Chrf, Confusion, exact_match};
+use regard_generate::highest;
 use regard_graph::Precision;
-use regard_hub::AnyModel;
+use regard_models::Model;
 use regard_picture::{Table, escaped};
-use regard_train::{Examiner, Section};
+use regard_runtime::{Answerer, Classifier, Companions, Translating, Translator, probabilities, unheard};
+use regard_train::{Evaluator, Examiner, Section};
+use std::sync::Arc;
 
 /// Texts that are translated or answered at a time.
 const ROWS: usize = 32;
@@ -24,7 +24,7 @@ pub struct Exam {
     raw: Raw,
     examples: Examples,
     how: How,
-    beside: Beside,
+    companions: Companions,
     task: ModelTask,
     precision: Precision,
     cpu: Cpu,
@@ -69,8 +69,8 @@ pub struct Findings {
 /// What an examination is made of besides its examples.
 #[derive(Clone)]
 pub(crate) struct Setting {
-    pub beside: Beside,
-    pub model: AnyModel,
+    pub companions: Companions,
+    pub model: Arc<dyn Model>,
     pub how: How,
     pub precision: Precision,
     pub most: usize,
@@ -80,15 +80,15 @@ pub(crate) struct Setting {
 impl Exam {
     /// Gets ready to examine; programs are planned at the first use.
     pub(crate) fn new(raw: Raw, setting: Setting) -> Result<Exam> {
-        let Setting { beside, model, how, precision, most, cpu } = setting;
-        let examples = Examples::new(&raw, &beside, model.context(), false)?;
+        let Setting { companions, model, how, precision, most, cpu } = setting;
+        let examples = Examples::new(&raw, &companions, model.context(), false)?;
         let bounds: Bounds = examples.bounds(&how);
         let task = ModelTask::new(model, bounds, 0.0)?;
         Ok(Exam {
             raw,
             examples,
             how,
-            beside,
+            companions,
             task,
             precision,
             cpu,
@@ -120,13 +120,14 @@ impl Exam {
     pub fn examine(&mut self, beams: usize, store: &mut Store) -> Result<Findings> {
         let mut findings = self.answers(beams, store)?;
         if !matches!(self.raw, Raw::Questions(_)) {
-            let mut meter = LossMeter::new(&self.task, self.precision, store, &self.cpu)?;
-            let source = self.examples.source(&self.how, &self.beside)?;
-            let (loss, targets) = meter.loss(source.as_ref(), store)?;
-            findings.metrics.push(("loss".into(), loss));
-            if matches!(self.raw, Raw::Text(_) | Raw::Lines(_)) {
-                let perplexity = regard_evaluate::perplexity(loss * targets as f64, targets)?;
-                findings.metrics.push(("perplexity".into(), perplexity));
+            let mut evaluator = Evaluator::new(&self.task, self.precision, store, &self.cpu)?;
+            let source = self.examples.source(&self.how, &self.companions)?;
+            if let Some((loss, targets)) = evaluator.loss(&source, store, None)? {
+                findings.metrics.push(("loss".into(), loss));
+                if matches!(self.raw, Raw::Text(_) | Raw::Lines(_)) {
+                    let perplexity = regard_evaluate::perplexity(loss * targets as f64, targets)?;
+                    findings.metrics.push(("perplexity".into(), perplexity));
+                }
             }
         }
         Ok(findings)
@@ -142,7 +143,7 @@ impl Exam {
         let mut findings = Findings::default();
         match (runner, &self.raw) {
             (Runner::Classes(classifier), raw) => {
-                let source = self.examples.source(&self.how, &self.beside)?;
+                let source = self.examples.source(&self.how, &self.companions)?;
                 let scores = classifier.all(source.as_ref(), store)?;
                 let (given, right): (Vec<String>, Vec<usize>) = match raw {
                     Raw::Classes(all) => all.iter().cloned().unzip(),
@@ -151,8 +152,10 @@ impl Exam {
                     }
                     _ => Default::default(),
                 };
-                let said: Vec<usize> = scores.iter().map(|scores| highest(scores)).collect();
-                let names = self.beside.labels.as_ref().map(|labels| labels.names().to_vec());
+                let said: Vec<usize> =
+                    // Scores that are no numbers mean the first class: the loop says what is wrong with them.
+                    scores.iter().map(|scores| highest(scores).unwrap_or(0)).collect();
+                let names = self.companions.classes.as_ref().map(|labels| labels.names().to_vec());
                 let names = names.unwrap_or_else(|| {
                     (0..scores.first().map_or(0, Vec::len)).map(|class| class.to_string()).collect()
                 });
@@ -176,7 +179,10 @@ impl Exam {
                 findings.confusion = Some(confusion);
             }
             (Runner::Translations(translator), Raw::Pairs(pairs)) => {
-                let said = translator.translate(&self.examples.sources(), store)?;
+                let mut said = Vec::with_capacity(pairs.len());
+                for best in translator.translate(&self.examples.sources(), store, &mut unheard)? {
+                    said.push(self.companions.decode(&best.ids)?.trim().to_string());
+                }
                 let references: Vec<Vec<&str>> =
                     pairs.iter().map(|(_, right)| vec![right.as_str()]).collect();
                 let bleu = Bleu::default();
@@ -197,7 +203,7 @@ impl Exam {
             (Runner::Answers(answerer), Raw::Questions(questions)) => {
                 let (asked, right): (Vec<&str>, Vec<&str>) =
                     questions.iter().map(|(asked, right)| (asked.as_str(), right.as_str())).unzip();
-                let said = answerer.answer(&asked, store)?;
+                let said = answerer.answer(&asked, store, &mut unheard)?;
                 findings.metrics.push(("exact".into(), exact_match(&said, &right)?));
                 findings.predictions = questions
                     .iter()
@@ -217,25 +223,22 @@ impl Exam {
     }
 
     fn plan(&self, beams: usize, store: &mut Store) -> Result<Runner> {
-        let (model, precision) = (self.task.model(), self.precision);
+        let (model, precision) = (&**self.task.model(), self.precision);
         Ok(match &self.raw {
             Raw::Classes(_) | Raw::Images(..) => {
-                let bounds = self.examples.bounds(&self.how);
-                Runner::Classes(Box::new(Classifier::new(model, bounds, precision, store, &self.cpu)?))
+                let Bounds { batch, length, .. } = self.examples.bounds(&self.how);
+                Runner::Classes(Box::new(Classifier::new(model, batch, length, precision, store, &self.cpu)?))
             }
             Raw::Pairs(pairs) => {
-                let how = Translating {
-                    rows: ROWS.min(pairs.len()),
-                    beams,
-                    most: self.most,
-                    source: self.examples.longest[0],
-                    precision,
-                };
-                let translator = Translator::new(model, &self.beside, how, store, &self.cpu)?;
+                let batch = ROWS.min(pairs.len());
+                let how = Translating { batch, beams, most: self.most, precision, ..Translating::default() };
+                let (start, stop) = (self.companions.start(None)?, self.companions.stop());
+                let longest = self.examples.longest[0];
+                let translator = Translator::new(model, how, longest, start, stop, store, &self.cpu)?;
                 Runner::Translations(Box::new(translator))
             }
             Raw::Questions(_) => {
-                let tokenizer = self.beside.tokenizer()?;
+                let tokenizer = self.companions.tokenizer()?;
                 let answerer = Answerer::new(model, tokenizer, ROWS, self.most, precision, store, &self.cpu)?;
                 Runner::Answers(Box::new(answerer))
             }

@@ -1,7 +1,6 @@
 //! Examples as numbers, and the batches that are made of them. What is longer than the model has room for is cut, or left
 //! out where a cut would make it wrong, and counted, so that it can be said.
 
-use super::beside::Beside;
 use super::read::Raw;
 use crate::{Bounds, Error, Result};
 use regard_data::batching::{
@@ -11,6 +10,7 @@ use regard_data::corruption::{Example, Masked, Spans, answer};
 use regard_data::dataset::Images;
 use regard_data::tokenizer::Special;
 use regard_data::{Source, Tokenizer};
+use regard_runtime::{Companions, PixelScale};
 use std::sync::Arc;
 
 /// Examples as numbers.
@@ -57,21 +57,26 @@ pub(crate) struct How {
 impl Examples {
     /// Examples as numbers. With `leave_out`, pairs that are too long are left out, for a target that was cut would teach
     /// to stop too soon; otherwise all stay, so that each has its answer.
-    pub fn new(raw: &Raw, beside: &Beside, context: Option<usize>, leave_out: bool) -> Result<Examples> {
+    pub fn new(
+        raw: &Raw,
+        companions: &Companions,
+        context: Option<usize>,
+        leave_out: bool,
+    ) -> Result<Examples> {
         let room = context.unwrap_or(usize::MAX);
         let mut print = Fingerprint::default();
         let mut shortened = 0;
         let mut longest = [0, 0];
         let kind = match raw {
             Raw::Text(text) => {
-                let ids = beside.tokenizer()?.encode_bare(text)?;
+                let ids = companions.tokenizer()?.encode_bare(text)?;
                 print.ids(&ids);
                 longest[0] = room.min(ids.len());
                 Numbers::Text(ids.into())
             }
             Raw::Lines(lines) | Raw::Spans(lines) => {
                 let spans = matches!(raw, Raw::Spans(_));
-                let tokenizer = beside.tokenizer()?;
+                let tokenizer = companions.tokenizer()?;
                 // Span corruption adds marks: they need room.
                 let room = if spans { room.saturating_sub(2) } else { room };
                 let mut all = Vec::with_capacity(lines.len());
@@ -88,7 +93,7 @@ impl Examples {
             Raw::Classes(texts) => {
                 let mut all = Vec::with_capacity(texts.len());
                 for (row, (text, class)) in texts.iter().enumerate() {
-                    let (ids, was_cut) = text_ids(beside.tokenizer()?, text, room)?;
+                    let (ids, was_cut) = text_ids(companions.tokenizer()?, text, room)?;
                     if ids.is_empty() {
                         return Err(Error::invalid(
                             format!("example {} has no text: its tokens are none", row + 1),
@@ -104,7 +109,7 @@ impl Examples {
                 Numbers::Classes(Arc::new(all))
             }
             Raw::Pairs(pairs) => {
-                let tokenizer = beside.tokenizer()?;
+                let tokenizer = companions.tokenizer()?;
                 let mut all = Vec::with_capacity(pairs.len());
                 for (source, target) in pairs {
                     let mut source = tokenizer.encode(source)?;
@@ -137,7 +142,7 @@ impl Examples {
                 Numbers::Images(images.clone(), Arc::new(rows.clone()))
             }
             Raw::Questions(questions) => {
-                let tokenizer = beside.tokenizer()?;
+                let tokenizer = companions.tokenizer()?;
                 let mark = tokenizer.needed(Special::Mask)?;
                 let mut all = Vec::with_capacity(questions.len());
                 for (question, place) in questions {
@@ -191,18 +196,20 @@ impl Examples {
     }
 
     /// The sources of pairs, one for each, in order.
-    pub fn sources(&self) -> Vec<Vec<u32>> {
+    pub fn sources(&self) -> Vec<Vec<i32>> {
         match &self.kind {
-            Numbers::Pairs(all) => all.iter().map(|(source, _)| source.clone()).collect(),
+            Numbers::Pairs(all) => {
+                all.iter().map(|(source, _)| source.iter().map(|&id| id as i32).collect()).collect()
+            }
             _ => Vec::new(),
         }
     }
 
     /// The batches.
-    pub fn source(&self, how: &How, beside: &Beside) -> Result<Arc<dyn Source>> {
+    pub fn source(&self, how: &How, companions: &Companions) -> Result<Arc<dyn Source>> {
         let How { batch, context, seed, .. } = *how;
         let order = if how.shuffle { Order::Shuffled { seed } } else { Order::Sequential };
-        let padding = Padding::right(beside.pad());
+        let padding = Padding::right(companions.pad());
         let wide = how.pad_to.map_or(padding, |length| padding.to(length));
         let fixed = |count: usize| Plan::fixed(count, batch, order, false);
         Ok(match &self.kind {
@@ -215,7 +222,7 @@ impl Examples {
                 Arc::new(TokenRows::consecutive(text.clone(), context, batch, order, false)?)
             }
             Numbers::Lines(lines) => {
-                let tokenizer = beside.tokenizer()?;
+                let tokenizer = companions.tokenizer()?;
                 let special: Vec<u32> =
                     [Special::Pad, Special::Class, Special::Separator, Special::Begin, Special::End]
                         .into_iter()
@@ -247,13 +254,10 @@ impl Examples {
                 };
                 let examples = all.clone();
                 let make = move |_, row: usize| Ok(examples[row].clone());
-                let start = beside.start.ok_or_else(|| {
-                    Error::invalid(
-                        "it is not known with which token a translation begins",
-                        "give the tokenizer one",
-                    )
-                })?;
-                Arc::new(Pairs::new(plan, padding, start, beside.end, make))
+                let id = |id: i32| u32::try_from(id).unwrap_or_default();
+                let start = id(companions.start(None)?);
+                let end = companions.stop().first().copied().map(id);
+                Arc::new(Pairs::new(plan, padding, start, end, make))
             }
             Numbers::Images(images, rows) => {
                 let dims = [images.channels(), images.height(), images.width()];
@@ -262,7 +266,7 @@ impl Examples {
                     Ok((pictures.pixels(own[row]).to_vec(), pictures.label(own[row]) as i32))
                 };
                 let mut source = Pictures::from_fn(fixed(rows.len())?, dims, make)?;
-                if let Some((mean, std)) = &beside.pixels {
+                if let Some(PixelScale { mean, std }) = &companions.pixels {
                     source = source.normalised(mean, std)?;
                 }
                 if let Some((shift, flip)) = how.augment.filter(|(shift, flip)| *shift > 0 || *flip) {
@@ -271,7 +275,7 @@ impl Examples {
                 Arc::new(source)
             }
             Numbers::Spans(lines) => {
-                let mark = beside.tokenizer()?.needed(Special::Mask)?;
+                let mark = companions.tokenizer()?.needed(Special::Mask)?;
                 let spans = Spans::new(seed, mark, context)?;
                 let lines_of = lines.clone();
                 let make = move |epoch, line: usize| spans.example(epoch, line as u64, &lines_of[line]);

@@ -5,34 +5,31 @@
 //! stage, and the exported model lies above them.
 
 mod baseline;
-mod beside;
+mod companions;
 mod exam;
 mod examples;
 mod model;
 mod read;
-mod runners;
 mod settings;
 mod start;
 mod tested;
 
 pub use baseline::Baseline;
-pub use beside::Beside;
 pub use exam::{Exam, Findings, Prediction};
-pub use runners::{Classifier, LossMeter, Translating, Translator, highest, probabilities};
 pub use start::Loaded;
-pub use tested::{Asked, tested, text_batch};
+pub use tested::{Asked, tested};
 
 use crate::language::{DataKind, DataRecipe, Recipe};
 use crate::{Bounds, ModelTask, Result};
 use exam::Setting;
 use examples::{Examples, How};
-use model::Needs;
 use read::{Material, Raw};
 use regard_data::{Source, whole};
 use regard_engine::{Cpu, Store};
 use regard_graph::Init;
-use regard_hub::AnyModel;
+use regard_models::{Model, Needs, Registry};
 use regard_picture::{Table, escaped};
+use regard_runtime::Companions;
 use regard_train::{End, History, Listener, Run, RunFolder, Section, Settings, State, Trainer, report};
 use serde_json::{Value, json};
 use settings::Extent;
@@ -51,8 +48,8 @@ pub const PREDICTIONS: &str = "predictions.txt";
 /// A recipe made ready.
 pub struct Job {
     recipe: Recipe,
-    beside: Beside,
-    model: AnyModel,
+    companions: Companions,
+    model: Arc<dyn Model>,
     start: Option<Start>,
     stages: Vec<Stage>,
     notes: Vec<String>,
@@ -132,20 +129,22 @@ impl JobResult {
 
 impl Job {
     /// Reads the data, makes or opens tokenizer and model, and settles everything that can be wrong before a step is
-    /// made. Nothing is written.
-    pub fn new(recipe: &Recipe) -> Result<Job> {
+    /// made. Nothing is written. The registry says which families there are.
+    pub fn new(recipe: &Recipe, registry: &Registry) -> Result<Job> {
         let stages = recipe.stages();
-        let start = Start::open(&stages[0])?;
+        let start = Start::open(&stages[0], registry)?;
         let mut materials = Vec::with_capacity(stages.len());
         for stage in &stages {
             materials.push(Material::read(stage)?);
         }
         let first = &materials[0];
         let own = start.as_ref().map(Start::tokenizer).transpose()?.flatten();
-        let beside = Beside::make(recipe, first, own)?;
+        let companions = companions::make(recipe, first, own)?;
         let needs = Needs {
-            vocabulary: beside.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.vocabulary()),
-            classes: beside.labels.as_ref().map_or(0, |labels| labels.len()),
+            task: recipe.task.name(),
+            dropout: model::dropout(&stages[0].train),
+            vocabulary: companions.tokenizer().map_or(0, |tokenizer| tokenizer.vocabulary()),
+            classes: companions.classes.as_ref().map_or(0, |labels| labels.len()),
             image: match &first.train {
                 Raw::Images(images, _) => [images.channels(), images.height(), images.width()],
                 _ => [0; 3],
@@ -153,11 +152,8 @@ impl Job {
             longest: LONGEST,
         };
         let model = match &start {
-            None => model::made(recipe.task, &recipe.model, &stages[0].train, needs)?,
-            Some(start) => {
-                start.takes(needs.image)?;
-                start.model(recipe.task, &recipe.model, &stages[0].train, needs.classes)?
-            }
+            None => model::made(&recipe.model, needs, registry)?,
+            Some(start) => start.model(&recipe.model, &needs)?,
         };
         if let Some(vocabulary) = model.vocabulary().filter(|&own| own < needs.vocabulary) {
             return Err(crate::Error::invalid(
@@ -168,9 +164,9 @@ impl Job {
         let mut notes = Vec::new();
         let mut ready = Vec::with_capacity(stages.len());
         for (stage, material) in stages.into_iter().zip(materials) {
-            ready.push(Stage::new(stage, material, &beside, &model, &mut notes)?);
+            ready.push(Stage::new(stage, material, &companions, &model, &mut notes)?);
         }
-        Ok(Job { recipe: recipe.clone(), beside, model, start, stages: ready, notes })
+        Ok(Job { recipe: recipe.clone(), companions, model, start, stages: ready, notes })
     }
 
     /// The recipe.
@@ -179,13 +175,13 @@ impl Job {
     }
 
     /// The model, without the dropout of training.
-    pub fn model(&self) -> &AnyModel {
+    pub fn model(&self) -> &Arc<dyn Model> {
         self.stages[0].task.model()
     }
 
     /// What lies beside it.
-    pub fn beside(&self) -> &Beside {
-        &self.beside
+    pub fn companions(&self) -> &Companions {
+        &self.companions
     }
 
     /// The batches of a stage, by its name, as training sees them; of the first stage if none is named.
@@ -214,10 +210,10 @@ impl Job {
             }
             lines.push(line);
         }
-        if let Some(tokenizer) = &self.beside.tokenizer {
+        if let Ok(tokenizer) = self.companions.tokenizer() {
             lines.push(format!("{} tokens in the vocabulary", tokenizer.vocabulary()));
         }
-        if let Some(labels) = &self.beside.labels {
+        if let Some(labels) = &self.companions.classes {
             lines.push(format!("{} classes: {}", labels.len(), shortened(&labels.names().join(", "))));
         }
         lines.push(format!("{}, {} parameters", self.model.family(), self.model.parameters().count()));
@@ -235,9 +231,9 @@ impl Job {
         stop: Option<&AtomicBool>,
     ) -> Result<JobOutcome> {
         let mut store = Store::new(self.recipe.seed);
-        self.beside.save(&folder.model())?;
+        self.companions.save_for(&**self.model(), &folder.model())?;
         if let Some(start) = &self.start {
-            let loaded = start.load(&self.model, &mut store)?;
+            let loaded = start.load(&*self.model, &mut store)?;
             listener.note(&loaded.said());
         }
         let count = self.stages.len();
@@ -251,7 +247,7 @@ impl Job {
             let own = own.as_ref().unwrap_or(folder);
             let last_stage = index + 1 == count;
             let (outcome, settings) =
-                stage.train(own, last_stage, &self.beside, &mut store, cpu, listener, stop)?;
+                stage.train(own, last_stage, &self.companions, &mut store, cpu, listener, stop)?;
             let interrupted = outcome.end == End::Interrupted;
             let step = outcome.result_step;
             let (end, state, history) = (outcome.end, outcome.state, outcome.history);
@@ -266,8 +262,8 @@ impl Job {
         let stage = &self.stages[count - 1];
         let model = folder.model();
         // The caches that an examination on the way left behind have other sizes than those of the last one.
-        let mut store = parameters_of(stage.task.model(), &store)?;
-        self.beside.export(stage.task.model(), &store, &model)?;
+        let mut store = parameters_of(&**stage.task.model(), &store)?;
+        companions::export(&self.companions, &**stage.task.model(), &store, &model)?;
         if stage.material.choose.is_some() {
             listener.note("examining the best weights");
         }
@@ -280,10 +276,10 @@ impl Job {
             report::write(own.as_ref().unwrap_or(folder), &settings, &state, &history, sections)
         };
         // A run whose examination fails still has its curves.
-        let exam = stage.last_exam(&self.beside, &mut store, cpu);
+        let exam = stage.last_exam(&self.companions, &mut store, cpu);
         let (result, sections) = exam.or_else(|error| report(&[]).map_err(Into::into).and(Err(error)))?;
         let predictions =
-            stage.answer_test(&self.beside, &mut store, cpu, &folder.path().join(PREDICTIONS))?;
+            stage.answer_test(&self.companions, &mut store, cpu, &folder.path().join(PREDICTIONS))?;
         let result = JobResult { step, model, predictions, ..result };
         let text = format!("{:#}\n", result.json());
         whole::write(folder.path().join(RESULT), |file| file.write_all(text.as_bytes()))?;
@@ -311,9 +307,9 @@ fn check_padding(data: &DataRecipe, room: Option<usize>) -> Result<()> {
 }
 
 /// A store with the parameters of a model alone.
-fn parameters_of(model: &AnyModel, from: &Store) -> Result<Store> {
+fn parameters_of(model: &dyn Model, from: &Store) -> Result<Store> {
     let mut store = Store::new(0);
-    for declared in model.parameters().declared() {
+    for declared in model.parameters().all() {
         store.declare(&declared.name, &declared.shape, Init::Zeros)?;
         store.set_f32(&declared.name, &from.f32(&declared.name)?)?;
     }
@@ -342,17 +338,17 @@ impl Stage {
     fn new(
         recipe: Recipe,
         material: Material,
-        beside: &Beside,
-        model: &AnyModel,
+        companions: &Companions,
+        model: &Arc<dyn Model>,
         notes: &mut Vec<String>,
     ) -> Result<Stage> {
         let (train, data) = (&recipe.train, &recipe.data);
-        let room = match (recipe.model.context, model.context()) {
+        let room = match (recipe.model.context(), model.context()) {
             (Some(asked), Some(own)) => Some(asked.min(own)),
             (asked, own) => asked.or(own),
         };
         check_padding(data, room)?;
-        let examples = Examples::new(&material.train, beside, room, true)?;
+        let examples = Examples::new(&material.train, companions, room, true)?;
         let how = How {
             batch: train.micro_batch.unwrap_or(train.batch),
             tokens: train.batch_tokens,
@@ -362,7 +358,7 @@ impl Stage {
             shuffle: data.shuffle,
             augment: Some((data.shift, data.flip)),
         };
-        let source = examples.source(&how, beside)?;
+        let source = examples.source(&how, companions)?;
         let mut bounds = examples.bounds(&how);
         if examples.shortened > 0 {
             let what = match material.train {
@@ -375,7 +371,7 @@ impl Stage {
         let evaluation = match &material.choose {
             None => None,
             Some(raw) => {
-                let examples = Examples::new(raw, beside, room, false)?;
+                let examples = Examples::new(raw, companions, room, false)?;
                 bounds = larger(bounds, examples.bounds(&quiet));
                 let seen = read::seen_before(&material.train, raw);
                 if seen > 0 {
@@ -383,7 +379,7 @@ impl Stage {
                         "{seen} of the examples to choose with stand in the training data, too"
                     ));
                 }
-                Some(examples.source(&quiet, beside)?)
+                Some(examples.source(&quiet, companions)?)
             }
         };
         let task = ModelTask::new(model.clone(), bounds, train.label_smoothing)?;
@@ -398,7 +394,7 @@ impl Stage {
             settings.goal.higher = true;
         }
         let config = model.config_to_json()?;
-        let tokenizer = beside.tokenizer.as_ref().map(|tokenizer| tokenizer.vocabulary().to_string());
+        let tokenizer = companions.tokenizer().ok().map(|tokenizer| tokenizer.vocabulary().to_string());
         settings.about.extend([
             ("model".to_string(), config.to_string()),
             ("tokens".to_string(), tokenizer.unwrap_or_else(|| "none".into())),
@@ -414,7 +410,7 @@ impl Stage {
         &self,
         folder: &RunFolder,
         examined_after: bool,
-        beside: &Beside,
+        companions: &Companions,
         store: &mut Store,
         cpu: &Cpu,
         listener: &mut dyn JobListener,
@@ -424,7 +420,7 @@ impl Stage {
         let mut exam = match &self.material.choose {
             // Running text is examined by its loss alone, which the loop measures.
             None | Some(Raw::Text(_) | Raw::Lines(_)) => None,
-            Some(raw) => Some(Exam::new(raw.clone(), self.setting(beside, cpu))?),
+            Some(raw) => Some(Exam::new(raw.clone(), self.setting(companions, cpu))?),
         };
         let run = Run {
             source: self.source.clone(),
@@ -445,9 +441,9 @@ impl Stage {
         Ok((ended, self.settings.clone()))
     }
 
-    fn setting(&self, beside: &Beside, cpu: &Cpu) -> Setting {
+    fn setting(&self, companions: &Companions, cpu: &Cpu) -> Setting {
         Setting {
-            beside: beside.clone(),
+            companions: companions.clone(),
             model: self.task.model().clone(),
             how: quiet(&self.how, &self.recipe),
             precision: settings::precision(&self.recipe),
@@ -457,14 +453,19 @@ impl Stage {
     }
 
     /// Examines the weights in the store with what was kept for the end, or else with what the choice was made with.
-    fn last_exam(&self, beside: &Beside, store: &mut Store, cpu: &Cpu) -> Result<(JobResult, Vec<Section>)> {
+    fn last_exam(
+        &self,
+        companions: &Companions,
+        store: &mut Store,
+        cpu: &Cpu,
+    ) -> Result<(JobResult, Vec<Section>)> {
         let Some(raw) = self.material.last.as_ref().or(self.material.choose.as_ref()) else {
             return Ok(Default::default());
         };
-        let mut exam = Exam::new(raw.clone(), self.setting(beside, cpu))?;
+        let mut exam = Exam::new(raw.clone(), self.setting(companions, cpu))?;
         let Findings { metrics, confusion, signature, .. } =
             exam.examine(self.recipe.evaluate.beams.max(1), store)?;
-        let vocabulary = beside.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.vocabulary());
+        let vocabulary = companions.tokenizer().map_or(0, |tokenizer| tokenizer.vocabulary());
         let baselines = match self.recipe.evaluate.baseline {
             false => Vec::new(),
             true => {
@@ -488,7 +489,7 @@ impl Stage {
     /// Answers the questions of a study whose answers are kept by others, and says where; nothing if there are none.
     fn answer_test(
         &self,
-        beside: &Beside,
+        companions: &Companions,
         store: &mut Store,
         cpu: &Cpu,
         path: &Path,
@@ -498,7 +499,7 @@ impl Stage {
         if asked.is_empty() || !matches!(self.material.train, Raw::Questions(_)) {
             return Ok(None);
         }
-        let mut exam = Exam::new(Raw::Questions(asked), self.setting(beside, cpu))?;
+        let mut exam = Exam::new(Raw::Questions(asked), self.setting(companions, cpu))?;
         let findings = exam.examine(self.recipe.evaluate.beams.max(1), store)?;
         let said: Vec<&str> = findings.predictions.iter().map(|one| one.said.as_str()).collect();
         crate::study::write_predictions(&said, path)?;
@@ -541,21 +542,5 @@ fn shortened(text: &str) -> String {
     match text.char_indices().nth(MOST) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.into(),
-    }
-}
-
-/// The model that a name leads to: itself, or, for the folder of a run, the model that the run exported.
-pub fn model_of(name: &str) -> Result<String> {
-    let folder = Path::new(name);
-    if !folder.join("recipe.toml").is_file() {
-        return Ok(name.to_string());
-    }
-    let model = folder.join("model");
-    match model.join("config.json").is_file() {
-        true => Ok(model.display().to_string()),
-        false => Err(crate::Error::invalid(
-            format!("{name} is a run without a trained model yet"),
-            format!("let it come to its end: regard train --resume {name}"),
-        )),
     }
 }

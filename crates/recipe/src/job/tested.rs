@@ -1,16 +1,15 @@
 //! Examinations outside of a run: a model from a folder, with the data of its recipe or with other files.
 
-use super::beside::Beside;
 use super::exam::{Exam, Setting};
-use super::examples::{How, text_ids};
+use super::examples::How;
 use super::read::{Material, other};
 use super::settings::precision;
 use crate::language::{DataKind, Kind, Recipe};
 use crate::{Error, Result};
-use regard_data::{Batch, Field};
 use regard_engine::Cpu;
-use regard_hub::{AnyModel, Opened};
-use regard_models::BertHead;
+use regard_hub::Opened;
+use regard_models::Model;
+use regard_runtime::Companions;
 use std::path::PathBuf;
 
 /// What to examine with.
@@ -28,12 +27,12 @@ pub struct Asked {
 
 /// The examination of a model that was opened, with the recipe of its run if it has one.
 pub fn tested(opened: &Opened, recipe: Option<&Recipe>, asked: &Asked, cpu: &Cpu) -> Result<Exam> {
-    let beside = Beside::open(opened)?;
+    let companions = Companions::open(&*opened.model, &opened.config, &opened.path)?;
     let recipe = match recipe {
         // The last stage is the one that the model comes from.
         Some(recipe) => recipe.stages().pop().unwrap_or_else(|| recipe.clone()),
         None => {
-            let task = task_of(&opened.model)?;
+            let task = task_of(&*opened.model)?;
             let mut recipe = Recipe { task, ..Recipe::default() };
             recipe.data.kind = match task {
                 Kind::Language | Kind::Masked => DataKind::Text,
@@ -46,7 +45,7 @@ pub fn tested(opened: &Opened, recipe: Option<&Recipe>, asked: &Asked, cpu: &Cpu
         }
     };
     let raw = match asked.data.is_empty() {
-        false => other(recipe.task, &recipe.data, &asked.data, &asked.target, beside.labels.as_ref())?,
+        false => other(recipe.task, &recipe.data, &asked.data, &asked.target, companions.classes.as_ref())?,
         true => {
             if recipe.data.train.is_empty() && recipe.data.kind != DataKind::Biographies {
                 return Err(Error::invalid(
@@ -65,13 +64,13 @@ pub fn tested(opened: &Opened, recipe: Option<&Recipe>, asked: &Asked, cpu: &Cpu
         batch: asked.batch.or(recipe.evaluate.batch).unwrap_or(recipe.train.batch).max(1),
         tokens: None,
         pad_to: None,
-        context: recipe.model.context.unwrap_or(most_context).min(most_context),
+        context: recipe.model.context().unwrap_or(most_context).min(most_context),
         seed: recipe.seed,
         shuffle: false,
         augment: None,
     };
     let setting = Setting {
-        beside,
+        companions,
         model: opened.model.clone(),
         how,
         precision: precision(&recipe),
@@ -82,53 +81,11 @@ pub fn tested(opened: &Opened, recipe: Option<&Recipe>, asked: &Asked, cpu: &Cpu
 }
 
 /// What a model without a recipe is examined in.
-fn task_of(model: &AnyModel) -> Result<Kind> {
-    Ok(match model {
-        AnyModel::Gpt(..) | AnyModel::Perceiver(_) => Kind::Language,
-        AnyModel::Bert(bert) if bert.config().head == BertHead::Masked => Kind::Masked,
-        AnyModel::Bert(bert)
-            if matches!(bert.config().head, BertHead::Classes(_) | BertHead::MeanClasses(_)) =>
-        {
-            Kind::Classify
-        }
-        AnyModel::Bert(_) => {
-            return Err(Error::invalid(
-                "an encoder without a head for classes or masked tokens has nothing to be examined in",
-                "fine-tune it first: see recipes/sentiment_minilm.toml",
-            ));
-        }
-        AnyModel::Vit(_) => Kind::Images,
-        AnyModel::T5(_) | AnyModel::Transformer(_) => Kind::Translate,
+fn task_of(model: &dyn Model) -> Result<Kind> {
+    model.task().and_then(|task| Kind::named(task.name)).ok_or_else(|| {
+        Error::invalid(
+            "an encoder without a head for classes or masked tokens has nothing to be examined in",
+            "fine-tune it first: see recipes/sentiment_minilm.toml",
+        )
     })
-}
-
-/// Texts as one batch for a [`Classifier`](super::Classifier). A text that the model has no room for is refused, unless
-/// it may be cut.
-pub fn text_batch(texts: &[String], beside: &Beside, room: usize, may_cut: bool) -> Result<Batch> {
-    let tokenizer = beside.tokenizer()?;
-    let mut rows = Vec::with_capacity(texts.len());
-    for (index, text) in texts.iter().enumerate() {
-        let (ids, was_cut) = text_ids(tokenizer, text, room)?;
-        if was_cut && !may_cut {
-            return Err(Error::invalid(
-                format!("text {} has more tokens than the {room} of the model", index + 1),
-                "shorten it, or say --cut",
-            ));
-        }
-        if ids.is_empty() {
-            return Err(Error::invalid(format!("text {} has no tokens", index + 1), "give it words"));
-        }
-        rows.push(ids);
-    }
-    let longest = rows.iter().map(Vec::len).max().unwrap_or(1);
-    let (mut ids, mut mask) = (Vec::new(), Vec::new());
-    for row in &rows {
-        let padding = longest - row.len();
-        ids.extend(row.iter().map(|&id| id as i32).chain(std::iter::repeat_n(beside.pad() as i32, padding)));
-        mask.extend((0..longest).map(|at| at < row.len()));
-    }
-    let dims = [rows.len(), longest];
-    let fields = vec![Field::i32("ids", &dims, ids), Field::bools("mask", &dims, mask)];
-    let examples = rows.len() as u64;
-    Ok(Batch { fields, targets: 0, tokens: (dims[0] * dims[1]) as u64, examples })
 }

@@ -6,7 +6,9 @@
 mod overrides;
 mod read;
 
+use regard_models::ModelKeys;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What a recipe asks for, with all overrides in place.
@@ -55,6 +57,26 @@ pub struct StageRecipe {
     pub from: FromRecipe,
 }
 
+impl Kind {
+    /// As recipes and models name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Language => "language",
+            Kind::Classify => "classify",
+            Kind::Masked => "masked",
+            Kind::Translate => "translate",
+            Kind::Images => "images",
+        }
+    }
+
+    /// The one of a name.
+    pub fn named(name: &str) -> Option<Kind> {
+        [Kind::Language, Kind::Classify, Kind::Masked, Kind::Translate, Kind::Images]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+}
+
 /// What is learned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -72,132 +94,35 @@ pub enum Kind {
     Images,
 }
 
-/// The families of models.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Family {
-    /// A decoder.
-    #[default]
-    Gpt,
-    /// A decoder with latents.
-    Perceiver,
-    /// An encoder of text.
-    Bert,
-    /// The encoder-decoder of 2017.
-    Transformer,
-    /// An encoder-decoder with relative positions.
-    T5,
-    /// An encoder of images.
-    Vit,
-}
-
-/// `[model]`: sizes and kinds. A key that the family does not have is refused; what is not given is as in the preset, and
-/// where there is no preset, as in the family's smallest sensible model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// `[model]`: a family and its keys. Which keys there are is the family's to say: see [`regard_models::Family::keys`]. What is
+/// not given is as in the preset, and where there is no preset, as in the family's smallest sensible model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ModelRecipe {
-    /// `gpt`, `perceiver`, `bert`, `transformer`, `t5` or `vit`.
-    pub family: Family,
-    /// A known size to begin with: `small`, `gpt2`, `minilm-l6`, `vit-tiny-16`.
-    pub preset: Option<String>,
-    /// How many blocks; of an encoder-decoder, in each of its two stacks.
-    pub layers: Option<usize>,
-    /// Heads of each attention.
-    pub heads: Option<usize>,
-    /// Key/value heads that the heads share.
-    pub groups: Option<usize>,
-    /// The width of the residual stream.
-    pub width: Option<usize>,
-    /// The hidden width of the feed-forward parts; four times the width if not given.
-    pub hidden: Option<usize>,
-    /// The most positions.
-    pub context: Option<usize>,
-    /// How many tokens there are; as many as the tokenizer has if not given.
-    pub vocabulary: Option<usize>,
-    /// How a GPT tells order.
-    pub positions: Option<PositionsRecipe>,
-    /// How many keys a position of a GPT sees.
-    pub window: Option<usize>,
-    /// The norm of a GPT.
-    pub norm: Option<NormRecipe>,
-    /// What happens inside of the feed-forward parts.
-    pub activation: Option<ActivationRecipe>,
-    /// Whether the head is the table of the embedding.
-    pub tied: Option<bool>,
-    /// Latents of a Perceiver.
-    pub latents: Option<usize>,
-    /// Who sees whom in a Perceiver.
-    pub masking: Option<MaskingRecipe>,
-    /// What a classifier reads.
-    pub pooling: Option<PoolingRecipe>,
-    /// Side of the patches of a ViT.
-    pub patch: Option<usize>,
-    /// Standard deviation of the weights at the beginning.
-    pub std: Option<f32>,
+    /// A family of the registry: `gpt`, `bert`, or one of one's own.
+    pub family: String,
+    /// Its keys.
+    #[serde(flatten)]
+    pub keys: BTreeMap<String, toml::Value>,
 }
 
-/// How a GPT tells order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PositionsRecipe {
-    /// By the causal mask alone.
-    None,
-    /// A learned vector for each position.
-    Learned,
-    /// Sines and cosines.
-    Sinusoidal,
-    /// Queries and keys are turned.
-    Rotary,
-    /// Scores fall with the distance.
-    Alibi,
+impl Default for ModelRecipe {
+    fn default() -> Self {
+        ModelRecipe { family: "gpt".into(), keys: BTreeMap::new() }
+    }
 }
 
-/// The norm of a GPT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NormRecipe {
-    /// LayerNorm.
-    Layer,
-    /// RMSNorm.
-    Rms,
-}
+impl ModelRecipe {
+    /// Its keys as families read them.
+    pub fn keys(&self) -> ModelKeys {
+        let json = |value: &toml::Value| serde_json::to_value(value).unwrap_or_default();
+        self.keys.iter().map(|(name, value)| (name.clone(), json(value))).collect()
+    }
 
-/// What happens inside of the feed-forward parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ActivationRecipe {
-    /// max(x, 0)
-    Relu,
-    /// By the error function.
-    Gelu,
-    /// In its tanh form.
-    GeluTanh,
-    /// silu(gate) ⊙ up
-    GatedSilu,
-    /// gelu(gate) ⊙ up
-    GatedGelu,
-}
-
-/// Who sees whom in a Perceiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MaskingRecipe {
-    /// Latent i sees the tokens up to the end of chunk i.
-    Prefix,
-    /// Latent i sees chunk i alone.
-    Chunk,
-    /// The top left corner of a lower triangle.
-    Corner,
-}
-
-/// What a classifier reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PoolingRecipe {
-    /// The class token: the first position.
-    Class,
-    /// The mean of all positions.
-    Mean,
+    /// The most positions, where they are given: examples are cut to them.
+    pub fn context(&self) -> Option<usize> {
+        self.keys().size("context")
+    }
 }
 
 /// `[tokenizer]`: how text becomes numbers.
@@ -381,6 +306,9 @@ pub struct TrainRecipe {
     pub dropout: f32,
     /// The same for attention weights; as `dropout` if not given.
     pub attention_dropout: Option<f32>,
+    /// The same for hidden activations of the feed-forward parts; as the family has it if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden_dropout: Option<f32>,
     /// How much of a target is spread over all classes.
     pub label_smoothing: f32,
     /// Steps between examinations; once an epoch if not given.
@@ -418,6 +346,7 @@ impl Default for TrainRecipe {
             precision: PrecisionRecipe::F32,
             dropout: 0.1,
             attention_dropout: None,
+            hidden_dropout: None,
             label_smoothing: 0.0,
             evaluate_every: None,
             checkpoint_every: None,

@@ -1,14 +1,15 @@
 //! Overrides: `train.lr=1e-3` into the tables of a recipe, `stage.pretrain.train.epochs=2` into those of one stage. They go
 //! through the same checks as the recipe itself, and one that would change nothing is refused rather than forgotten.
 
-use super::read::checked;
-use super::{Recipe, StageRecipe};
+use super::read::{check_model, checked};
+use super::{ModelRecipe, Recipe, StageRecipe};
 use crate::{Error, Result};
+use regard_models::Registry;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 /// Puts one override into a recipe.
-pub(super) fn put(table: &mut Table, given: &str) -> Result<()> {
+pub(super) fn put(table: &mut Table, given: &str, registry: &Registry) -> Result<()> {
     let Some((key, value)) = given.split_once('=') else {
         return Err(Error::at(given, "this override has no `=`", "write it as key=value: train.lr=1e-3"));
     };
@@ -33,6 +34,13 @@ pub(super) fn put(table: &mut Table, given: &str) -> Result<()> {
         }
         None => {
             let over = parsed::<Recipe>(key, value, given)?;
+            if let Some(model) = over.get("model") {
+                let model: ModelRecipe = model
+                    .clone()
+                    .try_into()
+                    .map_err(|error: toml::de::Error| Error::at(given, error.message(), "see [model]"))?;
+                check_model(&model, registry, |_| given.to_string())?;
+            }
             has_effect(table, key, given)?;
             merge(table, over);
         }

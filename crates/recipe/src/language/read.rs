@@ -1,9 +1,10 @@
 //! From TOML to a [`Recipe`] and back. Types and names of keys are checked by the structs themselves; here an error gets
 //! its file and line, and a name that is not known its nearest neighbour.
 
-use super::{Recipe, overrides};
+use super::{ModelRecipe, Recipe, TrainRecipe, overrides};
 use crate::{Error, Result};
 use regard_data::whole;
+use regard_models::Registry;
 use serde::de::DeserializeOwned;
 use std::io::Write;
 use std::path::Path;
@@ -12,11 +13,12 @@ use toml::{Table, Value};
 impl Recipe {
     /// Reads a recipe; each override is `key=value`, such as `train.lr=1e-3`, `model.positions=rotary` or, for one stage,
     /// `stage.pretrain.train.epochs=2`, and goes through the same checks. A recipe without a name is called as its file.
-    pub fn open(path: impl AsRef<Path>, overrides: &[String]) -> Result<Recipe> {
+    /// The registry says which families and keys there are.
+    pub fn open(path: impl AsRef<Path>, overrides: &[String], registry: &Registry) -> Result<Recipe> {
         let path = path.as_ref();
         let text =
             std::fs::read_to_string(path).map_err(|error| regard_data::Error::io("read", path, error))?;
-        let mut recipe = Recipe::parse(&text, &path.display().to_string(), overrides)?;
+        let mut recipe = Recipe::parse(&text, &path.display().to_string(), overrides, registry)?;
         if recipe.name.is_empty() {
             recipe.name =
                 path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -25,12 +27,13 @@ impl Recipe {
     }
 
     /// Reads a recipe from a text; `place` is what errors call it, `over` the overrides, as in [`Recipe::open`].
-    pub fn parse(text: &str, place: &str, over: &[String]) -> Result<Recipe> {
+    pub fn parse(text: &str, place: &str, over: &[String], registry: &Registry) -> Result<Recipe> {
         // Once as it stands, so that mistakes have a line; then as a table, into which the overrides go.
-        checked::<Recipe>(text, place)?;
+        let own = checked::<Recipe>(text, place)?;
+        check_model(&own.model, registry, |key| line_of(text, place, key))?;
         let mut table: Table = checked(text, place)?;
         for given in over {
-            overrides::put(&mut table, given)?;
+            overrides::put(&mut table, given, registry)?;
         }
         let stages = resolve_stages(&mut table);
         let mut recipe: Recipe = table.try_into().map_err(|error: toml::de::Error| {
@@ -95,7 +98,9 @@ impl Recipe {
             }
             // One model is trained through all stages, and dropout is part of it.
             let first = &stages[0].train;
-            if (train.dropout, train.attention_dropout) != (first.dropout, first.attention_dropout) {
+            let dropouts =
+                |train: &TrainRecipe| [Some(train.dropout), train.attention_dropout, train.hidden_dropout];
+            if dropouts(train) != dropouts(first) {
                 let what = "its dropout is another than that of the stage before".to_string();
                 return wrong(what, "give train.dropout once, for all stages");
             }
@@ -112,6 +117,7 @@ impl Recipe {
             let unit = [
                 ("train.dropout", f64::from(train.dropout)),
                 ("train.attention_dropout", f64::from(train.attention_dropout.unwrap_or(0.0))),
+                ("train.hidden_dropout", f64::from(train.hidden_dropout.unwrap_or(0.0))),
                 ("train.label_smoothing", f64::from(train.label_smoothing)),
                 ("data.hold_out", one.data.hold_out),
             ];
@@ -130,6 +136,47 @@ impl Recipe {
             }
         }
         Ok(())
+    }
+}
+
+/// Refuses a family that is not registered, and keys that no family has. `place` is where a key stands.
+pub(super) fn check_model(
+    model: &ModelRecipe,
+    registry: &Registry,
+    place: impl Fn(&str) -> String,
+) -> Result<()> {
+    if registry.family(&model.family).is_err() {
+        let known: Vec<&str> = registry.families().map(|family| family.name()).collect();
+        let what = format!("`{}` is not known here", model.family);
+        return Err(Error::at(&place("family"), what, nearest(&model.family, &known, "known are")));
+    }
+    registry
+        .check_keys(None, &model.keys())
+        .map_err(|fault| Error::at(&place(&fault.key), fault.what, fault.advice))
+}
+
+/// Where a key of `[model]` stands in a text.
+fn line_of(text: &str, place: &str, key: &str) -> String {
+    let mut inside = false;
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(header) = line.strip_prefix('[') {
+            inside = header.split(']').next().is_some_and(|name| name.trim() == "model");
+            continue;
+        }
+        let name = line.split('=').next().unwrap_or_default().trim();
+        if (inside && name == key) || name == format!("model.{key}") {
+            return format!("{place}:{}", number + 1);
+        }
+    }
+    place.to_string()
+}
+
+/// "did you mean …" where a name is near, or all of them.
+fn nearest(name: &str, known: &[&str], all: &str) -> String {
+    match regard_graph::Error::unknown("key", name, known.iter().copied()).to_string() {
+        text if text.contains("did you mean") => text.rsplit("; ").next().unwrap_or_default().to_string(),
+        _ => format!("{all} {}", known.join(", ")),
     }
 }
 
@@ -183,11 +230,7 @@ fn told(error: &toml::de::Error, text: &str, place: &str) -> Error {
             ),
             _ => (format!("`{name}` is not known here"), "known are"),
         };
-        let advice = match regard_graph::Error::unknown("key", &name, known.iter().copied()).to_string() {
-            text if text.contains("did you mean") => text.rsplit("; ").next().unwrap_or_default().to_string(),
-            _ => format!("{all} {}", known.join(", ")),
-        };
-        return Error::at(&place, what, advice);
+        return Error::at(&place, what, nearest(&name, &known, all));
     }
     let key = text.lines().nth(line).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
     match (message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: ")), key) {

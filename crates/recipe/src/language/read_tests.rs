@@ -1,15 +1,16 @@
 //! Every mistake in a recipe has a text that says where and what to do, and a recipe that was written reads back equal.
 
 use super::super::*;
+use regard_models::Registry;
 
 fn text(toml: &str, overrides: &[&str]) -> String {
     let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
-    Recipe::parse(toml, "my.toml", &overrides).unwrap_err().to_string()
+    Recipe::parse(toml, "my.toml", &overrides, &Registry::standard()).unwrap_err().to_string()
 }
 
 fn read(toml: &str, overrides: &[&str]) -> Recipe {
     let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
-    Recipe::parse(toml, "my.toml", &overrides).unwrap()
+    Recipe::parse(toml, "my.toml", &overrides, &Registry::standard()).unwrap()
 }
 
 #[test]
@@ -34,6 +35,30 @@ fn an_unknown_word_has_a_neighbour() {
     assert_eq!(
         text("\n[model]\nfamily = \"mamba-large\"\n", &[]),
         "my.toml:3: `mamba-large` is not known here; known are gpt, perceiver, bert, transformer, t5, vit"
+    );
+}
+
+#[test]
+fn keys_of_models_are_those_of_the_families() {
+    assert_eq!(
+        text("\n[model]\nlayer = 2\n", &[]),
+        "my.toml:3: there is no key `layer` in [model]; did you mean `layers`?"
+    );
+    assert_eq!(
+        text("seed = 1\n[model]\nfamily = \"bert\"\nheads = \"two\"\n", &[]),
+        "my.toml:4: `heads` in [model] is the text \"two\"; it should be a whole number that is not negative"
+    );
+    assert_eq!(
+        text("\n[model]\nnorm = \"rns\"\n", &[]),
+        "my.toml:3: `rns` is not known here; did you mean `rms`?"
+    );
+    assert_eq!(
+        text("", &["model.positions=rotry"]),
+        "model.positions=rotry: `rotry` is not known here; did you mean `rotary`?"
+    );
+    assert_eq!(
+        text("", &["model.family=gtp"]),
+        "model.family=gtp: `gtp` is not known here; did you mean `gpt`?"
     );
 }
 
@@ -67,7 +92,7 @@ fn broken_toml_has_a_line() {
 #[test]
 fn overrides_go_through_the_same_checks() {
     assert_eq!(read("[train]\nlr = 0.1\nbatch = 4\n", &["train.lr=1e-3"]).train.lr, 1e-3);
-    assert_eq!(read("", &["model.positions=rotary"]).model.positions, Some(PositionsRecipe::Rotary));
+    assert_eq!(read("", &["model.positions=rotary"]).model.keys["positions"].as_str(), Some("rotary"));
     assert_eq!(read("", &["data.train=../a b.txt"]).data.train, [PathBuf::from("../a b.txt")]);
     assert_eq!(read("", &["train.betas=[0.9, 0.98]"]).train.betas, [0.9, 0.98]);
     assert_eq!(text("", &["train.lrr=1"]), "train.lrr=1: there is no key `lrr`; did you mean `lr`?");
@@ -140,23 +165,28 @@ fn what_is_written_reads_back_equal() {
                 [model]\npositions = \"rotary\"\n[[stage]]\nname = \"one\"\n[stage.from]\nmodel = \"here\"\n";
     let recipe = read(toml, &["data.hold_out=0.1"]);
     let written = recipe.to_toml().unwrap();
-    assert_eq!(Recipe::parse(&written, "written", &[]).unwrap(), recipe, "{written}");
+    assert_eq!(Recipe::parse(&written, "written", &[], &Registry::standard()).unwrap(), recipe, "{written}");
     let plain = Recipe::default();
-    assert_eq!(Recipe::parse(&plain.to_toml().unwrap(), "written", &[]).unwrap(), plain);
+    assert_eq!(
+        Recipe::parse(&plain.to_toml().unwrap(), "written", &[], &Registry::standard()).unwrap(),
+        plain
+    );
 }
 
 #[test]
 fn a_recipe_is_called_as_its_file() {
     let path = std::env::temp_dir().join(format!("regard-recipe-{}-called.toml", std::process::id()));
     Recipe::default().save(&path).unwrap();
-    let recipe = Recipe::open(&path, &[]).unwrap();
+    let recipe = Recipe::open(&path, &[], &Registry::standard()).unwrap();
     assert!(recipe.name.ends_with("-called"), "{}", recipe.name);
     std::fs::remove_file(&path).unwrap();
-    let missing = Recipe::open(&path, &[]).unwrap_err().to_string();
+    let missing = Recipe::open(&path, &[], &Registry::standard()).unwrap_err().to_string();
     assert!(missing.starts_with("cannot read "), "{missing}");
     let below = Recipe::default().save(path.join("below.toml")).unwrap_err().to_string();
     assert!(below.starts_with("cannot write ") && below.ends_with("; check the path"), "{below}");
-    let text = Recipe::parse("", "my.toml", &["train.lrr=1".to_string()]).unwrap_err().to_string();
+    let text = Recipe::parse("", "my.toml", &["train.lrr=1".to_string()], &Registry::standard())
+        .unwrap_err()
+        .to_string();
     assert_eq!(text, "train.lrr=1: there is no key `lrr`; did you mean `lr`?");
 }
 
@@ -173,7 +203,9 @@ fn an_override_reaches_into_one_stage() {
     assert_eq!(one[1].data.train, [PathBuf::from("a.txt")]);
     // What a run has written is overridden in the same way.
     let written = read(toml, &[]).to_toml().unwrap();
-    let again = Recipe::parse(&written, "written", &["stage.pretrain.train.epochs=2".into()]).unwrap();
+    let again =
+        Recipe::parse(&written, "written", &["stage.pretrain.train.epochs=2".into()], &Registry::standard())
+            .unwrap();
     assert_eq!((again.stage[0].train.epochs, again.stage[1].train.epochs), (2, 3));
 
     assert_eq!(

@@ -9,7 +9,6 @@ mod show;
 pub use data::{Question, StudyData, StudyFiles, Vocabulary};
 pub(crate) use show::write_predictions;
 
-use crate::ask::Answerer;
 use crate::{Bounds, Error, ModelTask, Result};
 use regard_data::batching::{Order, Padding, Plan, Sequences};
 use regard_data::corruption::{Example, Spans, answer};
@@ -17,9 +16,12 @@ use regard_data::tokenizer::Special;
 use regard_data::{Source, Tokenizer};
 use regard_engine::{Cpu, Store};
 use regard_graph::Precision;
-use regard_hub::{AnyModel, GptForm, SaveOptions};
-use regard_models::{Gpt, GptConfig, Perceiver, PerceiverConfig, PerceiverMasking, Positions};
+use regard_hub::SaveOptions;
+use regard_models::{
+    Gpt, GptConfig, Mechanisms, Model, Perceiver, PerceiverConfig, PerceiverMasking, Positions,
+};
 use regard_ops::RotarySpec;
+use regard_runtime::{Answerer, unheard};
 use regard_train::{
     AdamW, Decay, Every, History, Length, Listener, Optimizer, Run, Schedule, Shape, Trainer, Unit,
 };
@@ -203,7 +205,7 @@ pub struct ArmResult {
     /// Answers to the test questions.
     pub test: Vec<String>,
     /// The model, without dropout.
-    pub model: AnyModel,
+    pub model: Arc<dyn Model>,
     /// Its parameters.
     pub store: Store,
 }
@@ -228,7 +230,7 @@ impl ArmResult {
     /// Saves the model as a folder that `ask` and `generate` open.
     pub fn save(&self, tokenizer: &Tokenizer, folder: impl AsRef<Path>) -> Result<()> {
         let folder = folder.as_ref();
-        regard_hub::save(&self.model, &self.store, folder, &SaveOptions::default())?;
+        regard_hub::save(&*self.model, &self.store, folder, &SaveOptions::default())?;
         Ok(tokenizer.save(folder.join("tokenizer.json"))?)
     }
 }
@@ -323,12 +325,23 @@ impl Ids {
     }
 }
 
-fn model(settings: &StudySettings, arm: Arm, vocabulary: usize) -> Result<AnyModel> {
+fn model(settings: &StudySettings, arm: Arm, vocabulary: usize) -> Result<Arc<dyn Model>> {
     let StudySettings { layers, heads, width, context, latents, dropout, .. } = *settings;
     if arm == Arm::Perceiver {
         let masking = PerceiverMasking::Prefix;
-        let config = PerceiverConfig { layers, heads, width, latents, context, vocabulary, masking, dropout };
-        return Ok(AnyModel::Perceiver(Box::new(Perceiver::new(config)?)));
+        let mechanisms = Mechanisms::default();
+        let config = PerceiverConfig {
+            layers,
+            heads,
+            width,
+            latents,
+            context,
+            vocabulary,
+            masking,
+            dropout,
+            mechanisms,
+        };
+        return Ok(Arc::new(Perceiver::new(config)?));
     }
     let positions = match arm {
         Arm::Rotary => Positions::Rotary(RotarySpec::default()),
@@ -336,7 +349,7 @@ fn model(settings: &StudySettings, arm: Arm, vocabulary: usize) -> Result<AnyMod
     };
     let config =
         GptConfig { layers, heads, width, context, vocabulary, positions, dropout, ..GptConfig::SMALL };
-    Ok(AnyModel::Gpt(Gpt::new(config)?, GptForm::Native))
+    Ok(Arc::new(Gpt::new(config)?))
 }
 
 /// One arm; nothing if it was stopped.
@@ -392,14 +405,14 @@ fn one(
 
     let model = model.without_dropout()?;
     let mut answerer =
-        Answerer::new(&model, &data.tokenizer, ROWS, ANSWER, settings.precision, &mut store, cpu)?;
+        Answerer::new(&*model, &data.tokenizer, ROWS, ANSWER, settings.precision, &mut store, cpu)?;
     let questions: Vec<&str> = data.dev.iter().map(|question| question.text.as_str()).collect();
-    let said = answerer.answer(&questions, &mut store)?;
+    let said = answerer.answer(&questions, &mut store, &mut unheard)?;
     let pairs = data.dev.iter().zip(said);
     let dev = pairs
         .map(|(Question { text, place }, said)| Answer { question: text.clone(), said, place: place.clone() })
         .collect();
-    let test = answerer.answer(&data.test, &mut store)?;
+    let test = answerer.answer(&data.test, &mut store, &mut unheard)?;
     let seconds = began.elapsed().as_secs_f64();
     Ok(Some(ArmResult { arm, parameters, seconds, reading, answering, dev, test, model, store }))
 }

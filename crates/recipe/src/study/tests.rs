@@ -56,15 +56,18 @@ fn every_arm_answers_every_question() {
         result.save(&data.tokenizer, &model).unwrap();
         let text = ArmResult::save(result, &data.tokenizer, &file).unwrap_err().to_string();
         assert!(text.contains("predictions.txt"), "{text}");
-        let opened = regard_hub::open(model.to_str().unwrap()).unwrap();
+        let opened = regard_hub::open(model.to_str().unwrap(), &regard_models::Registry::standard()).unwrap();
         let mut store = Store::new(0);
         opened.load_into(&mut store).unwrap();
         let tokenizer = Tokenizer::beside(&model, 0).unwrap();
         let mut answerer =
-            Answerer::new(&opened.model, &tokenizer, 5, ANSWER, Precision::F32, &mut store, &cpu).unwrap();
+            Answerer::new(&*opened.model, &tokenizer, 5, ANSWER, Precision::F32, &mut store, &cpu).unwrap();
         let asked: Vec<&str> = data.dev.iter().take(7).map(|question| question.text.as_str()).collect();
         let said: Vec<&String> = result.dev.iter().take(7).map(|answer| &answer.said).collect();
-        assert_eq!(answerer.answer(&asked, &mut store).unwrap().iter().collect::<Vec<_>>(), said);
+        assert_eq!(
+            answerer.answer(&asked, &mut store, &mut unheard).unwrap().iter().collect::<Vec<_>>(),
+            said
+        );
     }
     std::fs::remove_dir_all(&folder).ok();
 }
@@ -131,14 +134,14 @@ fn what_does_not_fit_is_said() {
     let model = model(&tiny(), Arm::Rotary, data.tokenizer.vocabulary()).unwrap().without_dropout().unwrap();
     let mut store = Store::new(0);
     let bytes = Tokenizer::bytes();
-    let refused = Answerer::new(&model, &bytes, 1, 5, Precision::F32, &mut store, &cpu);
+    let refused = Answerer::new(&*model, &bytes, 1, 5, Precision::F32, &mut store, &cpu);
     assert_eq!(
         refused.err().unwrap().to_string(),
         "the tokenizer has no mask, which closes questions; use a model that learned to answer"
     );
     let mut answerer =
-        Answerer::new(&model, &data.tokenizer, 1, 5, Precision::F32, &mut store, &cpu).unwrap();
+        Answerer::new(&*model, &data.tokenizer, 1, 5, Precision::F32, &mut store, &cpu).unwrap();
     let long = "was ".repeat(40);
-    let text = answerer.answer(&[&long], &mut store).unwrap_err().to_string();
+    let text = answerer.answer(&[&long], &mut store, &mut unheard).unwrap_err().to_string();
     assert!(text.contains("has 41 tokens; the model has room for 40, its answer included"), "{text}");
 }

@@ -7,5 +7,6 @@ mod failing;
 mod groups;
 mod kill;
 mod learning;
+mod outside;
 mod reading;
 mod tiny;

@@ -1,0 +1,91 @@
+//! Which model a command uses, and how it is opened: shared by all commands that use one.
+
+use crate::held::Held;
+use crate::machine::Machine;
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use regard::Store;
+use regard::models::Registry;
+use regard_hub::Opened;
+use regard_runtime::{Companions, OpenOptions, Session, Which};
+use std::fs;
+use std::path::Path;
+
+/// Which weights of a run are used.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Weights {
+    /// Take a checkpoint of the run instead of the model that it exported: also of one that is not finished
+    #[arg(long, value_enum, value_name = "WHICH")]
+    checkpoint: Option<Checkpoint>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Checkpoint {
+    /// The best so far
+    Best,
+    /// The newest
+    Last,
+}
+
+impl Weights {
+    fn which(self) -> Which {
+        match self.checkpoint {
+            None => Which::Exported,
+            Some(Checkpoint::Best) => Which::Best,
+            Some(Checkpoint::Last) => Which::Last,
+        }
+    }
+
+    /// Opens the model without reading its weights.
+    pub fn open(self, model: &str, registry: &Registry) -> Result<Opened> {
+        let options = OpenOptions { which: self.which(), ..OpenOptions::new(registry) };
+        Ok(regard_runtime::open(model, &options)?)
+    }
+
+    /// Opens the model to use it.
+    pub fn session(self, model: &str, held: Held, machine: &Machine, registry: &Registry) -> Result<Session> {
+        let options = OpenOptions { registry, which: self.which(), weights: held.weights() };
+        Ok(Session::open(model, &options, &machine.cpu()?)?)
+    }
+}
+
+/// A store with the weights of a model that was opened.
+pub fn store(opened: &Opened) -> Result<Store> {
+    let mut store = Store::new(0);
+    opened.load_into(&mut store)?;
+    Ok(store)
+}
+
+/// What lies beside a model that was opened.
+pub fn companions(opened: &Opened) -> Result<Companions> {
+    Ok(Companions::open(&*opened.model, &opened.config, &opened.path)?)
+}
+
+/// The lines of a file of text, at least one.
+pub fn lines(path: &Path) -> Result<Vec<String>> {
+    let bytes = fs::read(path).with_context(|| format!("--file {}", path.display()))?;
+    let Ok(all) = String::from_utf8(bytes) else {
+        bail!("--file {}: not UTF-8; save it as such", path.display());
+    };
+    let lines: Vec<String> = all.lines().map(str::to_owned).collect();
+    if lines.is_empty() {
+        bail!("--file {}: is empty; write a text on each line", path.display());
+    }
+    Ok(lines)
+}
+
+/// The texts of `--text` and `--file`. Lines of a file may be empty where the command says so.
+pub fn texts(given: &[String], file: Option<&Path>, empty_lines: bool) -> Result<Vec<String>> {
+    let mut texts = given.to_vec();
+    if let Some(at) = texts.iter().position(|text| text.trim().is_empty()) {
+        bail!("--text number {} is empty; give it words", at + 1);
+    }
+    if let Some(path) = file {
+        let lines = lines(path)?;
+        if let Some(at) = lines.iter().position(|line| line.trim().is_empty()).filter(|_| !empty_lines) {
+            bail!("--file {}:{}: the line is empty; remove it", path.display(), at + 1);
+        }
+        texts.extend(lines);
+    }
+    Ok(texts)
+}

@@ -1,0 +1,231 @@
+//! BERTs: encoders of text, in transformers' form, or in our own where that has no words for them.
+
+use super::{CONTEXT, HEADS, HIDDEN, LAYERS, POOLING, PRESET, STD, VOCABULARY, WIDTH, with_mechanisms};
+use crate::family::{Dropout, Family, Form, Needs, Weights};
+use crate::import::{self, Files, native};
+use crate::keys::{Key, ModelKeys};
+use crate::model::{Labels, Outputs, Promises, SentenceEncoder, Task, no_loss, refused_task};
+use crate::{Bert, BertConfig, BertHead, BertText, Inputs, Mechanisms, Model, Reads, Tokens, bert::PRESETS};
+use regard_graph::{Graph, Result, Var};
+use regard_layers::Parameters;
+use regard_ops::CrossEntropyOptions;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Whether transformers has no form for it.
+fn is_native(config: &BertConfig) -> bool {
+    matches!(config.head, BertHead::MeanClasses(_)) || !config.mechanisms.are_the_family_s()
+}
+
+fn text(inputs: &Inputs) -> Result<BertText> {
+    Ok(BertText { ids: inputs.ids()?, token_types: inputs.types, key_mask: inputs.mask })
+}
+
+impl Model for Bert {
+    fn family(&self) -> &str {
+        if is_native(self.config()) { native::BERT } else { "bert" }
+    }
+
+    fn kind(&self) -> &str {
+        "an encoder of text"
+    }
+
+    fn parameters(&self) -> &Parameters {
+        Bert::parameters(self)
+    }
+
+    fn reads(&self) -> Reads {
+        let BertConfig { vocabulary, context, token_types, .. } = *self.config();
+        Reads::text(Tokens { types: Some(token_types), ..Tokens::masked(vocabulary, Some(context)) })
+    }
+
+    fn pass(&self, g: &mut Graph, inputs: &Inputs) -> Result<Outputs> {
+        let text = text(inputs)?;
+        let hidden = self.hidden(g, &text)?;
+        let mut outputs = Vec::new();
+        match self.config().head {
+            BertHead::None => {}
+            BertHead::Pooler => outputs.push(("pooled", self.pooled_of(g, hidden)?)),
+            _ => outputs.push(("logits", self.logits_of(g, &text, hidden)?)),
+        }
+        outputs.push(("hidden", hidden));
+        Ok(outputs)
+    }
+
+    fn task(&self) -> Option<Task> {
+        let (name, labels, choices) = match self.config().head {
+            BertHead::None | BertHead::Pooler => return None,
+            BertHead::Masked => ("masked", Labels::Position, self.config().vocabulary),
+            BertHead::Classes(classes) | BertHead::MeanClasses(classes) => {
+                ("classify", Labels::Example, classes)
+            }
+            BertHead::Labels(labels) => ("label", Labels::Position, labels),
+        };
+        Some(Task { name, labels, choices })
+    }
+
+    fn loss(
+        &self,
+        g: &mut Graph,
+        inputs: &Inputs,
+        labels: Var,
+        scale: Var,
+        options: CrossEntropyOptions,
+    ) -> Result<Var> {
+        if self.task().is_none() {
+            return Err(no_loss("bert", self.config().head, "choose the task `classify` or `masked`"));
+        }
+        self.loss_with(g, &text(inputs)?, labels, scale, options)
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::ENCODER
+    }
+
+    fn with_dropout(&self, dropout: Dropout) -> Result<Arc<dyn Model>> {
+        Ok(Arc::new(Bert::new(dropped(*self.config(), dropout))?))
+    }
+
+    fn config_to_json(&self) -> Result<Value> {
+        match is_native(self.config()) {
+            true => Ok(native::bert_to_json(self.config())),
+            false => import::bert::config_to_json(self.config()),
+        }
+    }
+
+    fn files(&self, _: Option<&dyn Weights>) -> Files {
+        let imports = match is_native(self.config()) {
+            true => native::imports(Bert::parameters(self)),
+            false => import::bert::imports(self.config()),
+        };
+        Files {
+            ignored: &["embeddings.position_ids", "bert.embeddings.position_ids"],
+            copies: &[
+                ("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+                ("cls.predictions.decoder.bias", "cls.predictions.bias"),
+            ],
+            ..Files::new(imports)
+        }
+    }
+
+    fn for_task(&self, keys: &ModelKeys, needs: &Needs) -> Result<Arc<dyn Model>> {
+        keys.none_but(&["pooling", "context"])?;
+        let head = match (self.config().head, needs.task) {
+            // The head that it has, if nothing else is asked for.
+            (BertHead::Classes(own), "classify") if own == needs.classes && !keys.has("pooling") => {
+                BertHead::Classes(own)
+            }
+            (_, "classify" | "masked") => head(keys, needs),
+            _ => return Err(refused_task("bert", needs.task)),
+        };
+        Ok(Arc::new(Bert::new(BertConfig { head, ..dropped(*self.config(), needs.dropout) })?))
+    }
+
+    fn as_sentence_encoder(&self) -> Option<&dyn SentenceEncoder> {
+        Some(self)
+    }
+}
+
+impl SentenceEncoder for Bert {
+    fn sentence(&self, g: &mut Graph, inputs: &Inputs) -> Result<Var> {
+        Bert::sentence(self, g, &text(inputs)?)
+    }
+
+    fn width(&self) -> usize {
+        self.config().width
+    }
+}
+
+fn dropped(config: BertConfig, dropout: Dropout) -> BertConfig {
+    let mechanisms = Mechanisms { hidden_dropout: dropout.hidden, ..config.mechanisms };
+    BertConfig { dropout: dropout.activations, attention_dropout: dropout.attention(), mechanisms, ..config }
+}
+
+/// The head that a task needs.
+fn head(keys: &ModelKeys, needs: &Needs) -> BertHead {
+    match (needs.task, keys.text("pooling")) {
+        ("masked", _) => BertHead::Masked,
+        (_, Some("class")) => BertHead::Classes(needs.classes),
+        _ => BertHead::MeanClasses(needs.classes),
+    }
+}
+
+/// Encoders of text.
+#[derive(Clone, Copy, Debug)]
+pub struct Berts;
+
+impl Family for Berts {
+    fn name(&self) -> &str {
+        "bert"
+    }
+
+    fn about(&self) -> &str {
+        "an encoder of text"
+    }
+
+    fn forms(&self) -> Vec<Form> {
+        let architectures =
+            &["BertModel", "BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification"];
+        vec![
+            Form { model_type: "bert", architectures },
+            Form { model_type: native::BERT, architectures: &[] },
+        ]
+    }
+
+    fn open(&self, model_type: &str, config: &Value, weights: &dyn Weights) -> Result<Arc<dyn Model>> {
+        let mut config = match model_type {
+            native::BERT => native::bert_from_json(config)?,
+            _ => import::bert::config_from_json(config)?,
+        };
+        if model_type != native::BERT
+            && config.head == BertHead::Pooler
+            && !weights.has("pooler.dense.weight")
+        {
+            config.head = BertHead::None;
+        }
+        Ok(Arc::new(Bert::new(config)?))
+    }
+
+    fn tasks(&self) -> &[&str] {
+        &["classify", "masked"]
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let own = [PRESET, LAYERS, HEADS, WIDTH, HIDDEN, CONTEXT, VOCABULARY, POOLING, STD];
+        with_mechanisms(&own, &["window"])
+    }
+
+    fn presets(&self) -> Vec<&str> {
+        PRESETS.iter().map(|(name, _)| *name).collect()
+    }
+
+    fn make(&self, keys: &ModelKeys, needs: &Needs) -> Result<Arc<dyn Model>> {
+        let preset = match keys.text("preset") {
+            Some(name) => BertConfig::preset(name)?,
+            None => BertConfig { context: 128, ..PRESETS[0].1 },
+        };
+        let own = Mechanisms::from_keys(keys)?;
+        let width = keys.size("width").unwrap_or(preset.width);
+        // What BERT's own config has words for is kept there.
+        let plain = own.activation.filter(|kind| !kind.is_gated());
+        let config = BertConfig {
+            layers: keys.size("layers").unwrap_or(preset.layers),
+            heads: keys.size("heads").unwrap_or(preset.heads),
+            width,
+            hidden: keys.size("hidden").unwrap_or(4 * width),
+            context: keys.size("context").unwrap_or(preset.context),
+            vocabulary: needs.vocabulary,
+            activation: plain.unwrap_or(preset.activation),
+            epsilon: own.epsilon.unwrap_or(preset.epsilon),
+            std: keys.number("std").unwrap_or(preset.std),
+            head: head(keys, needs),
+            mechanisms: Mechanisms {
+                activation: own.activation.filter(|kind| kind.is_gated()),
+                epsilon: None,
+                ..own
+            },
+            ..preset
+        };
+        Ok(Arc::new(Bert::new(dropped(config, needs.dropout))?))
+    }
+}

@@ -1,0 +1,236 @@
+//! GPTs: decoders of one stream. Their files come in several forms, GPT-2's, minGPT's, Llama's and our own, which differ in
+//! names and layouts alone: a form is a line of data.
+
+use super::{CONTEXT, HEADS, HIDDEN, LAYERS, PRESET, STD, TIED, VOCABULARY, WIDTH, with_mechanisms};
+use crate::family::{Dropout, Family, Form, Needs, Weights};
+use crate::import::{self, Files, native};
+use crate::keys::{Key, ModelKeys};
+use crate::model::{Labels, Outputs, Promises, Task};
+use crate::{Decoder, Gpt, GptConfig, Inputs, Mechanisms, Model, Reads, Tokens, View};
+use regard_graph::{Error, Graph, Result, Var};
+use regard_layers::Parameters;
+use regard_ops::CrossEntropyOptions;
+use serde_json::Value;
+use std::fmt;
+use std::sync::Arc;
+
+/// Whose names and layouts the files of a GPT have.
+pub struct GptForm {
+    form: Form,
+    from_json: fn(&Value) -> Result<GptConfig>,
+    to_json: fn(&GptConfig) -> Result<Value>,
+    files: fn(&Gpt, Option<&dyn Weights>) -> Files,
+}
+
+impl fmt::Debug for GptForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.form.model_type)
+    }
+}
+
+/// transformers' GPT-2.
+pub static GPT2: GptForm = GptForm {
+    form: Form { model_type: "gpt2", architectures: &["GPT2LMHeadModel", "GPT2Model"] },
+    from_json: import::gpt2::config_from_json,
+    to_json: import::gpt2::config_to_json,
+    files: |gpt, weights| {
+        // Some files hold the bare model, whose names have no prefix; without weights to look at, it is there.
+        let bare = weights.is_some_and(|weights| weights.has("wte.weight"));
+        gpt2_files(gpt, import::gpt2::imports(gpt.config(), if bare { "" } else { "transformer." }))
+    },
+};
+
+/// karpathy's minGPT.
+pub static MINGPT: GptForm = GptForm {
+    form: Form { model_type: "mingpt", architectures: &["GPT"] },
+    from_json: import::mingpt::config_from_json,
+    to_json: import::mingpt::config_to_json,
+    files: |gpt, _| gpt2_files(gpt, import::mingpt::imports(gpt.config())),
+};
+
+/// transformers' Llama.
+pub static LLAMA: GptForm = GptForm {
+    form: Form { model_type: "llama", architectures: &["LlamaForCausalLM"] },
+    from_json: import::llama::config_from_json,
+    to_json: import::llama::config_to_json,
+    files: |gpt, _| Files {
+        ignored: &["model.layers.*.self_attn.rotary_emb.inv_freq"],
+        copies: match gpt.config().tied {
+            true => &[("lm_head.weight", "model.embed_tokens.weight")],
+            false => &[],
+        },
+        ..Files::new(import::llama::imports(gpt.config()))
+    },
+};
+
+/// Our own.
+pub static NATIVE: GptForm = GptForm {
+    form: Form { model_type: native::GPT, architectures: &[] },
+    from_json: native::gpt_from_json,
+    to_json: |config| Ok(native::gpt_to_json(config)),
+    files: |gpt, _| Files::new(native::imports(gpt.parameters())),
+};
+
+static FORMS: [&GptForm; 4] = [&GPT2, &MINGPT, &LLAMA, &NATIVE];
+
+fn gpt2_files(gpt: &Gpt, imports: Vec<import::Import>) -> Files {
+    Files {
+        ignored: &[
+            "transformer.h.*.attn.bias",
+            "transformer.h.*.attn.masked_bias",
+            "h.*.attn.bias",
+            "h.*.attn.masked_bias",
+        ],
+        copies: match gpt.config().tied {
+            true => &[("lm_head.weight", "transformer.wte.weight"), ("lm_head.weight", "wte.weight")],
+            false => &[],
+        },
+        ..Files::new(imports)
+    }
+}
+
+impl Model for Gpt {
+    fn family(&self) -> &str {
+        self.form().form.model_type
+    }
+
+    fn kind(&self) -> &str {
+        "a decoder"
+    }
+
+    fn parameters(&self) -> &Parameters {
+        Gpt::parameters(self)
+    }
+
+    fn reads(&self) -> Reads {
+        let GptConfig { vocabulary, context, .. } = *self.config();
+        Reads::text(Tokens { placed: true, ..Tokens::causal(vocabulary, Some(context)) })
+    }
+
+    fn pass(&self, g: &mut Graph, inputs: &Inputs) -> Result<Outputs> {
+        let hidden = self.hidden(g, inputs.ids()?, view(inputs))?;
+        let logits = self.head(g, hidden)?;
+        Ok(vec![("logits", logits), ("hidden", hidden)])
+    }
+
+    fn task(&self) -> Option<Task> {
+        Some(Task { name: "language", labels: Labels::Next, choices: self.config().vocabulary })
+    }
+
+    fn loss(
+        &self,
+        g: &mut Graph,
+        inputs: &Inputs,
+        labels: Var,
+        scale: Var,
+        options: CrossEntropyOptions,
+    ) -> Result<Var> {
+        let x = self.hidden(g, inputs.ids()?, view(inputs))?;
+        self.loss_of_with(g, x, labels, scale, options)
+    }
+
+    fn promises(&self) -> Promises {
+        Promises { anywhere: true, ..Promises::DECODER }
+    }
+
+    fn with_dropout(&self, dropout: Dropout) -> Result<Arc<dyn Model>> {
+        let config = GptConfig {
+            dropout: dropout.activations,
+            attention_dropout: dropout.attention,
+            hidden_dropout: dropout.hidden,
+            ..*self.config()
+        };
+        Ok(Arc::new(Gpt::new(config)?.in_form(self.form())))
+    }
+
+    fn config_to_json(&self) -> Result<Value> {
+        (self.form().to_json)(self.config())
+    }
+
+    fn files(&self, weights: Option<&dyn Weights>) -> Files {
+        (self.form().files)(self, weights)
+    }
+
+    fn as_decoder(&self) -> Option<&dyn Decoder> {
+        Some(self)
+    }
+}
+
+fn view(inputs: &Inputs) -> View {
+    match (inputs.position, inputs.mask) {
+        (Some(position), Some(mask)) => View::Padded { position, mask },
+        _ => View::Whole,
+    }
+}
+
+/// Decoders: GPT-2, minGPT, Llama and what lies between them.
+#[derive(Clone, Copy, Debug)]
+pub struct Gpts;
+
+impl Family for Gpts {
+    fn name(&self) -> &str {
+        "gpt"
+    }
+
+    fn about(&self) -> &str {
+        "a decoder"
+    }
+
+    fn forms(&self) -> Vec<Form> {
+        FORMS.iter().map(|known| known.form).collect()
+    }
+
+    fn open(&self, model_type: &str, config: &Value, _: &dyn Weights) -> Result<Arc<dyn Model>> {
+        let form = FORMS.iter().find(|known| known.form.model_type == model_type).ok_or_else(|| {
+            Error::unknown("form of a GPT", model_type, FORMS.iter().map(|known| known.form.model_type))
+        })?;
+        Ok(Arc::new(Gpt::new((form.from_json)(config)?)?.in_form(form)))
+    }
+
+    fn tasks(&self) -> &[&str] {
+        &["language"]
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let own = [PRESET, LAYERS, HEADS, WIDTH, HIDDEN, CONTEXT, VOCABULARY, TIED, STD];
+        with_mechanisms(&own, &[])
+    }
+
+    fn presets(&self) -> Vec<&str> {
+        GptConfig::PRESETS.iter().map(|(name, _)| *name).collect()
+    }
+
+    fn make(&self, keys: &ModelKeys, needs: &Needs) -> Result<Arc<dyn Model>> {
+        let preset = match keys.text("preset") {
+            Some(name) => GptConfig::preset(name)?,
+            None => GptConfig::SMALL,
+        };
+        let own = Mechanisms::from_keys(keys)?;
+        let config = GptConfig {
+            layers: keys.size("layers").unwrap_or(preset.layers),
+            heads: keys.size("heads").unwrap_or(preset.heads),
+            groups: own.groups.or(preset.groups),
+            width: keys.size("width").unwrap_or(preset.width),
+            head_width: own.head_width.or(preset.head_width),
+            hidden: keys.size("hidden").or(preset.hidden),
+            context: keys.size("context").unwrap_or(preset.context),
+            vocabulary: needs.vocabulary,
+            positions: own.positions.unwrap_or(preset.positions),
+            window: own.window.or(preset.window),
+            scale: own.scale.unwrap_or(preset.scale),
+            attention: own.attention.unwrap_or(preset.attention),
+            norm: own.norm.unwrap_or(preset.norm),
+            place: own.place.unwrap_or(preset.place),
+            epsilon: own.epsilon.unwrap_or(preset.epsilon),
+            feed_forward: own.activation.unwrap_or(preset.feed_forward),
+            attention_bias: own.attention_bias.unwrap_or(preset.attention_bias),
+            feed_forward_bias: own.feed_forward_bias.unwrap_or(preset.feed_forward_bias),
+            tied: keys.truth("tied").unwrap_or(preset.tied),
+            dropout: needs.dropout.activations,
+            attention_dropout: needs.dropout.attention,
+            hidden_dropout: needs.dropout.hidden,
+            std: keys.number("std").unwrap_or(preset.std),
+        };
+        Ok(Arc::new(Gpt::new(config)?))
+    }
+}

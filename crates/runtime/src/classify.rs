@@ -1,0 +1,86 @@
+//! The scores of the classes of texts or images, by a model whose task labels whole examples.
+
+use crate::{Error, Result};
+use regard_data::{Batch, Source};
+use regard_engine::{Cpu, Program, Store};
+use regard_graph::{Graph, Precision};
+use regard_models::model::{Labels, output};
+use regard_models::{Model, Sizes};
+
+/// A model that is ready to tell classes. It reads the parameters that are in the store when it runs.
+pub struct Classifier {
+    program: Program,
+    classes: usize,
+}
+
+impl Classifier {
+    /// Plans the program for batches of at most this many examples of at most this many tokens.
+    pub fn new(
+        model: &dyn Model,
+        batch: usize,
+        tokens: usize,
+        precision: Precision,
+        store: &mut Store,
+        cpu: &Cpu,
+    ) -> Result<Classifier> {
+        let mut g = Graph::inference();
+        g.set_precision(precision);
+        let sizes = Sizes { batch: batch.max(1), ids: tokens.max(1), ..Sizes::default() };
+        let task = model.task().filter(|task| task.labels == Labels::Example);
+        let Some(task) = task else {
+            return Err(Error::invalid(
+                format!("a model of the family {} has no classes", model.family()),
+                "give a classifier of text or of images",
+            ));
+        };
+        let inputs = model.reads().declare_open(&mut g, sizes)?;
+        let outputs = model.pass(&mut g, &inputs)?;
+        let Some(scores) = output(&outputs, "logits") else {
+            return Err(Error::invalid(
+                format!("a model of the family {} has a task and no scores for it", model.family()),
+                "let its pass name them `logits`",
+            ));
+        };
+        g.output("scores", scores)?;
+        Ok(Classifier { program: Program::new(g, &[], store, cpu)?, classes: task.choices })
+    }
+
+    /// The scores of each example of a batch.
+    pub fn scores(&mut self, batch: &Batch, store: &mut Store) -> Result<Vec<Vec<f32>>> {
+        regard_train::feed(&mut self.program, batch, &[])?;
+        self.program.run(store)?;
+        let scores = self.program.f32("scores")?;
+        Ok(scores.chunks(self.classes.max(1)).take(batch.examples as usize).map(<[f32]>::to_vec).collect())
+    }
+
+    /// The scores of each example of a source's first epoch, in its order.
+    pub fn all(&mut self, source: &dyn Source, store: &mut Store) -> Result<Vec<Vec<f32>>> {
+        let mut all = Vec::new();
+        for index in 0..source.batches(0) {
+            all.extend(self.scores(&source.batch(0, index)?, store)?);
+        }
+        Ok(all)
+    }
+}
+
+/// Probabilities of scores.
+pub fn probabilities(scores: &[f32]) -> Vec<f64> {
+    let most = scores.iter().fold(f64::NEG_INFINITY, |most, &score| most.max(f64::from(score)));
+    let parts: Vec<f64> = scores.iter().map(|&score| (f64::from(score) - most).exp()).collect();
+    let sum: f64 = parts.iter().sum();
+    parts.into_iter().map(|part| part / sum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probabilities_add_up() {
+        let even = probabilities(&[3.0, 3.0]);
+        assert_eq!(even, [0.5, 0.5]);
+        let sure = probabilities(&[1000.0, 0.0, f32::NEG_INFINITY]);
+        assert_eq!(sure, [1.0, 0.0, 0.0]);
+        assert!((probabilities(&[0.3, -2.0, 1.1]).iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    }
+}

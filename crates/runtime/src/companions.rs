@@ -1,0 +1,307 @@
+//! What lies beside a model's weights, and without which they mean nothing: tokenizers, the tokens with which texts begin
+//! and end, the names of classes, the scale of pixels. A run makes it once and exports it with the model; everything that
+//! opens a folder reads it here. Tokenizers are read when they are first asked for.
+
+use crate::special::{Written, start_of, stop_of};
+use crate::{Error, Result};
+use regard_data::dataset::{ImageForm, Labels, read_image};
+use regard_data::folder::read_json;
+use regard_data::tokenizer::Special;
+use regard_data::{Tokenizer, whole};
+use regard_models::{Model, Pixels};
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The file that says how pixels are scaled, as transformers names it.
+const PIXELS: &str = "preprocessor_config.json";
+/// The tokenizer of what an encoder-decoder writes, where it is not that of its source.
+const TARGET: &str = "target_tokenizer.json";
+
+/// What lies beside a model's weights.
+#[derive(Clone, Debug, Default)]
+pub struct Companions {
+    /// The names of classes.
+    pub classes: Option<Labels>,
+    /// The scale of pixels, for models of images.
+    pub pixels: Option<PixelScale>,
+    /// What the files say about the beginning and the end of texts.
+    pub written: Written,
+    tokenizer: OnceLock<Tokenizer>,
+    target: OnceLock<Tokenizer>,
+    /// Where tokenizers are looked for, and for how many tokens.
+    beside: Option<PathBuf>,
+    vocabulary: usize,
+    target_vocabulary: Option<usize>,
+}
+
+/// How pixels of 0 to 1 are normed: those of each channel minus its mean, divided by its deviation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PixelScale {
+    /// The mean of each channel.
+    pub mean: Vec<f32>,
+    /// The standard deviation of each channel.
+    pub std: Vec<f32>,
+}
+
+impl Companions {
+    /// What lies beside a model: in its folder, or beside its file.
+    pub fn open(model: &dyn Model, config: &Value, path: &Path) -> Result<Companions> {
+        let reads = model.reads();
+        Ok(Companions {
+            classes: classes(config)?,
+            pixels: reads.pixels.map(|pixels| PixelScale::open(path, pixels)).transpose()?,
+            written: Written::read(path, config)?,
+            beside: reads.given().map(|_| path.to_path_buf()),
+            vocabulary: reads.vocabulary().unwrap_or(0),
+            target_vocabulary: reads.source.and(reads.ids).map(|tokens| tokens.vocabulary),
+            ..Companions::default()
+        })
+    }
+
+    /// What a run makes: nothing yet but this tokenizer, where it has texts.
+    pub fn made(tokenizer: Option<Tokenizer>) -> Companions {
+        let tokenizer = tokenizer.map(OnceLock::from).unwrap_or_default();
+        Companions { tokenizer, ..Companions::default() }
+    }
+
+    /// How a text to be read becomes numbers. A model of 256 tokens without a tokenizer reads bytes.
+    pub fn tokenizer(&self) -> Result<&Tokenizer> {
+        match self.tokenizer.get() {
+            Some(tokenizer) => Ok(tokenizer),
+            None => {
+                let tokenizer = self.open_tokenizer()?;
+                Ok(self.tokenizer.get_or_init(|| tokenizer))
+            }
+        }
+    }
+
+    fn open_tokenizer(&self) -> Result<Tokenizer> {
+        let Some(beside) = &self.beside else {
+            return Err(Error::invalid(
+                "there is no tokenizer beside the model",
+                "put its tokenizer.json there",
+            ));
+        };
+        match Tokenizer::beside(beside, self.vocabulary) {
+            Err(regard_data::Error::File { what, .. })
+                if self.vocabulary == 256 && what.starts_with("no tokenizer") =>
+            {
+                Ok(Tokenizer::bytes())
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// How numbers that were written become a text: for an encoder-decoder, `target_tokenizer.json` where there is one.
+    pub fn target(&self) -> Result<&Tokenizer> {
+        if let Some(target) = self.target.get() {
+            return Ok(target);
+        }
+        let own = self.beside.as_ref().map(|folder| folder.join(TARGET)).filter(|file| file.is_file());
+        let (Some(most), Some(own)) = (self.target_vocabulary, own) else {
+            return self.checked(self.tokenizer()?);
+        };
+        let target = Tokenizer::open(own)?;
+        self.checked_for(&target, most)?;
+        Ok(self.target.get_or_init(|| target))
+    }
+
+    fn checked<'a>(&self, tokenizer: &'a Tokenizer) -> Result<&'a Tokenizer> {
+        self.target_vocabulary.map_or(Ok(()), |most| self.checked_for(tokenizer, most))?;
+        Ok(tokenizer)
+    }
+
+    /// Models often know a few tokens more than their tokenizers, to round up a size, but never fewer.
+    fn checked_for(&self, tokenizer: &Tokenizer, most: usize) -> Result<()> {
+        match tokenizer.vocabulary() > most {
+            false => Ok(()),
+            true => Err(Error::invalid(
+                format!(
+                    "the tokenizer of the target knows {} tokens, the model writes {most}",
+                    tokenizer.vocabulary()
+                ),
+                "put the right one beside the model as target_tokenizer.json",
+            )),
+        }
+    }
+
+    /// The ids of a text to be read, special tokens included.
+    pub fn encode(&self, text: &str) -> Result<Vec<i32>> {
+        self.encoded(self.tokenizer()?, text, self.vocabulary)
+    }
+
+    /// The ids of a text as an encoder-decoder writes it.
+    pub fn encode_target(&self, text: &str) -> Result<Vec<i32>> {
+        self.encoded(self.target()?, text, self.target_vocabulary.unwrap_or(self.vocabulary))
+    }
+
+    fn encoded(&self, tokenizer: &Tokenizer, text: &str, vocabulary: usize) -> Result<Vec<i32>> {
+        let ids = match vocabulary {
+            0 => tokenizer.encode(text)?,
+            vocabulary => tokenizer.encode_for(text, vocabulary)?,
+        };
+        ids.into_iter().map(i32::try_from).collect::<Result<_, _>>().map_err(|_| {
+            Error::invalid(
+                "the tokenizer gives ids that are no 32-bit numbers",
+                "use the tokenizer that came with the model",
+            )
+        })
+    }
+
+    /// The text of ids that a model wrote. One that only rounds up its size is the sign for what has no sign.
+    pub fn decode(&self, ids: &[i32]) -> Result<String> {
+        let mut text = crate::pieces::Pieces::new(Some(self.target()?), &[], &[]);
+        for &id in ids {
+            text.push(id)?;
+        }
+        text.finish()?;
+        Ok(text.into_text())
+    }
+
+    /// The token with which an encoder-decoder begins to write: as given, or by the rule of [`crate::special`].
+    pub fn start(&self, given: Option<i32>) -> Result<i32> {
+        if let Some(id) = given.or(self.written.start) {
+            return Ok(id);
+        }
+        let own = self.target().ok().and_then(start_of).and_then(|id| i32::try_from(id).ok());
+        own.ok_or_else(|| {
+            let shown = self.beside.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default();
+            Error::invalid(
+                format!("{shown}config.json does not say with which token an answer begins"),
+                "add `decoder_start_token_id`, or give --start",
+            )
+        })
+    }
+
+    /// The tokens that end a text, by the rule of [`crate::special`]; there may be none.
+    pub fn stop(&self) -> Vec<i32> {
+        if !self.written.stop.is_empty() {
+            return self.written.stop.clone();
+        }
+        let pair = self.target_vocabulary.is_some();
+        let own = self.target().ok().and_then(|tokenizer| stop_of(tokenizer, pair));
+        own.and_then(|id| i32::try_from(id).ok()).into_iter().collect()
+    }
+
+    /// What short rows are filled with: nobody sees it.
+    pub fn pad(&self) -> u32 {
+        self.tokenizer().ok().and_then(|tokenizer| tokenizer.special(Special::Pad)).unwrap_or(0)
+    }
+
+    /// The name of a class; its number, where classes have no names.
+    pub fn class_name(&self, class: usize) -> String {
+        match self.classes.as_ref().and_then(|classes| classes.name(class)) {
+            Some(name) => name.to_string(),
+            None => class.to_string(),
+        }
+    }
+
+    /// The settings of `config.json` that are not the model's own.
+    pub fn settings(&self) -> Vec<(&'static str, Value)> {
+        let mut settings: Vec<(&str, Value)> = Vec::new();
+        if let Some(classes) = &self.classes {
+            let pairs = classes.names().iter().enumerate();
+            let names: Map<String, Value> =
+                pairs.clone().map(|(class, name)| (class.to_string(), json!(name))).collect();
+            let numbers: Map<String, Value> =
+                pairs.map(|(class, name)| (name.clone(), json!(class))).collect();
+            settings.push(("id2label", Value::Object(names)));
+            settings.push(("label2id", Value::Object(numbers)));
+        }
+        settings.extend(self.written.start.map(|id| ("decoder_start_token_id", json!(id))));
+        match self.written.stop.as_slice() {
+            [] => {}
+            [one] => settings.push(("eos_token_id", json!(one))),
+            several => settings.push(("eos_token_id", json!(several))),
+        }
+        let pad = self.tokenizer.get().and_then(|tokenizer| tokenizer.special(Special::Pad));
+        settings.extend(pad.map(|id| ("pad_token_id", json!(id))));
+        settings
+    }
+
+    /// Writes tokenizer and scale of pixels into a folder.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder).map_err(|error| regard_data::Error::io("make", folder, error))?;
+        if let Some(tokenizer) = self.tokenizer.get() {
+            tokenizer.save(folder.join("tokenizer.json"))?;
+        }
+        if let Some(PixelScale { mean, std }) = &self.pixels {
+            let text = json!({ "do_rescale": true, "rescale_factor": 1.0 / 255.0, "do_normalize": true,
+                "image_mean": mean, "image_std": std });
+            write_json(&folder.join(PIXELS), &text)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the same and the model's config, before there are weights: with a checkpoint of the run it is all that
+    /// opens the model.
+    pub fn save_for(&self, model: &dyn Model, folder: &Path) -> Result<()> {
+        self.save(folder)?;
+        let mut config = model.config_to_json()?;
+        for (name, value) in self.settings() {
+            config[name] = value;
+        }
+        write_json(&folder.join("config.json"), &config)
+    }
+}
+
+fn write_json(path: &Path, value: &Value) -> Result<()> {
+    let text = format!("{value:#}\n");
+    Ok(whole::write(path, |file| file.write_all(text.as_bytes()))?)
+}
+
+/// The names of classes that a config has, if it names all of them.
+fn classes(config: &Value) -> Result<Option<Labels>> {
+    let Some(names) = config["id2label"].as_object() else { return Ok(None) };
+    let name = |class: usize| names.get(&class.to_string()).and_then(Value::as_str);
+    let names: Option<Vec<&str>> = (0..names.len()).map(name).collect();
+    Ok(names.map(Labels::in_order).transpose()?)
+}
+
+impl PixelScale {
+    /// Of 0 to 1, to −1 to 1: what is usual where nothing is said.
+    fn usual(channels: usize) -> PixelScale {
+        PixelScale { mean: vec![0.5; channels], std: vec![0.5; channels] }
+    }
+
+    fn open(folder: &Path, pixels: Pixels) -> Result<PixelScale> {
+        let path = folder.join(PIXELS);
+        let usual = PixelScale::usual(pixels.channels);
+        if !path.is_file() {
+            return Ok(usual);
+        }
+        let said = read_json(&path)?;
+        let numbers = |name: &str, usual: Vec<f32>| -> Result<Vec<f32>> {
+            let all: Option<Vec<f64>> = match &said[name] {
+                Value::Null => return Ok(usual),
+                value => value.as_array().and_then(|all| all.iter().map(Value::as_f64).collect()),
+            };
+            match all.filter(|all| all.len() == pixels.channels) {
+                Some(all) => Ok(all.into_iter().map(|x| x as f32).collect()),
+                None => Err(Error::File {
+                    path: path.display().to_string(),
+                    what: format!(
+                        "`{name}` is {}, expected a number for each of the {} channels",
+                        said[name], pixels.channels
+                    ),
+                    advice: "put the file of this model there".into(),
+                }),
+            }
+        };
+        Ok(PixelScale { mean: numbers("image_mean", usual.mean)?, std: numbers("image_std", usual.std)? })
+    }
+
+    /// A PNG or JPEG file as a model of such pixels takes it: brought to its size, scaled and normed, `[Ch Hh Ww]`.
+    pub fn read(&self, path: &Path, pixels: Pixels) -> Result<Vec<f32>> {
+        let Pixels { channels, height, width } = pixels;
+        let bytes = read_image(path, ImageForm { width, height, grey: channels == 1 })?;
+        let plane = (width * height).max(1);
+        let normed = |(at, byte): (usize, u8)| {
+            let channel = at / plane;
+            (f32::from(byte) / 255.0 - self.mean[channel]) / self.std[channel]
+        };
+        Ok(bytes.into_iter().enumerate().map(normed).collect())
+    }
+}
