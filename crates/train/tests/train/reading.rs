@@ -74,7 +74,7 @@ fn failing(settings: Settings, folder: Option<&RunFolder>) -> String {
     let mut trainer = Trainer::new(&Squares, settings, &mut store, &cpu).unwrap();
     let mut run = Run::new(Arc::new(Listed(batches)));
     run.folder = folder;
-    trainer.run(&mut store, run).err().expect("it should fail").to_string()
+    trainer.run(&mut store, run).unwrap_err().to_string()
 }
 
 #[test]
