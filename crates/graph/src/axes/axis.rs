@@ -131,14 +131,18 @@ impl Axis {
         if shift == 0 && from == to && only.is_none() {
             return self.clone();
         }
-        if self.is_own() {
+        if self.is_own() || from == 0 || to == 0 {
             return Axis::own(to);
         }
         let (outer, rest) = (&factors[0], &factors[1..]);
         let inner: usize = rest.iter().map(|factor| factor.size).product();
         // Of a product, whole groups can be taken out; anything else would not be a product.
-        let inside = shift <= 0 && shift.unsigned_abs() + to <= from && only.is_none();
-        if !rest.is_empty() && !(inside && shift.unsigned_abs() % inner == 0 && to % inner == 0) {
+        let groups = shift <= 0
+            && shift.unsigned_abs() + to <= from
+            && shift.unsigned_abs().is_multiple_of(inner)
+            && to.is_multiple_of(inner)
+            && only.is_none();
+        if !rest.is_empty() && !groups {
             return Axis::lost(format!("a stretch of {to} does not fit the {self} of an axis of {from}"));
         }
         let (size, shift) = (to / inner, shift / inner as isize);
@@ -231,7 +235,7 @@ pub(super) fn reshaped(axes: &[Axis], from: &[usize], to: &[usize]) -> Vec<Axis>
 
 /// Deals the digits out again; `None` if one would have to be cut that cannot be.
 fn regrouped(axes: &[Axis], wanted: &[usize]) -> Option<Vec<Axis>> {
-    if axes.iter().all(Axis::is_own) {
+    if axes.iter().all(Axis::is_own) || wanted.contains(&0) {
         return Some(wanted.iter().map(|&size| Axis::own(size)).collect());
     }
     let mut digits: Vec<Factor> =

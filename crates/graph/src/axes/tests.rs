@@ -217,6 +217,18 @@ fn an_axis_of_one_needs_no_place() {
 }
 
 #[test]
+fn nothing_at_all_is_nothing_to_follow() {
+    let mut g = Graph::inference();
+    let tokens = ids(&mut g, "ids", shape![2, 0]);
+    let flat = one(&mut g, view(shape![0, 3]), &[tokens]);
+    let cut = laid(1, shape![2, 0], |call| Layout::moved(call, 0, 1, -1));
+    let cut = one(&mut g, cut, &[tokens]);
+    let axes = read(&g, &[(tokens, stream("ids"))]);
+    assert_eq!(names(&axes, flat), ["0 of its own", "3 of its own"]);
+    assert_eq!(names(&axes, cut), ["examples", "0 of its own"]);
+}
+
+#[test]
 fn what_an_op_cannot_say_is_unknown_until_somebody_can() {
     let mut g = Graph::inference();
     let (declared, x) = embedded(&mut g, "ids");
