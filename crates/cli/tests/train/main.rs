@@ -5,4 +5,5 @@ mod examples;
 mod interrupted;
 mod journeys;
 mod masked;
+mod mechanisms;
 mod scratch;
