@@ -6,7 +6,7 @@ use crate::checkpoint::{self, Snapshot};
 use crate::evaluate::{Evaluator, Examiner};
 use crate::listener::{EvaluationRecord, Listener, StepRecord};
 use crate::metrics::{History, Metrics, in_order};
-use crate::predict::{check_fits, planned, taken, work_ratio};
+use crate::predict::{check_fits, new_states, reserved, taken, work_ratio};
 use crate::step::{Draw, LOSS, Recorded, Steps, feed, scale_of};
 use crate::{
     Error, Every, Finding, Length, Prediction, Result, RunFolder, Settings, State, Task, first_not_finite,
@@ -124,8 +124,9 @@ impl<'t> Trainer<'t> {
     pub fn new(task: &'t dyn Task, settings: Settings, store: &mut Store, cpu: &Cpu) -> Result<Trainer<'t>> {
         settings.check()?;
         let recorded = Recorded::new(task, &settings)?;
-        check_fits(planned(&recorded, store)?, machine::memory_available())?;
+        check_fits(new_states(&recorded, store), machine::memory_available())?;
         let steps = Steps::new(recorded, store, cpu)?;
+        check_fits(reserved(&steps), machine::memory_available())?;
         steps.forget(store)?;
         let evaluator = Evaluator::new(task, settings.precision, store, cpu)?;
         let (cpu, lasting) = (cpu.clone(), steps.lasting());
