@@ -101,6 +101,14 @@ impl Cached {
         Cached { position, slot: position, capacity, keys: Keys::Below(lengths), key_row: None }
     }
 
+    /// What the ids of a run see: all that came before, out of the caches.
+    pub fn context(&self, g: &Graph, ids: Var) -> Result<Context> {
+        let rows = fixed_rows(g, ids)?;
+        let mut context = Context::causal();
+        self.tell(&mut context, rows);
+        Ok(context)
+    }
+
     /// Tells attention about the caches, which have this many rows.
     pub(crate) fn tell(&self, context: &mut Context, rows: usize) {
         let Cached { position, slot, capacity, keys, key_row } = *self;

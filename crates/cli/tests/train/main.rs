@@ -5,5 +5,6 @@ mod examples;
 mod interrupted;
 mod journeys;
 mod masked;
+mod mechanisms;
 mod opened;
 mod scratch;

@@ -4,12 +4,14 @@ use crate::golden::{Own, open};
 use regard_data::{Checkpoint, Data, Save, save_file};
 use regard_engine::{Cpu, Store};
 use regard_graph::Init;
-use regard_hub::{Batch, Opened, SaveOptions, forward, save};
+use regard_hub::{Batch, Images, Opened, SaveOptions, forward, save};
+use regard_layers::{FeedForwardKind, HeadScale, NormKind, NormPlace};
 use regard_models::{
-    Bert, BertConfig, BertHead, Gpt, GptConfig, Model, Perceiver, PerceiverConfig, PerceiverMasking,
-    Positions, Registry,
+    Bert, BertConfig, BertHead, Gpt, GptConfig, Mechanisms, Model, Perceiver, PerceiverConfig,
+    PerceiverMasking, Positions, Registry, T5, T5Config, Transformer, TransformerConfig, Vit, VitConfig, VitHead,
+    VitPooling, vit,
 };
-use regard_ops::RotarySpec;
+use regard_ops::{AttentionKind, RotarySpec};
 use std::sync::Arc;
 
 fn models() -> Vec<(&'static str, Arc<dyn Model>)> {
@@ -37,7 +39,70 @@ fn models() -> Vec<(&'static str, Arc<dyn Model>)> {
         head,
         ..regard_models::bert::PRESETS[0].1
     };
+    // One of each family with mechanisms that are not its own.
+    let strange = GptConfig {
+        positions: Positions::Clipped { reach: 2 },
+        scale: HeadScale::Learned,
+        attention: AttentionKind::Gumbel { temperature: 0.5, hard: false },
+        place: NormPlace::Post,
+        hidden_dropout: Some(0.2),
+        ..gpt
+    };
+    let alibi = Mechanisms {
+        positions: Some(Positions::Alibi),
+        norm: Some(NormKind::Batch),
+        activation: Some(FeedForwardKind::GatedSilu),
+        ..Mechanisms::NONE
+    };
+    let masked = BertConfig { head: BertHead::Masked, mechanisms: alibi, ..bert };
+    let vit = VitConfig {
+        image: [4, 4],
+        patch: [2, 2],
+        channels: 1,
+        layers: 1,
+        heads: 2,
+        width: 8,
+        hidden: 8,
+        pooling: VitPooling::Mean,
+        head: VitHead::Linear(3),
+        mechanisms: Mechanisms { positions: Some(Positions::Sinusoidal), ..alibi },
+        ..vit::PRESETS[0].1
+    };
+    let shared = Mechanisms {
+        positions: Some(Positions::Rotary(RotarySpec::default())),
+        groups: Some(1),
+        norm: Some(NormKind::Layer),
+        attention: Some(AttentionKind::Hard),
+        attention_dropout: Some(0.3),
+        ..Mechanisms::NONE
+    };
+    let t5 = T5Config {
+        vocabulary: 11,
+        width: 8,
+        heads: 2,
+        head_width: 4,
+        hidden: 8,
+        encoder_layers: 1,
+        decoder_layers: 1,
+        mechanisms: shared,
+        ..T5Config::small()
+    };
+    let transformer = TransformerConfig {
+        width: 8,
+        heads: 2,
+        hidden: 8,
+        encoder_layers: 1,
+        decoder_layers: 1,
+        context: 6,
+        mechanisms: Mechanisms { place: Some(NormPlace::Pre), ..shared },
+        ..TransformerConfig::base(11)
+    };
     vec![
+        ("regard-gpt", Arc::new(Gpt::new(strange).unwrap())),
+        ("regard-bert", Arc::new(Bert::new(masked).unwrap())),
+        ("regard-vit", Arc::new(Vit::new(vit).unwrap())),
+        ("regard-t5", Arc::new(T5::new(t5).unwrap())),
+        ("regard-transformer", Arc::new(Transformer::new(transformer).unwrap())),
         ("regard-gpt", Arc::new(Gpt::new(gpt).unwrap())),
         ("regard-gpt", Arc::new(Gpt::new(rotary).unwrap())),
         ("regard-perceiver", Arc::new(Perceiver::new(perceiver).unwrap())),
@@ -51,8 +116,10 @@ fn a_model_of_our_own_comes_back_whole() {
     for (at, (family, model)) in models().into_iter().enumerate() {
         assert_eq!(model.family(), family);
         let mut store = Store::new(7);
-        for one in model.parameters().declared() {
-            store.declare(&one.name, &one.shape, Init::Normal(0.5)).unwrap();
+        for one in model.parameters().all() {
+            let variance = one.name.ends_with("running_variance");
+            let init = if variance { Init::Ones } else { Init::Normal(0.5) };
+            store.declare(&one.name, &one.shape, init).unwrap();
         }
         let own = Own::new(&format!("native-{at}"));
         let labels = [("id2label", serde_json::json!({"0": "no", "1": "yes", "2": "perhaps"}))];
@@ -63,7 +130,12 @@ fn a_model_of_our_own_comes_back_whole() {
         assert_eq!(opened.config["id2label"]["2"], "perhaps");
         let mut again = Store::new(0);
         opened.load_into(&mut again).unwrap();
-        let batch = Batch { ids: vec![vec![1, 2, 3, 4], vec![5, 6]], ..Default::default() };
+        let batch = match model.reads().pixels {
+            Some(_) => {
+                Batch::images(Images { shape: vec![1, 1, 4, 4], pixels: (0..16).map(|x| x as f32).collect() })
+            }
+            None => Batch::texts(&model.reads(), vec![vec![1, 2, 3, 4], vec![5, 6]]),
+        };
         let before = forward(&*model.without_dropout().unwrap(), &mut store, &cpu, &batch, &[]).unwrap();
         let after = forward(&*opened.model, &mut again, &cpu, &batch, &[]).unwrap();
         assert_eq!(before, after, "{family}");
