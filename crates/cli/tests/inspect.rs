@@ -136,6 +136,7 @@ fn heads_are_seen_in_numbers_pictures_and_pages() {
     assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG"));
     let html = fs::read_to_string(&html).unwrap();
     assert_eq!(html.matches("<svg ").count(), heads.len());
+    assert_eq!(regard_picture::check::fault(&html), None);
     assert!(html.contains("width=device-width") && !html.contains("http"), "everything is inside");
     let text = said(&["look", &golden("gpt2"), "--ids", "1 2 3", "--layer", "1", "--head", "0"]);
     assert!(text.contains("block.1.attention, head 0: rows ask") && text.contains("|██    |"), "{text}");

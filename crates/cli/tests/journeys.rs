@@ -248,6 +248,7 @@ fn the_demo_compares_four_models_and_leaves_them_and_a_report() {
     let baseline = page["baseline"]["accuracy"].as_f64().unwrap();
     assert!((0.04..=0.06).contains(&baseline), "{baseline}");
     let report = std::fs::read_to_string(out.0.join("report.html")).unwrap();
+    assert_eq!(regard_picture::check::fault(&report), None);
     assert!(report.contains("<svg") && report.contains("answers are wrong") && !report.contains("http"));
     // What the demo was told, anybody is told who asks the model in the folder.
     let asked = page["asked"].as_array().unwrap();

@@ -17,6 +17,12 @@ fn a_language_model_is_trained_examined_and_used() {
     for name in ["recipe.toml", "metrics.jsonl", "report.html", "result.json", "model/tokenizer.json"] {
         assert!(scratch.path("runs/tiny").join(name).is_file(), "{name}");
     }
+    let report = fs::read_to_string(scratch.path("runs/tiny/report.html")).unwrap();
+    assert!(
+        report.contains("<h2>The examination at the end</h2>") && report.contains("Step 30,"),
+        "{report}"
+    );
+    assert_eq!(regard_picture::check::fault(&report), None);
     // The exported weights are those that were examined.
     let again = scratch.page(&["evaluate", "runs/tiny"]);
     assert!((metric(&again, "loss") - loss).abs() < 1e-6, "{again}");
@@ -324,6 +330,10 @@ fn stages_follow_each_other() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("  exact ") && said.contains("by always "), "{said}");
     assert!(said.contains("report: runs/tiny/answer/report.html"), "{said}");
+    for (stage, examined) in [("read", false), ("answer", true)] {
+        let report = fs::read_to_string(scratch.path("runs/tiny").join(stage).join("report.html")).unwrap();
+        assert_eq!(report.contains("The examination at the end"), examined, "{stage}");
+    }
     assert!(said.contains("predictions: runs/tiny/predictions.txt"), "{said}");
     assert!(said.contains("try:    regard ask runs/tiny "), "{said}");
     let answers = fs::read_to_string(scratch.path("runs/tiny/predictions.txt")).unwrap();

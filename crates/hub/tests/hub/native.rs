@@ -8,8 +8,8 @@ use regard_hub::{Batch, Images, Opened, SaveOptions, forward, save};
 use regard_layers::{FeedForwardKind, HeadScale, NormKind, NormPlace};
 use regard_models::{
     Bert, BertConfig, BertHead, Gpt, GptConfig, Mechanisms, Model, Perceiver, PerceiverConfig,
-    PerceiverMasking, Positions, Registry, T5, T5Config, Transformer, TransformerConfig, Vit, VitConfig, VitHead,
-    VitPooling, vit,
+    PerceiverMasking, Positions, Registry, T5, T5Config, Transformer, TransformerConfig, Vit, VitConfig,
+    VitHead, VitPooling, vit,
 };
 use regard_ops::{AttentionKind, RotarySpec};
 use std::sync::Arc;

@@ -244,10 +244,8 @@ impl Job {
                 1 => None,
                 _ => Some(stage_folder(folder, &stage.recipe)?),
             };
-            let own = own.as_ref().unwrap_or(folder);
-            let last_stage = index + 1 == count;
-            let (outcome, settings) =
-                stage.train(own, last_stage, &self.companions, &mut store, cpu, listener, stop)?;
+            let own = Kept { folder: own.as_ref().unwrap_or(folder), last: index + 1 == count };
+            let (outcome, settings) = stage.train(own, &self.companions, &mut store, cpu, listener, stop)?;
             let interrupted = outcome.end == End::Interrupted;
             let step = outcome.result_step;
             let (end, state, history) = (outcome.end, outcome.state, outcome.history);
@@ -278,13 +276,13 @@ impl Job {
         // A run whose examination fails still has its curves.
         let exam = stage.last_exam(&self.companions, &mut store, cpu);
         let (result, sections) = exam.or_else(|error| report(&[]).map_err(Into::into).and(Err(error)))?;
+        let result = JobResult { step, model, ..result };
+        report(&std::iter::once(result.section()).chain(sections).collect::<Vec<_>>())?;
         let predictions =
             stage.answer_test(&self.companions, &mut store, cpu, &folder.path().join(PREDICTIONS))?;
-        let result = JobResult { step, model, predictions, ..result };
+        let result = JobResult { predictions, ..result };
         let text = format!("{:#}\n", result.json());
         whole::write(folder.path().join(RESULT), |file| file.write_all(text.as_bytes()))?;
-        let sections: Vec<Section> = std::iter::once(result.section()).chain(sections).collect();
-        report(&sections)?;
         Ok(JobOutcome { end, state, history, result: Some(result) })
     }
 }
@@ -323,6 +321,12 @@ fn stage_folder(folder: &RunFolder, recipe: &Recipe) -> Result<RunFolder> {
         return Ok(RunFolder::resume(path)?);
     }
     Ok(RunFolder::create(path, &recipe.to_toml()?)?)
+}
+
+/// Where a stage is kept, and whether it is the last: its report waits for the examination.
+struct Kept<'a> {
+    folder: &'a RunFolder,
+    last: bool,
 }
 
 /// How one stage ended.
@@ -408,8 +412,7 @@ impl Stage {
 
     fn train(
         &self,
-        folder: &RunFolder,
-        examined_after: bool,
+        Kept { folder, last }: Kept<'_>,
         companions: &Companions,
         store: &mut Store,
         cpu: &Cpu,
@@ -429,7 +432,7 @@ impl Stage {
             folder: Some(folder),
             listener: Some(as_listener(listener)),
             stop,
-            reported_by_caller: examined_after,
+            reported_by_caller: last,
         };
         let outcome = trainer.run(store, run)?;
         let mut result_step = outcome.state.step;

@@ -205,11 +205,32 @@ fn the_report_is_whole_and_needs_nothing_else() {
     ] {
         assert!(page.contains(part), "{part}");
     }
+    assert_eq!(regard_picture::check::fault(&page), None);
     assert!(!page.contains("http") && !page.contains("<script") && !page.contains("<b> &"), "{page}");
     let sections = [Section { title: "Wrong <answers>".into(), html: "<p>none</p>".into() }];
     report::write(&folder, &settings(40), &outcome.state, &outcome.history, &sections).unwrap();
     let page = std::fs::read_to_string(folder.report()).unwrap();
     assert!(page.contains("<h2>Wrong &lt;answers&gt;</h2><p>none</p>"));
+}
+
+#[test]
+fn the_last_report_is_left_to_who_knows_more() {
+    let cpu = regard_engine::Cpu::with(1, regard_device::Level::best()).unwrap();
+    for (save, step_of_report) in [(Every::End, None), (Every::Steps(10), Some("Step 10,"))] {
+        let path = Temporary::new("caller");
+        let folder = RunFolder::create(path.path(), "").unwrap();
+        let mut store = regard_engine::Store::new(0);
+        let mut trainer = Trainer::new(&SMALL, Settings { save, ..settings(15) }, &mut store, &cpu).unwrap();
+        let mut run = Run::new(std::sync::Arc::new(POINTS));
+        (run.folder, run.reported_by_caller) = (Some(&folder), true);
+        trainer.run(&mut store, run).unwrap();
+        assert!(folder.last().is_file(), "the checkpoint of the end is the loop's own");
+        let page = std::fs::read_to_string(folder.report()).ok();
+        assert_eq!(page.is_some(), step_of_report.is_some());
+        if let Some((page, step)) = page.zip(step_of_report) {
+            assert!(page.contains(step), "the newest on the way: {page}");
+        }
+    }
 }
 
 #[test]
