@@ -41,7 +41,7 @@ impl Answerer {
         })?;
         let Some(decoder) = model.as_decoder() else {
             let what = format!("a model of the family {} does not answer questions", model.family());
-            return Err(Error::invalid(what, "give a GPT or a Perceiver"));
+            return Err(Error::invalid(what, "give a decoder"));
         };
         let rows = rows.max(1);
         let settings = Settings { rows, precision, ..Default::default() };

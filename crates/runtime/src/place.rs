@@ -122,5 +122,5 @@ fn newest_stage(run: &RunPaths) -> Result<RunPaths> {
     let stages = table.get("stage").and_then(toml::Value::as_array);
     let names = stages.into_iter().flatten().filter_map(|stage| stage.get("name")?.as_str());
     let stages = names.map(|name| RunPaths::new(run.folder().join(name)));
-    Ok(stages.filter(|stage| stage.last().is_file()).last().unwrap_or_else(|| run.clone()))
+    Ok(stages.rev().find(|stage| stage.last().is_file()).unwrap_or_else(|| run.clone()))
 }

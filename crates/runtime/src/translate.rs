@@ -62,7 +62,7 @@ impl Translator {
         let Some(pair) = model.as_encoder_decoder() else {
             return Err(Error::invalid(
                 format!("a model of the family {} does not translate", model.family()),
-                "give an encoder-decoder: T5 or a Transformer",
+                "give an encoder-decoder",
             ));
         };
         let settings = Settings {

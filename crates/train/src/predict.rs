@@ -4,8 +4,7 @@
 use crate::step::{Recorded, Steps};
 use crate::{Error, Result};
 use regard_engine::{Device, Program, Store};
-use regard_graph::{Graph, Integers, Sizes, Var, plan};
-use regard_ops::joined;
+use regard_graph::{Graph, Integers, Sizes, Var};
 use regard_picture::bytes;
 use std::collections::BTreeMap;
 
@@ -40,20 +39,20 @@ impl Prediction {
     }
 }
 
-/// The bytes that a run of these graphs will add to a store, before any of it is taken: the kernels' scratch, which
-/// only a program knows, is not in it.
-pub(crate) fn planned(recorded: &Recorded, store: &Store) -> Result<u64> {
-    let mut stored: BTreeMap<&str, usize> = BTreeMap::new();
-    let (mut arena, mut io) = (0, 0);
-    for g in recorded.graphs() {
-        let keep: Vec<Var> = g.outputs().map(|(_, var)| var).collect();
-        let plan = plan::plan(&joined(g, &keep)?, &plan::Request { keep, scratch: &|_| 0 })?;
-        arena = arena.max(plan.arena_bytes);
-        io += plan.io_bytes + plan.constant_bytes;
-        stored.extend(g.stored().iter().map(|stored| (stored.name.as_str(), stored.fact.bytes())));
-    }
-    let new = stored.into_iter().filter(|(name, _)| store.fact(name).is_err()).map(|(_, bytes)| bytes);
-    Ok((arena + io + new.sum::<usize>()) as u64)
+/// The bytes of parameters and states that a run of these graphs will add to a store, before any of it is taken.
+pub(crate) fn new_states(recorded: &Recorded, store: &Store) -> u64 {
+    let stored = recorded.graphs().flat_map(|g| g.stored());
+    let bytes: BTreeMap<&str, usize> =
+        stored.map(|stored| (stored.name.as_str(), stored.fact.bytes())).collect();
+    let new = bytes.into_iter().filter(|(name, _)| store.fact(name).is_err());
+    new.map(|(_, bytes)| bytes as u64).sum()
+}
+
+/// The bytes that the programs of a step were planned with besides: reserved, but not touched before the first run.
+pub(crate) fn reserved(steps: &Steps) -> u64 {
+    let memory = || steps.programs().map(|program| program.memory());
+    let arena = memory().map(|memory| memory.arena).max().unwrap_or(0);
+    (arena + memory().map(|memory| memory.io + memory.constants).sum::<usize>()) as u64
 }
 
 /// The memory of programs that are there.

@@ -6,7 +6,7 @@ use crate::checkpoint::{self, Snapshot};
 use crate::evaluate::{Evaluator, Examiner};
 use crate::listener::{EvaluationRecord, Listener, StepRecord};
 use crate::metrics::{History, Metrics, in_order};
-use crate::predict::{check_fits, planned, taken, work_ratio};
+use crate::predict::{check_fits, new_states, reserved, taken, work_ratio};
 use crate::step::{Draw, Recorded, Steps, feed, scale_of};
 use crate::{
     Error, Every, Finding, Length, Prediction, Result, RunFolder, Settings, State, Task, first_not_finite,
@@ -140,8 +140,9 @@ impl<'t> Trainer<'t> {
         settings.check()?;
         let device = device.as_device();
         let recorded = Recorded::new(task, &settings)?;
-        check_fits(planned(&recorded, store)?, machine::memory_available())?;
+        check_fits(new_states(&recorded, store), machine::memory_available())?;
         let steps = Steps::new(recorded, store, &device)?;
+        check_fits(reserved(&steps), machine::memory_available())?;
         steps.forget(store)?;
         let evaluator = Evaluator::new(task, settings.precision, store, &device)?;
         let lasting = steps.lasting();

@@ -245,8 +245,7 @@ impl Job {
                 _ => Some(stage_folder(folder, &stage.recipe)?),
             };
             let own = Kept { folder: own.as_ref().unwrap_or(folder), last: index + 1 == count };
-            let (outcome, settings) =
-                stage.train(own, &self.companions, &mut store, cpu, listener, stop)?;
+            let (outcome, settings) = stage.train(own, &self.companions, &mut store, cpu, listener, stop)?;
             let interrupted = outcome.end == End::Interrupted;
             let step = outcome.result_step;
             let (end, state, history) = (outcome.end, outcome.state, outcome.history);
