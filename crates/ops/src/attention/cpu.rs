@@ -16,7 +16,7 @@
 use super::cpu_exp::exponentials;
 use super::cpu_rows::{KeyTile, Terms, by_distance_floats, carve, carved_bytes, drop_some, turned};
 use super::cpu_softmax::{
-    Rows, TOO_MUCH, add_up, divide, largest, log_sum_exp, most_of, raise, scale_and_add, scale_within,
+    Lanes, Rows, TOO_MUCH, add_up, divide, largest, log_sum_exp, most_of, raise, scale_and_add, scale_within,
     sums_of,
 };
 use super::form::{Extent, Extra, Form};
@@ -222,6 +222,51 @@ fn run_in<T: Operand>(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
+/// A tile of queries of one head on its way past the keys.
+struct Tile<'a, T> {
+    b: usize,
+    h: usize,
+    /// The first query, and how many there are.
+    start: usize,
+    count: usize,
+    query: &'a mut [T],
+    /// Of one tile of keys, a query to a row: scores, then weights.
+    scores: &'a mut [f32],
+    /// Rounded weights.
+    room: &'a mut [T],
+    /// Values, weighed and added up.
+    mixed: &'a mut [f32],
+    /// What dots are multiplied by before something is added to them, and with the exponentials.
+    before: f32,
+    after: f32,
+    /// `after` for powers of two.
+    unit: f32,
+    rows: Rows,
+    lanes: Lanes,
+}
+
+/// The keys of one tile that some of the queries see, from one panel's edge to another.
+struct Span {
+    /// The first key of the tile.
+    start: usize,
+    cover: Cover,
+    /// Whether anything is added to scores.
+    adds: bool,
+    keys: Option<KeyTile<KEYS>>,
+    live: Range<usize>,
+    /// Scores from one query to the next.
+    stride: usize,
+}
+
+/// The panels of a tile of keys: Kᵀ, then V.
+struct Packed<'a> {
+    panels: &'a [f32],
+    /// Where the live keys begin in them.
+    first: usize,
+    /// How many keys the panels of V have.
+    keys: usize,
+}
+
 /// One call.
 struct Work<'a> {
     terms: Terms<'a>,
@@ -251,25 +296,53 @@ impl Work<'_> {
     /// One tile of queries of one head against all keys, which lie in panels unless the queries are few.
     fn attend<T: Operand>(
         &self,
-        (b, h): (usize, usize),
+        head: (usize, usize),
         start: usize,
         panels: Option<&[f32]>,
         buffers: &mut Buffers<'_>,
     ) {
-        let (terms, call, packs, choice) = (&self.terms, self.call, &self.packs, self.choice.as_ref());
-        let extent @ Extent { d, e, .. } = terms.extent;
-        let (level, count) = (call.level, QUERIES.min(extent.t - start));
-        let (hard, dropout) = (terms.form.kind.is_hard(), terms.random.dropout.is_some());
         let Buffers { query, scores, room, mixed, panels: own } = buffers;
-        let (query, room, mixed) = (T::view_mut(query), T::view_mut(room), &mut mixed[..count * e]);
-        let query_rows = terms.queries(call, 0, (b, h), start, &mut scores[..count * d]);
-        T::rows(level, query_rows, count, d, query);
-        mixed.fill(0.0);
         // Only few queries leave room behind the scores.
-        let (scores, loaded) =
-            scores.split_at_mut(if panels.is_none() { FEW * KEYS } else { QUERIES * KEYS });
-        let pair = (b, h / extent.share());
-        let mut rows = Rows::new();
+        let few = panels.is_none();
+        let (mut tile, loaded) = self.begin::<T>(head, start, few, query, scores, room, mixed);
+        for at in 0..self.packs.tiles {
+            let Some(span) = self.span(&tile, at) else { continue };
+            let packed = match panels {
+                Some(panels) => Packed {
+                    panels: &panels[self.packs.tile(0, at)],
+                    first: span.live.start,
+                    keys: Packs::keys(&self.terms.extent, at),
+                },
+                None => self.pack_live::<T>(head, &span, own, loaded),
+            };
+            self.weigh(&mut tile, &span, &packed);
+            if !self.terms.form.kind.is_hard() {
+                self.mix(&mut tile, &span, &packed);
+            }
+        }
+        self.finish(tile);
+    }
+
+    /// Loads queries, scaled as far as that can be done beforehand. What is left of the scores' place is for rows of keys on
+    /// their way into panels.
+    #[allow(clippy::too_many_arguments)] // the parts of a thread's buffers
+    fn begin<'b, T: Operand>(
+        &self,
+        (b, h): (usize, usize),
+        start: usize,
+        few: bool,
+        query: &'b mut [f32],
+        scores: &'b mut [f32],
+        room: &'b mut [f32],
+        mixed: &'b mut [f32],
+    ) -> (Tile<'b, T>, &'b mut [f32]) {
+        let (terms, call) = (&self.terms, self.call);
+        let extent @ Extent { d, e, .. } = terms.extent;
+        let count = QUERIES.min(extent.t - start);
+        let (query, mixed) = (T::view_mut(query), &mut mixed[..count * e]);
+        let query_rows = terms.queries(call, 0, (b, h), start, &mut scores[..count * d]);
+        T::rows(call.level, query_rows, count, d, query);
+        mixed.fill(0.0);
         // Dots are scaled before something is added to them, or else with the exponentials, by a number above 0.
         let (before, after) = match (terms.adds_numbers(), terms.factor(h)) {
             (true, factor) => (factor, 1.0),
@@ -285,104 +358,140 @@ impl Work<'_> {
             }
         };
         let unit = (after as f64 * std::f64::consts::LOG2_E) as f32;
-        let (mut kept, mut tile_most) = ([1.0; KEYS], [0.0; QUERIES]);
-        let mut lanes = [[0.0; LANES]; QUERIES];
-        for tile in 0..packs.tiles {
-            let range = tile * KEYS..((tile + 1) * KEYS).min(extent.s);
-            let mut cover = terms.allowed.cover(b, h, start..start + count, range.clone());
-            if cover == Cover::Nothing {
-                continue;
-            }
-            if !range.len().is_multiple_of(PANEL) {
-                cover = Cover::Part;
-            }
-            let adds = terms.adds(cover);
-            let keys = (adds || dropout).then(|| terms.key_tile::<KEYS>(b, range.start));
-            // Keys that no query of the tile attends to are left out, panel by panel: they would add exactly 0.
-            let live = match &keys {
-                Some(keys) if cover != Cover::All => terms.live(b, start..start + count, keys),
-                _ => 0..range.len(),
-            };
-            let length = live.len();
-            if length == 0 {
-                continue;
-            }
-            // Where the tile's own keys begin in its panels, and how many its panels of values have.
-            let (panels, first, packed) = match panels {
-                Some(panels) => (&panels[packs.tile(0, tile)], live.start, Packs::keys(&extent, tile)),
-                None => {
-                    let keys = &terms.key_tile::<KEYS>(b, range.start);
-                    let (key_panels, value_panels) = own.split_at_mut(packs.key);
-                    let (k, v) = (T::view_mut(key_panels), T::view_mut(value_panels));
-                    let rows =
-                        turned(terms.keys(call, 1, pair, keys, live.clone(), &mut loaded[..length * d]));
-                    T::panels(level, rows, d, length, k);
-                    let rows = terms.keys(call, 2, pair, keys, live.clone(), &mut loaded[..length * e]);
-                    T::panels(level, rows, length, e, v);
-                    (&**own, 0, length)
+        let (scores, loaded) = scores.split_at_mut(if few { FEW * KEYS } else { QUERIES * KEYS });
+        let (room, rows, lanes) = (T::view_mut(room), Rows::new(), [[0.0; LANES]; QUERIES]);
+        (Tile { b, h, start, count, query, scores, room, mixed, before, after, unit, rows, lanes }, loaded)
+    }
+
+    /// The keys of a tile that any of the queries may see; none if there are none.
+    fn span<T>(&self, queries: &Tile<'_, T>, tile: usize) -> Option<Span> {
+        let terms = &self.terms;
+        let range = tile * KEYS..((tile + 1) * KEYS).min(terms.extent.s);
+        let own = queries.start..queries.start + queries.count;
+        let mut cover = terms.allowed.cover(queries.b, queries.h, own.clone(), range.clone());
+        if cover == Cover::Nothing {
+            return None;
+        }
+        if !range.len().is_multiple_of(PANEL) {
+            cover = Cover::Part;
+        }
+        let adds = terms.adds(cover);
+        let asked = adds || terms.random.dropout.is_some();
+        let keys = asked.then(|| terms.key_tile::<KEYS>(queries.b, range.start));
+        // Keys that no query of the tile attends to are left out, panel by panel: they would add exactly 0.
+        let live = match &keys {
+            Some(keys) if cover != Cover::All => terms.live(queries.b, own, keys),
+            _ => 0..range.len(),
+        };
+        let stride = Packs::keys(&terms.extent, tile);
+        (!live.is_empty()).then_some(Span { start: range.start, cover, adds, keys, live, stride })
+    }
+
+    /// Packs the keys and values of a span alone, for few queries.
+    fn pack_live<'p, T: Operand>(
+        &self,
+        (b, h): (usize, usize),
+        span: &Span,
+        panels: &'p mut [f32],
+        rows: &mut [f32],
+    ) -> Packed<'p> {
+        let (terms, call) = (&self.terms, self.call);
+        let extent @ Extent { d, e, .. } = terms.extent;
+        let (pair, length) = ((b, h / extent.share()), span.live.len());
+        let keys = &terms.key_tile::<KEYS>(b, span.start);
+        let (key_panels, value_panels) = panels.split_at_mut(self.packs.key);
+        let key_rows = turned(terms.keys(call, 1, pair, keys, span.live.clone(), &mut rows[..length * d]));
+        T::panels(call.level, key_rows, d, length, T::view_mut(key_panels));
+        let value_rows = terms.keys(call, 2, pair, keys, span.live.clone(), &mut rows[..length * e]);
+        T::panels(call.level, value_rows, length, e, T::view_mut(value_panels));
+        Packed { panels, first: 0, keys: length }
+    }
+
+    /// Scores of a span become weights, and these are added up.
+    fn weigh<T: Operand>(&self, tile: &mut Tile<'_, T>, span: &Span, packed: &Packed<'_>) {
+        let (level, hard) = (self.call.level, self.terms.form.kind.is_hard());
+        let Extent { e, .. } = self.terms.extent;
+        let (stride, live) = (span.stride, &span.live);
+        // Once, unless weights become too large for what is taken from the scores.
+        let mut raised = if hard { [true; QUERIES] } else { tile.rows.without_keys(tile.count) };
+        loop {
+            let seek = raised.contains(&true);
+            self.score(tile, span, packed, seek);
+            let Tile { scores, lanes, rows, mixed, count, unit, .. } = tile;
+            let scores = &mut scores[..*count * stride];
+            if seek {
+                let mut tile_most = [0.0; QUERIES];
+                most_of(level, &lanes[..*count], &mut tile_most);
+                if hard {
+                    choose(scores, stride, live.clone(), &tile_most, span.start + live.start, rows);
                 }
-            };
-            let (key_panels, value_panels) = panels.split_at(packs.key);
-            let (key_panels, value_panels) = (T::view(key_panels), T::view(value_panels));
-            let key_panels = &key_panels[T::panel_numbers(d, first)..];
-            let stride = Packs::keys(&extent, tile);
-            let scores = &mut scores[..count * stride];
-            // Once, unless weights become too large for what is taken from the scores.
-            let mut raised = if hard { [true; QUERIES] } else { rows.without_keys(count) };
-            loop {
-                let out = &mut scores[live.start..];
-                T::block(level, count, length, d, query, T::stride(d), key_panels, out, stride, false);
-                let seek = raised.contains(&true);
-                match keys.as_ref().filter(|_| adds) {
-                    None if seek => largest(level, scores, stride, live.clone(), &mut lanes),
-                    None => {}
-                    Some(keys) => {
-                        let rows = scores.chunks_exact_mut(stride).zip(&mut lanes).enumerate();
-                        for (i, (scores, lanes)) in rows {
-                            let (at, scores) = ((b, h, start + i), &mut scores[live.clone()]);
-                            self.add(at, keys, cover, &live, before, scores, lanes);
-                        }
-                    }
-                }
-                if seek {
-                    most_of(level, &lanes[..count], &mut tile_most);
-                    if hard {
-                        let first = range.start + live.start;
-                        choose(scores, stride, live.clone(), &tile_most, first, &mut rows);
-                    }
-                    raise(level, &tile_most, &raised, unit, &mut rows, mixed, e);
-                }
-                let most = exponentials(level, scores, stride, live.clone(), unit, &rows.from, &mut lanes);
-                if most <= TOO_MUCH || !Rows::mark_heavy(&lanes[..count], &mut raised) {
-                    break;
-                }
+                raise(level, &tile_most, &raised, *unit, rows, mixed, e);
             }
-            add_up(level, &lanes[..count], &mut rows);
-            if hard {
-                continue;
-            }
-            if let Some(keys) = keys.as_ref().filter(|_| dropout) {
-                for (i, scores) in scores.chunks_exact_mut(stride).enumerate() {
-                    terms.keep((b, h, start + i), keys, live.clone(), &mut kept);
-                    drop_some(level, &mut scores[live.clone()], &kept[live.clone()]);
-                }
-            }
-            let weights = &T::rounded(level, scores, room)[live.start..];
-            if length == packed {
-                T::block(level, count, e, length, weights, stride, value_panels, mixed, e, true);
-                continue;
-            }
-            for (panel, values) in
-                value_panels.chunks_exact(packed * PANEL).enumerate().take(e.div_ceil(PANEL))
-            {
-                let (values, mixed) = (&values[first * PANEL..], &mut mixed[panel * PANEL..]);
-                let columns = PANEL.min(e - panel * PANEL);
-                T::block(level, count, columns, length, weights, stride, values, mixed, e, true);
+            let most = exponentials(level, scores, stride, live.clone(), *unit, &rows.from, lanes);
+            if most <= TOO_MUCH || !Rows::mark_heavy(&lanes[..*count], &mut raised) {
+                break;
             }
         }
+        add_up(level, &tile.lanes[..tile.count], &mut tile.rows);
+    }
+
+    /// Dots of the queries with the keys of a span, and what is added to them; the largest of each row in its lanes, where
+    /// something is added or they are sought.
+    fn score<T: Operand>(&self, tile: &mut Tile<'_, T>, span: &Span, packed: &Packed<'_>, seek: bool) {
+        let (level, d) = (self.call.level, self.terms.extent.d);
+        let (stride, live) = (span.stride, &span.live);
+        let Tile { b, h, start, count, before, .. } = *tile;
+        let scores = &mut tile.scores[..count * stride];
+        let key_panels = &T::view(&packed.panels[..self.packs.key])[T::panel_numbers(d, packed.first)..];
+        let out = &mut scores[live.start..];
+        T::block(level, count, live.len(), d, tile.query, T::stride(d), key_panels, out, stride, false);
+        match span.keys.as_ref().filter(|_| span.adds) {
+            None if seek => largest(level, scores, stride, live.clone(), &mut tile.lanes),
+            None => {}
+            Some(keys) => {
+                for (i, (scores, lanes)) in scores.chunks_exact_mut(stride).zip(&mut tile.lanes).enumerate() {
+                    let (at, scores) = ((b, h, start + i), &mut scores[live.clone()]);
+                    self.add(at, keys, span.cover, live, before, scores, lanes);
+                }
+            }
+        }
+    }
+
+    /// Adds the values of a span, weighed.
+    fn mix<T: Operand>(&self, tile: &mut Tile<'_, T>, span: &Span, packed: &Packed<'_>) {
+        let (terms, level, e) = (&self.terms, self.call.level, self.terms.extent.e);
+        let (stride, live, length) = (span.stride, &span.live, span.live.len());
+        let (b, h, start, count) = (tile.b, tile.h, tile.start, tile.count);
+        let scores = &mut tile.scores[..count * stride];
+        if let Some(keys) = span.keys.as_ref().filter(|_| terms.random.dropout.is_some()) {
+            let mut kept = [1.0; KEYS];
+            for (i, scores) in scores.chunks_exact_mut(stride).enumerate() {
+                terms.keep((b, h, start + i), keys, live.clone(), &mut kept);
+                drop_some(level, &mut scores[live.clone()], &kept[live.clone()]);
+            }
+        }
+        let value_panels = T::view(&packed.panels[self.packs.key..]);
+        let weights = &T::rounded(level, scores, tile.room)[live.start..];
+        if length == packed.keys {
+            return T::block(level, count, e, length, weights, stride, value_panels, tile.mixed, e, true);
+        }
+        let panels = value_panels.chunks_exact(packed.keys * PANEL).take(e.div_ceil(PANEL));
+        for (panel, values) in panels.enumerate() {
+            let (values, mixed) = (&values[packed.first * PANEL..], &mut tile.mixed[panel * PANEL..]);
+            let columns = PANEL.min(e - panel * PANEL);
+            T::block(level, count, columns, length, weights, stride, values, mixed, e, true);
+        }
+    }
+
+    /// Divides by the sums of the weights, and stores y, the log-sum-exp and the choice of hard rows.
+    fn finish<T>(&self, tile: Tile<'_, T>) {
+        let (terms, call) = (&self.terms, self.call);
+        let (level, extent) = (call.level, terms.extent);
+        let Tile { b, h, start, count, mixed, after, rows, .. } = tile;
+        let e = extent.e;
         let mut sum = [0.0; QUERIES];
         sums_of(level, &rows.sums, &mut sum);
-        if hard {
+        if terms.form.kind.is_hard() {
             for (i, mixed) in mixed.chunks_exact_mut(e.max(1)).enumerate() {
                 mix_chosen(terms, call, (b, h, start + i), rows.choice[i], mixed);
             }
@@ -400,7 +509,7 @@ impl Work<'_> {
             // SAFETY: as above.
             unsafe { call.store_rows(1, first, extent.h, 1, &lse[..count]) };
         }
-        if let Some(choice) = choice {
+        if let Some(choice) = &self.choice {
             for i in 0..count {
                 let at = extent.row(b, start + i, h);
                 // SAFETY: each row belongs to one task.
