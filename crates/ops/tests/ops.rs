@@ -47,6 +47,8 @@ mod differentiate;
 mod dropout;
 #[path = "../src/embedding/tests.rs"]
 mod embedding;
+#[path = "../src/empty_rows/tests.rs"]
+mod empty_rows;
 #[path = "../src/fill/tests.rs"]
 mod fill;
 #[path = "../src/gated/tests.rs"]
