@@ -267,7 +267,7 @@ fn slips_are_met_with_a_sentence() {
         ),
         (
             vec!["look", &gpt, "--ids", "1 2", "--without", "block.0"],
-            "no head or tap is called `block.0`; did you mean `block.0.stream`?",
+            "no head or tap is called `block.0`; there are `embedding`, `block.0.attention.norm`",
         ),
         (
             vec!["look", &gpt, "--ids", "1 2", "--without", "block.0.head.9"],
