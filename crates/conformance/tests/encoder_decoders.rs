@@ -1,7 +1,7 @@
 //! What encoder-decoders promise: who sees whom, by `reach` and by changing tokens; padding, batches and caches change
 //! no bit; and sizes that make no sense are refused.
 
-use regard::graph::{Integers, Sizes};
+use regard::graph::Integers;
 use regard::prelude::*;
 use regard::reach::{Grain, Query, reach};
 use regard_conformance::encoder_decoder::{Decoder, Model};
@@ -79,9 +79,9 @@ fn who_sees_whom() {
         let query = Query {
             from: vec![source, target],
             to: vec![memory, logits],
-            sizes: Sizes::none(),
             integers: Integers::none().with(mask, tokens.concat()),
             grain: Grain::Position,
+            ..Query::default()
         };
         let reach = reach(&g, &query).unwrap();
         let can = |from: Var, at: [usize; 2], to: Var, there: [usize; 2]| {

@@ -1,7 +1,6 @@
 //! A Perceiver: which token can see which, by `reach` and by changing tokens, for every masking; lengths change no bit;
 //! it learns; and sizes that make no sense are refused.
 
-use regard::graph::{Integers, Sizes};
 use regard::ops::AdamW;
 use regard::prelude::*;
 use regard::reach::{Grain, Query, reach};
@@ -39,13 +38,7 @@ fn relation(config: PerceiverConfig) -> Vec<String> {
     let mut g = Graph::inference();
     let ids = g.input("ids", DType::I32, [1, config.context]).unwrap();
     let logits = Perceiver::new(config).unwrap().logits(&mut g, ids).unwrap();
-    let query = Query {
-        from: vec![ids],
-        to: vec![logits],
-        sizes: Sizes::none(),
-        integers: Integers::none(),
-        grain: Grain::Position,
-    };
+    let query = Query { from: vec![ids], to: vec![logits], grain: Grain::Position, ..Query::default() };
     let reach = reach(&g, &query).unwrap();
     assert_eq!(
         reach.is_causal(ids, 1, logits, 1).unwrap().holds(),

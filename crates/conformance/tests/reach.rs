@@ -2,7 +2,7 @@
 //! changes; the relations of the parts that models are made of, written out; and what models claim.
 
 use regard::check::{Case, Exactness};
-use regard::graph::{Integers, Sizes};
+use regard::graph::Integers;
 use regard::ops::{Attention, AttentionMask, Window};
 use regard::prelude::*;
 use regard::reach::{Grain, Query, Reach, reach};

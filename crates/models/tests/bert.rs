@@ -224,9 +224,9 @@ fn examples_and_padding_cannot_be_seen() -> Result<()> {
     let query = Query {
         from: vec![ids, token_types],
         to: vec![hidden, logits],
-        sizes: Sizes::none(),
         integers,
         grain: Grain::Position,
+        ..Query::default()
     };
     let answer = reach(&g, &query)?;
     for from in [ids, token_types] {

@@ -213,13 +213,8 @@ fn images_cannot_see_each_other() -> Result<()> {
         let image = g.input("image", DType::F32, [2, 3, 8, 15])?;
         let logits = vit.logits(&mut g, image)?;
         let hidden = g.find("final_norm.stream")?;
-        let query = Query {
-            from: vec![image],
-            to: vec![hidden, logits],
-            sizes: Sizes::none(),
-            integers: Integers::none(),
-            grain: Grain::Position,
-        };
+        let query =
+            Query { from: vec![image], to: vec![hidden, logits], grain: Grain::Position, ..Query::default() };
         let answer = reach(&g, &query)?;
         for to in [hidden, logits] {
             let verdict = answer.depends_only_on_same(image, 0, to, 0)?;
