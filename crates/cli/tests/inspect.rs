@@ -92,7 +92,11 @@ fn every_family_keeps_its_promises() {
         assert_eq!(proved["holds"], true, "{case}: {proved}");
         let promised: Vec<&Value> =
             proved["proofs"].as_array().unwrap().iter().filter(|row| row["promised"] == true).collect();
-        assert!(!promised.is_empty() && promised.iter().all(|row| row["holds"] == true), "{case}");
+        assert!(!promised.is_empty() && promised.iter().all(|row| row["verdict"] == "holds"), "{case}");
+        for row in &promised {
+            assert_eq!(row["not_followed"], Value::Array(Vec::new()), "{case}: {row}");
+            assert!(row["judged"].as_u64() > Some(0) && row["judged"].as_u64() <= row["values"].as_u64());
+        }
         let audited = page(&["audit", &golden(case)]);
         assert_eq!(audited["holds"], true, "{case}: {audited}");
         let checks = audited["checks"].as_array().unwrap();
@@ -106,7 +110,8 @@ fn every_family_keeps_its_promises() {
     assert_eq!((&causal["promised"], &causal["holds"]), (&false.into(), &false.into()));
     assert_eq!(causal["guilty"]["node"], "block.0.attention.attention");
     let text = said(&["prove", &golden("t5"), "--lengths", "6"]);
-    for words in ["encoder: sees both ways", "decoder: causal", "cross: sees the source", "Look-ahead 0"] {
+    let words = ["encoder: sees both ways", "decoder: causal", "cross: sees the source", "Look-ahead 0"];
+    for words in words.into_iter().chain(["at 6 positions; judged 59 of 59 values"]) {
         assert!(text.contains(words), "{words}: {text}");
     }
 }
