@@ -57,7 +57,7 @@ pub struct Options {
 /// Runs the command.
 pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let recipe = match is_run(Path::new(&options.model)) {
-        true => Some(Recipe::open(&RunPaths::new(&options.model).recipe(), &[], registry)?),
+        true => Some(Recipe::open(RunPaths::new(&options.model).recipe(), &[], registry)?),
         false => None,
     };
     let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
