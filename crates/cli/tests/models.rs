@@ -288,7 +288,7 @@ fn a_pass_of_nonsense_is_refused() {
         ),
         (
             &["--ids", "1", "--targets", "0"],
-            "targets were given; only an encoder-decoder has them; leave them out",
+            "--targets: only an encoder-decoder has them; leave them out",
         ),
         (
             &[],

@@ -217,8 +217,8 @@ fn noise_and_batches_are_for_training() {
     assert!(!graph.inputs().any(|(name, _)| name == regard_ops::RANDOM_INPUT), "{:?}", names(&graph));
     // The running statistics belong to the model: they are saved and loaded with it.
     let kept = model.parameters().all().filter(|one| one.name.ends_with("running_mean")).count();
-    assert_eq!(kept, 5, "one for each norm of two blocks and of the embedding");
-    assert_eq!(model.parameters().all().count() - model.parameters().declared().count(), 10);
+    assert_eq!(kept, 6, "one for each norm of two blocks, of the embedding and of the head");
+    assert_eq!(model.parameters().all().count() - model.parameters().declared().count(), 12);
 }
 
 #[test]
