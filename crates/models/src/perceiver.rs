@@ -3,7 +3,8 @@
 //! between costs M² instead of T².
 //! Letters: B batch, T positions, M latents, C width, H heads, F hidden, V vocabulary, L layers.
 
-use crate::mechanisms::{Mechanisms, Positions};
+use crate::mechanisms::Mechanisms;
+use crate::positions::Positions;
 use regard_graph::{Dim, Error, Graph, Init, Result, Shape, Var};
 use regard_layers::{
     AbsolutePositions, AttentionConfig, AttentionLayer, BlockConfig, Context, Embedding, EmbeddingConfig,
