@@ -2,8 +2,8 @@
 
 use regard_engine::check::{Case, relative_error};
 use regard_engine::{Cpu, Program, Result, Store};
+use regard_graph::Integers;
 use regard_graph::reach::{Grain, Query, reach};
-use regard_graph::{Integers, Sizes};
 use regard_layers::FeedForwardKind;
 use regard_models::{Bert, BertConfig, BertHead, BertText};
 use regard_ops::Array;

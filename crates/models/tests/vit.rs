@@ -4,7 +4,6 @@
 use regard_engine::check::{Case, relative_error};
 use regard_engine::{Cpu, Program, Result, Store};
 use regard_graph::reach::{Grain, Query, reach};
-use regard_graph::{Integers, Sizes};
 use regard_layers::FeedForwardKind;
 use regard_models::grid::interpolate_positions;
 use regard_models::{Vit, VitConfig, VitHead, VitPooling};
