@@ -25,6 +25,7 @@ mod describe;
 mod embed;
 mod evaluate;
 mod export;
+mod families;
 mod forward;
 mod generate;
 mod held;
@@ -74,6 +75,8 @@ enum Command {
     Export(export::Options),
     /// Train a model by a recipe, in a run folder from which it can be resumed.
     Train(train::Options),
+    /// List the families of models, what they learn, and their keys in recipes.
+    Families(families::Options),
     /// Examine a trained model: metrics on the data of its recipe, or on other files.
     Evaluate(evaluate::Options),
     /// Tell the class of texts or images, with probabilities.
@@ -128,6 +131,7 @@ pub fn run_with<A: Into<OsString> + Clone>(
         Command::Import(options) => import::run(&options, registry),
         Command::Export(options) => export::run(&options, registry),
         Command::Train(options) => train::run(&options, registry),
+        Command::Families(options) => families::run(&options, registry),
         Command::Evaluate(options) => evaluate::run(&options, registry),
         Command::Classify(options) => classify::run(&options, registry),
         Command::Data(options) => data::run(&options, registry),

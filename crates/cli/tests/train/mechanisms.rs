@@ -69,6 +69,21 @@ fn a_recipe_sets_the_mechanisms_of_blocks() {
 }
 
 #[test]
+fn families_and_their_keys_are_listed() {
+    let scratch = Scratch::new("families");
+    let all = scratch.page(&["families"]);
+    let names: Vec<&str> =
+        all["families"].as_array().unwrap().iter().map(|family| family["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["gpt", "perceiver", "bert", "transformer", "t5", "vit"]);
+    let text = scratch.said(&["families", "vit"]);
+    for words in ["learns images", "model_type vit, regard-vit", "patch", "none, learned, sinusoidal, rotary"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(scratch.refused(&["families", "vitt"]).contains("did you mean `vit`?"));
+}
+
+#[test]
 fn what_a_family_cannot_have_is_refused_before_anything_is_written() {
     let scratch = Scratch::new("refused");
     scratch.write("text.txt", "to be or not to be, that is the question. ".repeat(40));
