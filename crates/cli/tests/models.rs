@@ -286,10 +286,7 @@ fn a_pass_of_nonsense_is_refused() {
             &["--ids", "1", "--tap", "block.0.steam"],
             "no output or tap is called `block.0.steam`; did you mean `block.0.stream`?",
         ),
-        (
-            &["--ids", "1", "--targets", "0"],
-            "targets were given; only an encoder-decoder has them; leave them out",
-        ),
+        (&["--ids", "1", "--targets", "0"], "--targets: only an encoder-decoder has them; leave them out"),
         (
             &[],
             "nothing to run: give --text or --ids \"1 2 3\" to a model of text, --pixels FILE to a model of images",

@@ -70,7 +70,12 @@ fn names_are_taken_once() {
         text(p.under("block", |p| p.declare("0.weight", [4], Init::Zeros))),
         "parameter `block.0.weight` is declared twice: [2 3], then [4]; give one of them another name"
     );
-    assert_eq!((p.count(), p.declared().count()), (6, 1));
+    p.under("block.0", |p| p.keep("running", [2], Init::Zeros)).unwrap();
+    assert_eq!(
+        text(p.under("block.0", |p| p.keep("weight", [2], Init::Zeros))),
+        "parameter `block.0.weight` is declared twice: [2 3], then [2]; give one of them another name"
+    );
+    assert_eq!((p.count(), p.declared().count(), p.all().count()), (6, 1, 2));
 }
 
 /// A graph in which every name is taken by a parameter of another shape.

@@ -1,7 +1,8 @@
 //! BERT (Devlin et al. 2019): token, position and token-type embeddings with a norm, post-norm blocks of attention in
 //! both directions, and a head. Letters: B batch, T positions, C width, F hidden width, V vocabulary, L labels.
 
-use crate::mechanisms::{Mechanisms, Positions};
+use crate::mechanisms::Mechanisms;
+use crate::positions::Positions;
 use regard_graph::{DType, Dim, Error, Graph, Init, Result, Var};
 use regard_layers::{
     AbsolutePositions, AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig, FeedForwardConfig,

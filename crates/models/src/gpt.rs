@@ -4,7 +4,8 @@
 
 use crate::decoder::{Cached, Caches, Decoder, Known};
 use crate::families::gpt::{GptForm, NATIVE};
-use crate::mechanisms::{Positions, check_attention, check_dropouts, check_positions, check_scale};
+use crate::mechanisms::{check_attention, check_dropouts, check_scale};
+use crate::positions::{Positions, check_positions};
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
     AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, Embedding, EmbeddingConfig,

@@ -275,6 +275,14 @@ mod tests {
             "`scale` in [model] is true; it should be a number, or one of learned"
         );
         assert_eq!(
+            ModelKeys::new()
+                .with("norm", "group")
+                .word("norm", &[("layer", 1), ("rms", 2)])
+                .unwrap_err()
+                .to_string(),
+            "no choice of `norm` is called `group`; there are `layer`, `rms`"
+        );
+        assert_eq!(
             ModelKeys::new().with("layers", 3).none_but(&["pooling"]).unwrap_err().to_string(),
             "model: model.layers is given, and so is from.model, whose weights decide it; leave model.layers out, or \
              from.model"

@@ -4,70 +4,13 @@
 
 use crate::family::Dropout;
 use crate::keys::{Expected, Key, ModelKeys};
+use crate::positions::{Positions, check_positions};
 use regard_graph::{Error, Result};
 use regard_layers::{
-    AbsoluteConfig, AttentionConfig, Biases, BlockConfig, FeedForwardKind, HeadScale, NormConfig, NormKind,
-    NormPlace, RelativeConfig,
+    AttentionConfig, Biases, BlockConfig, FeedForwardKind, HeadScale, NormConfig, NormKind, NormPlace,
 };
 use regard_ops::{AttentionKind, Pairing, RotarySpec};
 use serde_json::Value;
-
-/// How a model tells one order of its tokens from another.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Positions {
-    /// Not at all, or by the causal mask alone.
-    None,
-    /// A learned vector for each position is added to the embedding.
-    Learned,
-    /// Sines and cosines are added to the embedding.
-    Sinusoidal,
-    /// Queries and keys are turned.
-    Rotary(RotarySpec),
-    /// Scores fall with the distance.
-    Alibi,
-    /// T5's buckets of distances, one learned number for each bucket and head.
-    Buckets {
-        /// How many buckets.
-        buckets: usize,
-        /// From this distance on all share the last one.
-        max_distance: usize,
-    },
-    /// One learned number for each distance up to ±R and head.
-    Clipped {
-        /// R.
-        reach: usize,
-    },
-}
-
-impl Positions {
-    /// What is added to embeddings of a width, and what acts inside of attention. `both_ways` where keys ahead are
-    /// seen, too.
-    pub fn parts(
-        self,
-        width: usize,
-        most: usize,
-        std: f32,
-        both_ways: bool,
-    ) -> (AbsoluteConfig, RelativeConfig) {
-        let (absolute, relative) = (AbsoluteConfig::None, RelativeConfig::None);
-        match self {
-            Positions::None => (absolute, relative),
-            Positions::Learned => (AbsoluteConfig::Learned { width, most, std }, relative),
-            Positions::Sinusoidal => (AbsoluteConfig::Sinusoidal { width, most }, relative),
-            Positions::Rotary(spec) => (absolute, RelativeConfig::Rotary(spec)),
-            Positions::Alibi => (absolute, RelativeConfig::Alibi),
-            Positions::Buckets { buckets, max_distance } => {
-                (absolute, RelativeConfig::Buckets { buckets, max_distance, bidirectional: both_ways })
-            }
-            Positions::Clipped { reach } => (absolute, RelativeConfig::Clipped { reach }),
-        }
-    }
-
-    /// Whether a table ends them.
-    pub fn end(self) -> bool {
-        matches!(self, Positions::Learned | Positions::Sinusoidal)
-    }
-}
 
 /// Words for activations.
 pub const ACTIVATIONS: [(&str, FeedForwardKind); 5] = [
@@ -468,30 +411,6 @@ pub(crate) fn check_attention(family: &str, kind: AttentionKind) -> Result<()> {
     }
 }
 
-/// Refuses tables of distances that cannot be.
-pub(crate) fn check_positions(family: &str, positions: Positions, both_ways: bool) -> Result<()> {
-    if let Positions::Buckets { buckets, max_distance } = positions {
-        // Half of the buckets are for keys ahead, where they are seen, and half of what is left for exact distances.
-        let least = if both_ways { 4 } else { 2 };
-        if buckets < least || (both_ways && buckets % 2 != 0) {
-            let advice = match both_ways {
-                true => "choose an even number of at least 4: half are for keys ahead",
-                false => "choose at least 2",
-            };
-            return Err(Error::invalid(family, format!("{buckets} buckets of distances"), advice));
-        }
-        let exact = if both_ways { buckets / 4 } else { buckets / 2 };
-        if max_distance <= exact {
-            return Err(Error::invalid(
-                family,
-                format!("distances up to {max_distance} for {buckets} buckets"),
-                format!("choose a max_distance above {exact}, for so many distances have a bucket each"),
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// Refuses what is no probability.
 pub(crate) fn check_dropouts(family: &str, dropouts: &[(&str, f32)]) -> Result<()> {
     match dropouts.iter().find(|(_, dropout)| !(0.0..1.0).contains(dropout)) {
@@ -589,6 +508,12 @@ mod tests {
         );
         let cold = AttentionKind::Gumbel { temperature: 0.0, hard: false };
         assert!(refused(Mechanisms { attention: Some(cold), ..none }, true).contains("the temperature is 0"));
+        assert_eq!(
+            none.attention_of(7, 2).unwrap_err().to_string(),
+            "attention: a width of 7 cannot be shared by 2 heads; choose a width that is a multiple of the heads, or set \
+             head_width and value_width"
+        );
+        assert_eq!(Mechanisms { head_width: Some(3), ..none }.attention_of(7, 2).unwrap().head_width, 3);
         let endless = Some(HeadScale::Constant(f32::INFINITY));
         assert!(refused(Mechanisms { scale: endless, ..none }, true).contains("give a finite number"));
     }

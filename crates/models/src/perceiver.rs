@@ -4,7 +4,8 @@
 //! Letters: B batch, T positions, M latents, C width, H heads, F hidden, V vocabulary, L layers.
 
 use crate::decoder::{Caches, Decoder, Known};
-use crate::mechanisms::{Mechanisms, Positions};
+use crate::mechanisms::Mechanisms;
+use crate::positions::Positions;
 use regard_graph::{Dim, Error, Graph, Init, Result, Shape, Var};
 use regard_layers::{
     AbsolutePositions, AttentionConfig, AttentionLayer, BlockConfig, Context, Embedding, EmbeddingConfig,

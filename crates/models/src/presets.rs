@@ -1,7 +1,7 @@
 //! The known sizes of decoders, as a table: each is another one with some fields of its own.
 
 use crate::gpt::GptConfig;
-use crate::mechanisms::Positions;
+use crate::positions::Positions;
 use regard_graph::{Error, Result};
 use regard_layers::{FeedForwardKind, HeadScale, NormKind, NormPlace};
 use regard_ops::{AttentionKind, Pairing, RotarySpec, Stretch};

@@ -5,7 +5,8 @@
 //! Letters: B batch, S source positions, T target positions, C width, H heads, D head width, F hidden, V vocabulary.
 
 use crate::decoding::{EncoderDecoder, padded};
-use crate::mechanisms::{Mechanisms, Positions};
+use crate::mechanisms::Mechanisms;
+use crate::positions::Positions;
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
     AttentionConfig, Biases, BlockConfig, Context, Embedding, EmbeddingConfig, FeedForwardConfig,

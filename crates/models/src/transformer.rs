@@ -4,7 +4,8 @@
 //! Letters: B batch, S source positions, T target positions, C width, H heads, F hidden, V vocabulary.
 
 use crate::decoding::{EncoderDecoder, padded};
-use crate::mechanisms::{Mechanisms, Positions};
+use crate::mechanisms::Mechanisms;
+use crate::positions::Positions;
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
     AbsolutePositions, AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig, FeedForwardConfig,

@@ -2,7 +2,8 @@
 //! positions, pre-norm blocks, a final norm, a head. Letters: B batch, Ch channels, Hh and Ww height and width of images,
 //! P patches, T = 1 + P, C width, L classes.
 
-use crate::mechanisms::{Mechanisms, Positions};
+use crate::mechanisms::Mechanisms;
+use crate::positions::Positions;
 use regard_graph::{Error, Graph, Init, Result, Var};
 use regard_layers::{
     AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, FeedForwardConfig, FeedForwardKind,

@@ -66,8 +66,28 @@ fn parts_of_models_that_do_not_fit() {
         text(gpt.loss_of(&mut g, narrow, targets, scale)),
         "linear_cross_entropy: weight is [5 8], expected [V C=7]; C comes from x"
     );
+    assert_eq!(
+        text(gpt.loss_of_with(&mut g, narrow, targets, scale, CrossEntropyOptions::default())),
+        "linear_cross_entropy: weight is [5 8], expected [V C=7]; C comes from x"
+    );
+    let decoder: &dyn Decoder = &gpt;
+    assert_eq!(
+        text(decoder.scores(&mut g, narrow)),
+        "linear: weight is [5 8], expected [N K=7]; K comes from x"
+    );
     let position = g.input("position", DType::I32, [1, 2]).unwrap();
     let lengths = g.input("lengths", DType::I32, [1]).unwrap();
+    assert_eq!(
+        text(decoder.resume(&mut g, targets, Cached::growing(position, lengths, 2).into())),
+        "gpt: caches of 2 slots for runs of up to 3 ids; give them at least 3, or fewer ids at a time"
+    );
+    let open = g.open('B', 3).unwrap();
+    let many = g.input("many", DType::I32, shape![open, 3]).unwrap();
+    assert_eq!(
+        text(Cached::growing(position, lengths, 4).context(&g, many)),
+        "decoding: the batch of a run with caches is open; give ids of a fixed batch: each example has a row of its own in \
+         the caches"
+    );
     assert_eq!(
         text(gpt.next(&mut g, targets, Cached::growing(position, lengths, 4).into())),
         "add_position: position is [1 2], expected [B=1 T=3]; B, T come from x"
@@ -255,6 +275,9 @@ fn configs_that_are_something_else() {
         text(native::bert_from_json(&none)),
         text(native::gpt_from_json(&none)),
         text(native::perceiver_from_json(&none)),
+        text(native::vit_from_json(&none)),
+        text(native::t5_from_json(&none)),
+        text(native::transformer_from_json(&none)),
     ] {
         assert!(missing(said.clone()), "{said}");
     }
@@ -294,6 +317,9 @@ fn perceivers_and_values_of_another_graph() {
         text(Decoder::scores(&perceiver, &mut g, narrow)),
         "linear: weight is [5 8], expected [N K=7]; K comes from x"
     );
+    let options = CrossEntropyOptions::default();
+    let said = text(perceiver.loss_with(&mut g, ids, targets, scale, options));
+    assert!(said.starts_with("linear_cross_entropy: targets is [1 4], expected "), "{said}");
     let said = text(perceiver.loss(&mut g, ids, targets, scale));
     assert!(said.starts_with("linear_cross_entropy: targets is [1 4], expected "), "{said}");
     // Shapes are asked for before anything is recorded: a value that this graph does not have must not be looked up.

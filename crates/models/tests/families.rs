@@ -3,8 +3,11 @@
 
 use regard_graph::{DType, Graph, Precision};
 use regard_models::Pixels;
+use regard_models::families::gpt::GPT2;
+use regard_models::import::mingpt;
 use regard_models::{
-    Dropout, Family, Inputs, Model, ModelKeys, Needs, NoWeights, Reads, Registry, Sizes, Tokens,
+    Dropout, Family, Gpt, GptConfig, Inputs, Model, ModelKeys, Needs, NoWeights, Reads, Registry, Sizes,
+    Tokens,
 };
 use regard_ops::CrossEntropyOptions;
 use regard_ops::prelude::*;
@@ -217,8 +220,8 @@ fn noise_and_batches_are_for_training() {
     assert!(!graph.inputs().any(|(name, _)| name == regard_ops::RANDOM_INPUT), "{:?}", names(&graph));
     // The running statistics belong to the model: they are saved and loaded with it.
     let kept = model.parameters().all().filter(|one| one.name.ends_with("running_mean")).count();
-    assert_eq!(kept, 5, "one for each norm of two blocks and of the embedding");
-    assert_eq!(model.parameters().all().count() - model.parameters().declared().count(), 10);
+    assert_eq!(kept, 6, "one for each norm of two blocks, of the embedding and of the head");
+    assert_eq!(model.parameters().all().count() - model.parameters().declared().count(), 12);
 }
 
 #[test]
@@ -257,6 +260,16 @@ fn what_a_family_cannot_open_make_or_learn_is_said() {
         text(vit.for_task(&ModelKeys::new(), &Needs { image: [3, 8, 8], ..needs("images") }))
             .contains("the images are [3, 8, 8] (channels, height, width), the model takes [1, 8, 8]")
     );
+    let llama = Gpt::new(GptConfig { layers: 1, ..GptConfig::LLAMA }).unwrap();
+    assert_eq!(
+        text(mingpt::config_to_json(llama.config()).map(|_| model.clone())),
+        "mingpt: minGPT has no words for some of these settings; save it as another family"
+    );
+    let foreign: Arc<dyn Model> = Arc::new(llama.in_form(&GPT2));
+    assert_eq!(
+        text(foreign.config_to_json().map(|_| model.clone())),
+        "gpt2: GPT-2 has learned positions, LayerNorm and no window; export it as another family"
+    );
     // A BERT without a head has nothing to learn, and says what would give it one.
     let bare = registry.open(&json!({ "model_type": "bert" }), &NoWeights).unwrap();
     assert_eq!(bare.task(), None);
@@ -274,6 +287,39 @@ fn what_a_family_cannot_open_make_or_learn_is_said() {
             .unwrap_err()
             .to_string()
             .contains("the pass has no input `ids`")
+    );
+}
+
+#[test]
+fn texts_that_are_too_long_have_no_vector() {
+    let registry = Registry::standard();
+    let bert = registry.family("bert").unwrap();
+    let model = made(&registry, bert, "masked", &small(bert)).unwrap();
+    let mut g = Graph::inference();
+    let inputs = model.reads().declare(&mut g, Sizes { ids: 9, ..SIZES }).unwrap();
+    let encoder = model.as_sentence_encoder().unwrap();
+    assert_eq!(
+        encoder.sentence(&mut g, &inputs).unwrap_err().to_string(),
+        "bert: texts of up to T=9 tokens, the model has positions for 8; cut the texts, or use a model with more positions"
+    );
+}
+
+#[test]
+fn keys_of_another_family_are_refused() {
+    let registry = Registry::standard();
+    let gpt = registry.family("gpt").unwrap();
+    assert!(
+        registry
+            .check_keys(Some(gpt), &ModelKeys::new().with("latents", 3))
+            .unwrap_err()
+            .to_string()
+            .starts_with(
+                "a model of the family `gpt` has no `latents`; leave model.latents out; it has preset, layers"
+            )
+    );
+    assert_eq!(
+        registry.check_keys(None, &ModelKeys::new().with("latent", 3)).unwrap_err().to_string(),
+        "there is no key `latent` in [model]; did you mean `latents`?"
     );
 }
 

@@ -4,7 +4,7 @@ use super::{Make, Padding, Plan};
 use crate::corruption::IGNORE;
 use crate::{Batch, Field, Result, Source};
 
-/// Texts with a class each: `ids` and `mask` \[B T\], `targets` \[B\].
+/// Texts with a class each: `ids` and `mask` \[B T\], `labels` \[B\].
 pub struct Classified {
     plan: Plan,
     padding: Padding,

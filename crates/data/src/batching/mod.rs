@@ -3,11 +3,11 @@
 //!
 //! | source | fields |
 //! |---|---|
-//! | [`TokenRows`] | `ids` and `targets` \[B T\] |
-//! | [`Sequences`] | `ids` and `targets` \[B T\]; if asked `mask` and `position` \[B T\], `lengths` \[B\] |
-//! | [`Pairs`] | `source` and `source_mask` \[B S\], `ids` and `targets` \[B T\] |
-//! | [`Classified`] | `ids` and `mask` \[B T\], `targets` \[B\]; if asked `lengths` \[B\] |
-//! | [`Pictures`] | `image` \[B Ch Hh Ww\], `targets` \[B\] |
+//! | [`TokenRows`] | `ids` and `labels` \[B T\] |
+//! | [`Sequences`] | `ids` and `labels` \[B T\]; if asked `mask` and `position` \[B T\], `lengths` \[B\] |
+//! | [`Pairs`] | `source` and `source_mask` \[B S\], `ids` and `labels` \[B T\] |
+//! | [`Classified`] | `ids` and `mask` \[B T\], `labels` \[B\]; if asked `lengths` \[B\] |
+//! | [`Pictures`] | `pixels` \[B Ch Hh Ww\], `labels` \[B\] |
 //!
 //! Masks are true where there is a token. Targets of [`IGNORE`](crate::corruption::IGNORE) count for nothing.
 

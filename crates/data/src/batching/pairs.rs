@@ -3,7 +3,7 @@
 use super::{Make, Padding, Plan};
 use crate::{Batch, Result, Source};
 
-/// Pairs of a source and a target: `source` and `source_mask` \[B S\], `ids` (what the decoder is given) and `targets`
+/// Pairs of a source and a target: `source` and `source_mask` \[B S\], `ids` (what the decoder is given) and `labels`
 /// (what it should say) \[B T\].
 pub struct Pairs {
     plan: Plan,

@@ -6,7 +6,7 @@ use crate::draws::Draws;
 use crate::{Batch, Error, Field, Result, Source};
 use std::sync::Arc;
 
-/// Pictures with a class each: `image` \[B Ch Hh Ww\], `targets` \[B\].
+/// Pictures with a class each: `pixels` \[B Ch Hh Ww\], `labels` \[B\].
 pub struct Pictures {
     plan: Plan,
     dims: [usize; 3],

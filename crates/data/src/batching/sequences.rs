@@ -4,7 +4,7 @@ use super::{Make, Padding, Plan};
 use crate::corruption::Example;
 use crate::{Batch, Error, Result, Source};
 
-/// Examples with a target at every token: `ids` and `targets` \[B T\].
+/// Examples with a target at every token: `ids` and `labels` \[B T\].
 pub struct Sequences {
     plan: Plan,
     padding: Padding,

@@ -1,7 +1,7 @@
 //! Tables of foreign names: what they do, and that every disagreement is listed at once.
 
 use crate::scratch::Scratch;
-use regard_data::names::{apply, check};
+use regard_data::names::{apply, check, one};
 use regard_data::{Checkpoint, Data, Import, Map, Save, SaveOptions, save_file};
 use std::collections::BTreeMap;
 
@@ -122,6 +122,17 @@ fn who_takes_may_refuse() {
     let others = ["h.0.mask", "h.*.c_attn.weight", "h.*.qkv.weight"];
     let error = apply(&table, &checkpoint, &others, |_, _| Err("no room".into())).unwrap_err();
     assert_eq!(error.to_string(), "`bias` was read, but not taken: no room");
+}
+
+#[test]
+fn one_tensor_is_read_if_it_fits() {
+    let scratch = Scratch::new();
+    let checkpoint = checkpoint(&scratch);
+    let tensor = checkpoint.get("h.0.c_attn.weight").unwrap();
+    let part = |shape: &[usize]| Import::new("key", shape, tensor.name, Map::TransposedColumns(2..4));
+    assert_eq!(one(&part(&[2, 2]), &tensor).unwrap(), [2., 8., 3., 9.]);
+    let said = one(&part(&[2, 3]), &tensor).unwrap_err().to_string();
+    assert!(said.contains("`key` ← `h.0.c_attn.weight`: ours is [2, 3], but "), "{said}");
 }
 
 #[test]

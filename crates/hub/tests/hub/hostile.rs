@@ -1,12 +1,13 @@
 //! Folders that are no model, half a model or another one, and stores that hold something else: what is said, word for word.
 
 use crate::golden::{Own, folder, model, open};
-use regard_data::{Checkpoint, Data, Save, SaveOptions, save_folder};
-use regard_engine::{Cpu, Store};
+use regard_data::{Checkpoint, Data, Save, SaveOptions, Tensor, save_folder};
+use regard_engine::{Cpu, Program, Store};
 use regard_graph::{Init, Precision};
 use regard_hub::forward::record_in;
-use regard_hub::{Batch, Images, forward, save, step};
+use regard_hub::{Batch, Images, forward, save, step, table};
 use regard_models::families::gpt;
+use regard_models::import::{Import, Map};
 use regard_models::{Bert, Gpt, GptConfig, Model, NoWeights, Registry, Sizes};
 use serde_json::{Value, json};
 use std::fs;
@@ -317,6 +318,38 @@ fn a_pass_of_nonsense_is_refused() {
         asked("gpt2", text(&[&[1]]), &["block.0.steam"]),
         "no output or tap is called `block.0.steam`; did you mean `block.0.stream`?"
     );
+}
+
+#[test]
+fn parts_of_a_pass_that_do_not_fit() {
+    let opened = model("gpt2");
+    let reads = opened.model.reads();
+    let texts = |ids: Vec<Vec<i32>>| Batch::texts(&reads, ids);
+    assert_eq!(
+        forward::fields(&reads, &texts(vec![vec![1, 99]])).unwrap_err().to_string(),
+        "row 1 of the ids has 99 at position 1; this model knows 0 to 60"
+    );
+    let (sizes, _) = forward::fields(&reads, &texts(vec![vec![1, 2]])).unwrap();
+    let graph = forward::record(&*opened.model, sizes).unwrap();
+    let cpu = Cpu::with(1, regard_device::Level::best()).unwrap();
+    let mut program = Program::new(graph, &[], &mut Store::new(0), &cpu).unwrap();
+    let (_, longer) = forward::fields(&reads, &texts(vec![vec![1, 2, 3]])).unwrap();
+    let said = forward::feed(&mut program, &longer).unwrap_err().to_string();
+    assert!(said.contains("ids") && said.contains('3'), "{said}");
+}
+
+#[test]
+fn lines_of_a_table_that_do_not_fit() {
+    let opened = model("gpt2");
+    let line = Import::new("no.such", "wte.weight", Map::Same);
+    assert_eq!(
+        table::imports(&*opened.model, std::slice::from_ref(&line)).unwrap_err().to_string(),
+        "the table of names has `no.such`, which the model has not; mend the table of this family"
+    );
+    let theirs = Tensor { name: "h", dtype: regard_data::DType::F32, shape: &[1, 2, 2], bytes: &[0; 16] };
+    let line = Import::new("ours", "h", Map::Transposed);
+    let said = table::ours(&line, &theirs).unwrap_err().to_string();
+    assert!(said.contains("theirs is [1, 2, 2]; only a matrix can be transposed"), "{said}");
 }
 
 #[test]

@@ -4,7 +4,8 @@
 use super::json::Fields;
 use super::{Import, Map};
 use crate::gpt::GptConfig;
-use crate::mechanisms::{Positions, decimal};
+use crate::mechanisms::decimal;
+use crate::positions::Positions;
 use regard_graph::{Error, Result};
 use regard_layers::{FeedForwardKind, HeadScale, NormKind, NormPlace};
 use regard_ops::AttentionKind;
