@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::model::{Weights, lines};
 use anyhow::{Result, bail};
 use clap::Args;
-use regard::models::Registry;
+use regard::models::{Labels, Registry};
 use regard_runtime::TooLong;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -56,6 +56,14 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         );
     }
     let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let reads = session.model().reads();
+    match (reads.pixels, texts.is_empty()) {
+        (Some(_), false) => bail!("{} classifies images; give --image", options.model),
+        (None, true) if session.model().task().is_some_and(|task| task.labels == Labels::Example) => {
+            bail!("{} classifies texts; give --text or --file", options.model)
+        }
+        _ => {}
+    }
     let (given, classified) = match texts.is_empty() {
         true => {
             let given = options.image.iter().map(|path| path.display().to_string()).collect();

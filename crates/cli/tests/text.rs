@@ -294,14 +294,21 @@ fn a_model_that_does_not_fit_is_refused() {
     );
     assert_eq!(
         refused(&["embed", vit, "--text", "a"]),
-        format!("regard: {vit} is a model of images (vit); embed needs an encoder of text\n")
+        format!(
+            "regard: {vit} is a model of images (vit); embed needs an encoder of text, such as a model of the BERT family\n"
+        )
     );
     let bert = goldens("bert_masked/model");
     let said = refused(&["generate", bert.to_str().unwrap(), "--prompt", "a"]);
     assert!(said.contains("is an encoder of text (bert); generate needs a decoder"), "{said}");
     let gpt = goldens("gpt2/model");
     let said = refused(&["embed", gpt.to_str().unwrap(), "--text", "a"]);
-    assert!(said.contains("is a decoder (gpt2); embed needs an encoder of text"), "{said}");
+    assert!(
+        said.contains(
+            "is a decoder (gpt2); embed needs an encoder of text, such as a model of the BERT family"
+        ),
+        "{said}"
+    );
 
     for command in [["generate", "--prompt"], ["embed", "--text"]] {
         let said = refused(&[command[0], "no/such/folder", command[1], "a"]);

@@ -106,7 +106,8 @@ impl Opened {
         let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;
-        Ok(Opened { model, config, path, report, folder: None, trained, checkpoint, table, ignored })
+        let folder = Folder::open(&path).ok();
+        Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
     }
 
     /// The model with the dropout of its config.

@@ -365,7 +365,7 @@ impl Session {
     pub fn embed(&mut self, texts: &[String], long: TooLong) -> Result<Vec<Embedded>> {
         let model = Arc::clone(&self.opened.model);
         let Some(encoder) = model.as_sentence_encoder() else {
-            return Err(self.unable("embed", "an encoder of text"));
+            return Err(self.unable("embed", "an encoder of text, such as a model of the BERT family"));
         };
         let pooling = self.opened.path.join("1_Pooling/config.json");
         if pooling.is_file() && regard_data::folder::read_json(&pooling)?["pooling_mode_mean_tokens"] == false

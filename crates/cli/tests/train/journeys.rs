@@ -107,7 +107,7 @@ fn a_classifier_of_texts_is_trained_examined_and_used() {
 
     let long = "good ".repeat(40);
     let said = scratch.refused(&["classify", "runs/tiny", "--text", &long]);
-    assert_eq!(said, "regard: text 1 has more tokens than the 16 of the model; shorten it, or say --cut\n");
+    assert_eq!(said, "regard: text 1 has 42 tokens, the model has room for 16; shorten it, or say --cut\n");
     assert!(scratch.said(&["classify", "runs/tiny", "--cut", "--text", &long]).starts_with("kind "));
     let said = scratch.refused(&["classify", "runs/tiny", "--image", "a.png"]);
     assert_eq!(said, "regard: runs/tiny classifies texts; give --text or --file\n");

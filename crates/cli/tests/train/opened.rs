@@ -46,8 +46,17 @@ fn a_run_is_opened_at_its_best_at_its_last_and_unfinished() {
             assert!(said.contains("regard-gpt") || command == "cost", "{command}: {said}");
         }
         scratch.said(&["export", "runs/tiny", which, "--checkpoint", which]);
-        let exported = scratch.page(&["evaluate", which, "--data", "text.txt"]);
-        let own = scratch.page(&["evaluate", "runs/tiny", "--data", "text.txt", "--checkpoint", which]);
+        let exported = scratch.page(&["evaluate", which, "--data", "text.txt", "--batch", "8"]);
+        let own = scratch.page(&[
+            "evaluate",
+            "runs/tiny",
+            "--data",
+            "text.txt",
+            "--batch",
+            "8",
+            "--checkpoint",
+            which,
+        ]);
         assert_eq!(metric(&exported, "loss"), metric(&own, "loss"));
     }
     let said = scratch.refused(&["generate", "best", "--prompt", "the", "--checkpoint", "best"]);
@@ -74,10 +83,10 @@ fn every_command_takes_a_run_and_a_model_and_says_what_is_not_there() {
     let cases: [(&Scratch, &[&str]); 6] = [
         (&text, &["generate", "--prompt", "the ", "--max", "3"]),
         (&text, &["forward", "--text", "the", "--out", "out.safetensors"]),
-        (&text, &["evaluate", "--data", "text.txt"]),
+        (&text, &["evaluate", "--data", "text.txt", "--batch", "8"]),
         (&classes, &["classify", "--text", "the film was good"]),
         (&classes, &["embed", "--text", "the film was good"]),
-        (&classes, &["evaluate", "--data", "dev.tsv"]),
+        (&classes, &["evaluate", "--data", "dev.tsv", "--batch", "8"]),
     ];
     for (scratch, command) in cases {
         let on = |model: &'static str| [&command[..1], &[model], &command[1..]].concat();
