@@ -1,0 +1,265 @@
+// The backward of attention in true f32 for every form and every size: `row_terms` (or `row_terms_of_choice`), then
+// `query_gradient`, `key_gradient`, `value_gradient`, and what the bias and the scale need. Nothing is added atomically:
+// where sums cross blocks, `sum_parts` adds them in order.
+
+#include "rows.cuh"
+
+// What the score gradients of a row are taken from: Σ w·dw, which is dy·y, less the gradient of lse. A thread has a row, and
+// sums in the order of `value_dots`: where all weight is on one key, nothing is left to round.
+KERNEL row_terms(Sizes n, f32* terms, const Q* dy, const Q* y, const f32* dlse) {
+    u64 row = u64(blockIdx.x) * THREADS + threadIdx.x;
+    if (row >= u64(n.b) * n.t * n.h) return;
+    f32 sum = 0.0f;
+    if (KIND != KIND_HARD)
+        for (u32 e = 0; e < n.e; e++) sum = fmaf(operand(dy + row * n.e + e), load(y + row * n.e + e), sum);
+    terms[row] = DLSE ? sum - dlse[row] : sum;
+}
+
+// The score gradients of a tile, times nothing else; 0 where a pair is not allowed. `dot` keeps q·k.
+DEVICE void score_gradients(Micro& gradients, Micro& dot, const Operands& o, const Sizes& n, const Factors& x,
+                            const Streams& streams, const Place& p, f32 beta, const Q* dy, const f32 (&lse)[4],
+                            const f32 (&terms)[4], f32 (*left)[PITCH], f32 (*right)[PITCH]) {
+    dots(dot, o, n, p, left, right);
+    if (KIND == KIND_HARD) clear(gradients);
+    else value_dots(gradients, o, n, p, dy, left, right);
+    EACH(i, j) {
+        if (!p.allowed[i][j]) {
+            gradients[i][j] = 0.0f;
+            continue;
+        }
+        f32 weight = expf(final_score(o, n, x, streams, p, beta, dot[i][j], i, j) - lse[i]);
+        f32 gradient = gradients[i][j];
+        if (DROPOUT && KIND != KIND_HARD) gradient *= growth_of(n, x, streams, p, i, j);
+        gradient = weight * (gradient - terms[i]);
+        gradients[i][j] = NOISY ? gradient / x.temperature : gradient;
+    }
+}
+DEVICE void load_rows(f32 (&to)[4], const f32* from, const Sizes& n, const Place& p) {
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) to[i] = p.first_query + 4 * MY_Y + i < n.t ? from[row_index(n, p, i)] : 0.0f;
+}
+
+// The same as `row_terms` for the hard kinds with a soft gradient: taken from the chosen key's dw on, so that where all
+// weight is on that key nothing is left to round.
+KERNEL row_terms_of_choice(Operands o, Sizes n, Factors x, f32* terms, const Q* dy, const f32* lse, const int* choice,
+                           const f32* dlse) {
+    __shared__ f32 left[DEPTH][PITCH], right[DEPTH][PITCH];
+    Block block = block_of(n.h, TILES(n.t), 1);
+    Streams streams = streams_of(o, n);
+    f32 beta = beta_of(o, x, block.h);
+    Place p;
+    at_queries(p, o, n, block.b, block.h, block.tile * TILE);
+    f32 own_lse[4], from[4], sum[4];
+    load_rows(own_lse, lse, n, p);
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        u32 t = p.first_query + 4 * MY_Y + i;
+        int chosen = t < n.t ? choice[row_index(n, p, i)] : -1;
+        from[i] = 0.0f, sum[i] = 0.0f;
+        if (chosen < 0) continue;
+        // In the order of `value_dots`, so that the chosen key's own difference is nothing.
+        p.first_key = u32(chosen);
+        const V* value = key_side(o.value, o, n, p, n.e, 0);
+        for (u32 e = 0; e < n.e; e++) from[i] = fmaf(operand(dy + row_index(n, p, i) * n.e + e), operand(value + e), from[i]);
+        int key = key_at(o, n, p.b, u32(chosen));
+        if (DROPOUT) from[i] *= is_kept(n, streams, p.b, p.h, p.query[i], key) ? x.growth : 0.0f;
+    }
+    for (u32 first = 0; first < p.end; first += TILE) {
+        if (!at_keys(p, o, n, first, ANY_ROW)) continue;
+        Micro dot, gradient;
+        dots(dot, o, n, p, left, right);
+        value_dots(gradient, o, n, p, dy, left, right);
+        EACH(i, j) {
+            if (!p.allowed[i][j]) continue;
+            f32 weight = expf(final_score(o, n, x, streams, p, beta, dot[i][j], i, j) - own_lse[i]);
+            sum[i] = fmaf(weight, gradient[i][j] * growth_of(n, x, streams, p, i, j) - from[i], sum[i]);
+        }
+    }
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        f32 total = from[i] + reduce_keys<Sum>(sum[i]);
+        if (MY_X == 0 && p.first_query + 4 * MY_Y + i < n.t) {
+            u64 row = row_index(n, p, i);
+            terms[row] = DLSE ? total - dlse[row] : total;
+        }
+    }
+}
+
+// dq, and each row's part of the gradients of the scale and of the slopes where they are asked for.
+KERNEL query_gradient(Operands o, Sizes n, Factors x, Q* dq, f32* scale_parts, f32* slope_parts, const Q* dy,
+                      const f32* lse, const f32* terms) {
+    __shared__ f32 left[TILE][PITCH], right[TILE][PITCH];
+    Block block = block_of(n.h, TILES(n.t), TILES(n.d));
+    Streams streams = streams_of(o, n);
+    f32 beta = beta_of(o, x, block.h);
+    Place p;
+    at_queries(p, o, n, block.b, block.h, block.tile * TILE);
+    f32 own_lse[4], own_terms[4], for_scale[4] = {}, for_slope[4] = {};
+    load_rows(own_lse, lse, n, p), load_rows(own_terms, terms, n, p);
+    Micro sums;
+    clear(sums);
+    for (u32 first = 0; first < p.end; first += TILE) {
+        if (!at_keys(p, o, n, first, ANY_ROW)) continue;
+        Micro dot, gradient;
+        score_gradients(gradient, dot, o, n, x, streams, p, beta, dy, own_lse, own_terms, left, right);
+        __syncthreads();
+        EACH(i, j) {
+            if (SCALE) for_scale[i] = fmaf(gradient[i][j], dot[i][j], for_scale[i]);
+            if (BIAS == BIAS_ALIBI && p.allowed[i][j])
+                for_slope[i] = fmaf(-f32(away(p.query[i], p.key[j])), gradient[i][j], for_slope[i]);
+            left[4 * MY_X + j][4 * MY_Y + i] = beta * gradient[i][j];
+        }
+        load_straight(right, block.chunk * TILE, n.d, [&](u32 i) { return key_side(o.key, o, n, p, n.d, i); });
+        __syncthreads();
+        multiply(sums, left, right, TILE);
+    }
+    EACH(i, j) {
+        u32 column = block.chunk * TILE + 4 * MY_X + j;
+        if (p.first_query + 4 * MY_Y + i < n.t && column < n.d) store(dq + row_index(n, p, i) * n.d + column, sums[i][j]);
+    }
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        f32 scale = reduce_keys<Sum>(for_scale[i]), slope = reduce_keys<Sum>(for_slope[i]);
+        if (block.chunk == 0 && MY_X == 0 && p.first_query + 4 * MY_Y + i < n.t) {
+            if (SCALE && scale_parts) scale_parts[row_index(n, p, i)] = scale;
+            if (BIAS == BIAS_ALIBI && slope_parts) slope_parts[row_index(n, p, i)] = slope;
+        }
+    }
+}
+
+// The gradient of keys (VALUES false) or values for one row of the key/value batch and one key/value head: a sum over the
+// examples that read the row, the heads that share it, and the queries, in this order.
+template <bool VALUES, class T>
+DEVICE void gradient_of_keys(const Operands& o, const Sizes& n, const Factors& x, T* to, u32 width, const Q* dy,
+                             const f32* lse, const f32* terms, const int* choice, f32 (*left)[PITCH], f32 (*right)[PITCH]) {
+    Block block = block_of(n.g, TILES(n.s), TILES(width));
+    u32 row = block.b, share = n.h / n.g, first_key = block.tile * TILE;
+    Streams streams = streams_of(o, n);
+    Micro sums;
+    clear(sums);
+    for (u32 b = KEY_ROW ? 0 : row; b < (KEY_ROW ? n.b : min(row + 1, n.b)); b++) {
+        for (u32 h = block.h * share; h < (block.h + 1) * share; h++) {
+            f32 beta = beta_of(o, x, h);
+            for (u32 first_query = 0; first_query < n.t; first_query += TILE) {
+                Place p;
+                at_queries(p, o, n, b, h, first_query);
+                if (!at_keys(p, o, n, first_key, row)) continue;
+                f32 own_lse[4];
+                load_rows(own_lse, lse, n, p);
+                Micro dot, weight;
+                if (VALUES) {
+                    if (!CHOOSES) dots(dot, o, n, p, left, right);
+                    EACH(i, j) {
+                        weight[i][j] = 0.0f;
+                        if (!p.allowed[i][j]) continue;
+                        if (CHOOSES) weight[i][j] = choice[row_index(n, p, i)] == int(first_key + 4 * MY_X + j) ? 1.0f : 0.0f;
+                        else weight[i][j] = expf(final_score(o, n, x, streams, p, beta, dot[i][j], i, j) - own_lse[i]);
+                        if (DROPOUT && weight[i][j] != 0.0f) weight[i][j] *= growth_of(n, x, streams, p, i, j);
+                    }
+                } else {
+                    f32 own_terms[4];
+                    load_rows(own_terms, terms, n, p);
+                    score_gradients(weight, dot, o, n, x, streams, p, beta, dy, own_lse, own_terms, left, right);
+                    EACH(i, j) weight[i][j] *= beta;
+                }
+                __syncthreads();
+                // The threads of a product have rows where a tile has queries: here these are keys.
+                EACH(i, j) left[4 * MY_Y + i][4 * MY_X + j] = weight[i][j];
+                if (VALUES) load_straight(right, block.chunk * TILE, width, [&](u32 i) { return query_side(dy, n, p, width, i); });
+                else load_straight(right, block.chunk * TILE, width, [&](u32 i) { return query_row(o, n, p, i); });
+                __syncthreads();
+                multiply(sums, left, right, TILE);
+            }
+        }
+    }
+    EACH(i, j) {
+        u32 s = first_key + 4 * MY_Y + i, column = block.chunk * TILE + 4 * MY_X + j;
+        if (s < n.s && column < width) store(to + ((u64(row) * n.s + s) * n.g + block.h) * width + column, sums[i][j]);
+    }
+}
+KERNEL key_gradient(Operands o, Sizes n, Factors x, K* dk, const Q* dy, const f32* lse, const f32* terms) {
+    __shared__ f32 left[TILE][PITCH], right[TILE][PITCH];
+    gradient_of_keys<false>(o, n, x, dk, n.d, dy, lse, terms, nullptr, left, right);
+}
+KERNEL value_gradient(Operands o, Sizes n, Factors x, V* dv, const Q* dy, const f32* lse, const int* choice) {
+    __shared__ f32 left[TILE][PITCH], right[TILE][PITCH];
+    gradient_of_keys<true>(o, n, x, dv, n.e, dy, lse, nullptr, choice, left, right);
+}
+
+// The gradient of a table, for one tile of queries and 64 of its rows: each query adds its keys in order, then the queries
+// are added in order. parts is [B · tiles, N, H].
+KERNEL table_gradient(Operands o, Sizes n, Factors x, f32* parts, const Q* dy, const f32* lse, const f32* terms) {
+    __shared__ f32 left[DEPTH][PITCH], right[DEPTH][PITCH], tile[TILE][TILE + 1];
+    extern __shared__ f32 found[];  // [64 queries][65]
+    Block block = block_of(n.h, TILES(n.t), TILES(n.table_rows));
+    Streams streams = streams_of(o, n);
+    f32 beta = beta_of(o, x, block.h);
+    Place p;
+    at_queries(p, o, n, block.b, block.h, block.tile * TILE);
+    f32 own_lse[4], own_terms[4];
+    load_rows(own_lse, lse, n, p), load_rows(own_terms, terms, n, p);
+    for (u32 i = threadIdx.x; i < TILE * (TILE + 1); i += THREADS) found[i] = 0.0f;
+    for (u32 first = 0; first < p.end; first += TILE) {
+        if (!at_keys(p, o, n, first, ANY_ROW)) continue;
+        Micro dot, gradient;
+        score_gradients(gradient, dot, o, n, x, streams, p, beta, dy, own_lse, own_terms, left, right);
+        EACH(i, j) tile[4 * MY_Y + i][4 * MY_X + j] = gradient[i][j];
+        __syncthreads();
+        u32 t = p.first_query + threadIdx.x;
+        if (threadIdx.x < TILE && t < n.t) {
+            int query = query_at(o, n, p.b, t);
+            for (u32 j = 0; j < TILE && first + j < p.end; j++) {
+                f32 more = tile[threadIdx.x][j];
+                if (more == 0.0f) continue;
+                u32 row = o.rows_of_table[distance_index(n, query, key_at(o, n, p.b, first + j))] - block.chunk * TILE;
+                if (row < TILE) found[threadIdx.x * (TILE + 1) + row] += more;
+            }
+        }
+        __syncthreads();
+    }
+    __syncthreads();
+    u32 row = block.chunk * TILE + threadIdx.x;
+    if (threadIdx.x < TILE && row < n.table_rows) {
+        f32 sum = 0.0f;
+        for (u32 i = 0; i < TILE; i++) sum += found[i * (TILE + 1) + threadIdx.x];
+        parts[((u64(block.b) * TILES(n.t) + block.tile) * n.table_rows + row) * n.h + block.h] = sum;
+    }
+}
+
+// The gradient of a dense bias: each pair's sum over the examples and heads that share it, in order.
+KERNEL dense_gradient(Operands o, Sizes n, Factors x, f32* to, const Q* dy, const f32* lse, const f32* terms) {
+    __shared__ f32 left[DEPTH][PITCH], right[DEPTH][PITCH];
+    Block block = block_of(n.bias_per_head ? n.h : 1, TILES(n.t), TILES(n.s));
+    Streams streams = streams_of(o, n);
+    Micro sums;
+    clear(sums);
+    Place p;
+    for (u32 b = n.bias_per_batch ? block.b : 0; b < (n.bias_per_batch ? block.b + 1 : n.b); b++) {
+        for (u32 h = n.bias_per_head ? block.h : 0; h < (n.bias_per_head ? block.h + 1 : n.h); h++) {
+            at_queries(p, o, n, b, h, block.tile * TILE);
+            if (!at_keys(p, o, n, block.chunk * TILE, ANY_ROW)) continue;
+            f32 own_lse[4], own_terms[4];
+            load_rows(own_lse, lse, n, p), load_rows(own_terms, terms, n, p);
+            Micro dot, gradient;
+            score_gradients(gradient, dot, o, n, x, streams, p, beta_of(o, x, h), dy, own_lse, own_terms, left, right);
+            EACH(i, j) sums[i][j] += gradient[i][j];
+        }
+    }
+    EACH(i, j) {
+        u32 t = block.tile * TILE + 4 * MY_Y + i, s = block.chunk * TILE + 4 * MY_X + j;
+        if (t < n.t && s < n.s) to[pair_row(n, n.bias_per_batch, n.bias_per_head, block.b, block.h, t) + s] = sums[i][j];
+    }
+}
+
+// to[column] = the sum of `count` rows of parts [count, width], in f64 and one order. A block has a column.
+KERNEL sum_parts(f32* to, const f32* parts, u64 count, u32 width) {
+    __shared__ double room[THREADS];
+    double sum = 0.0;
+    for (u64 i = threadIdx.x; i < count; i += THREADS) sum += parts[i * width + blockIdx.x];
+    room[threadIdx.x] = sum;
+    for (u32 half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) room[threadIdx.x] += room[threadIdx.x + half];
+    }
+    if (threadIdx.x == 0) to[blockIdx.x] = f32(room[0]);
+}
