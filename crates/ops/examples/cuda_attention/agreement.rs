@@ -5,6 +5,7 @@ use crate::room::{Call, Op, Room};
 use crate::trials::{self, Kept, Trial};
 use regard_device::cuda::CudaError;
 use regard_engine::check::relative_error;
+use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -38,6 +39,21 @@ fn prepare(all: &[Trial]) -> Vec<Prepared> {
     });
     let found = found.into_iter().map(|one| one.into_inner().expect("no thread panicked"));
     found.map(|one| one.expect("each trial was prepared")).collect()
+}
+
+/// Whether the reference computes every trial, without a card.
+pub fn prepare_all() -> bool {
+    let all = trials::all();
+    let prepared = prepare(&all);
+    let mut sources = HashSet::new();
+    for (trial, prepared) in all.iter().zip(&prepared) {
+        match prepared {
+            Ok(calls) => sources.extend(calls.iter().flat_map(|(call, _)| call.sources(227 * 1024))),
+            Err(error) => println!("FAIL {}: {error}", trial.name()),
+        }
+    }
+    println!("{} trials, {} sources", all.len(), sources.len());
+    prepared.iter().all(Result::is_ok)
 }
 
 fn bound(trial: &Trial, op: &Op, output: usize) -> f64 {
