@@ -28,7 +28,13 @@ fn cut(value: &Value, first: usize, kept: usize) -> Value {
 }
 
 pub fn check(room: &Room, report: &mut Report) -> Result<(), CudaError> {
-    let widths = [(Precision::F32, 24), (Precision::F32, 64), (Precision::Bf16, 32), (Precision::Bf16, 64), (Precision::Bf16, 128)];
+    let widths = [
+        (Precision::F32, 24),
+        (Precision::F32, 64),
+        (Precision::Bf16, 32),
+        (Precision::Bf16, 64),
+        (Precision::Bf16, 128),
+    ];
     for (precision, width) in widths {
         for dropout in [0.0, 0.2] {
             one(room, report, precision, width, dropout)?;
@@ -37,7 +43,13 @@ pub fn check(room: &Room, report: &mut Report) -> Result<(), CudaError> {
     Ok(())
 }
 
-fn one(room: &Room, report: &mut Report, precision: Precision, width: usize, dropout: f32) -> Result<(), CudaError> {
+fn one(
+    room: &Room,
+    report: &mut Report,
+    precision: Precision,
+    width: usize,
+    dropout: f32,
+) -> Result<(), CudaError> {
     let (batch, queries, keys) = (3, 150, 170);
     let dtype = if precision == Precision::Bf16 { DType::BF16 } else { DType::F32 };
     let (forward, backward) = ops_of(precision, dtype, [batch, queries, keys, HEADS, GROUPS, width], |g| {
@@ -83,9 +95,11 @@ fn one(room: &Room, report: &mut Report, precision: Precision, width: usize, dro
     let whole = run(0, queries, keys)?;
     let names = ["y", "lse", "choice", "dq", "dk", "dv"];
     // The last example alone; keys that only padding reached cut away; and fewer queries.
-    for (what, first, kept_queries, kept_keys) in
-        [("alone", batch - 1, queries, keys), ("without padded keys", 0, queries, 140), ("fewer queries", 0, 99, keys)]
-    {
+    for (what, first, kept_queries, kept_keys) in [
+        ("alone", batch - 1, queries, keys),
+        ("without padded keys", 0, queries, 140),
+        ("fewer queries", 0, 99, keys),
+    ] {
         let part = run(first, kept_queries, kept_keys)?;
         for (output, name_of) in names.into_iter().enumerate() {
             // The gradients of keys are sums over the queries.

@@ -58,7 +58,8 @@ const WITHOUT_CARD: &str = "trials";
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(unknown) = wanted.iter().find(|name| !PARTS.contains(&name.as_str()) && *name != WITHOUT_CARD) {
+    if let Some(unknown) = wanted.iter().find(|name| !PARTS.contains(&name.as_str()) && *name != WITHOUT_CARD)
+    {
         println!("there is no part `{unknown}`; there are {}, {WITHOUT_CARD}", PARTS.join(", "));
         return ExitCode::from(2);
     }

@@ -41,9 +41,15 @@ impl Value {
     pub fn numbers(&self) -> Vec<f64> {
         let bytes = &self.bytes;
         match self.dtype {
-            DType::F32 => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]) as f64).collect(),
-            DType::BF16 => bytes.chunks_exact(2).map(|b| half::bf16::from_le_bytes([b[0], b[1]]).to_f64()).collect(),
-            DType::I32 => bytes.chunks_exact(4).map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]]) as f64).collect(),
+            DType::F32 => {
+                bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]) as f64).collect()
+            }
+            DType::BF16 => {
+                bytes.chunks_exact(2).map(|b| half::bf16::from_le_bytes([b[0], b[1]]).to_f64()).collect()
+            }
+            DType::I32 => {
+                bytes.chunks_exact(4).map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]]) as f64).collect()
+            }
             DType::Bool => bytes.iter().map(|&b| b as f64).collect(),
         }
     }
@@ -122,7 +128,8 @@ impl Room {
     /// Compiles what is not compiled yet, on all threads; how many there were.
     pub fn compile(&self, sources: impl IntoIterator<Item = Source>) -> Result<usize, CudaError> {
         let mut modules = self.modules.borrow_mut();
-        let new: HashSet<Source> = sources.into_iter().filter(|source| !modules.contains_key(source)).collect();
+        let new: HashSet<Source> =
+            sources.into_iter().filter(|source| !modules.contains_key(source)).collect();
         let new: Vec<Source> = new.into_iter().collect();
         let threads = std::thread::available_parallelism().map_or(4, usize::from);
         let compiled = self.compiler.compile_all(&new, self.architecture, threads)?;

@@ -30,7 +30,9 @@ pub fn ops_of(
         let mut g = Graph::new();
         g.set_precision(precision);
         let mut operands = Vec::new();
-        for (name, dims) in [("q", [b, t, h, width]), ("k", [b, s, groups, width]), ("v", [b, s, groups, width])] {
+        for (name, dims) in
+            [("q", [b, t, h, width]), ("k", [b, s, groups, width]), ("v", [b, s, groups, width])]
+        {
             let value = g.input_with_gradient(name, dims)?;
             operands.push((value, if dtype == DType::F32 { value } else { g.cast(value, dtype)? }));
         }
@@ -43,7 +45,8 @@ pub fn ops_of(
     };
     let graph = record().expect("these settings fit together");
     fn find<T: Any + Clone>(graph: &Graph) -> T {
-        let mut ops = graph.nodes().iter().filter_map(|node| (node.op.as_ref() as &dyn Any).downcast_ref::<T>());
+        let mut ops =
+            graph.nodes().iter().filter_map(|node| (node.op.as_ref() as &dyn Any).downcast_ref::<T>());
         ops.next().expect("the op was recorded").clone()
     }
     (find(&graph), find(&graph))
@@ -58,7 +61,10 @@ struct Shape {
 
 pub fn measure(room: &Room, report: &mut Report) -> Result<(), CudaError> {
     const TOKENS: usize = 16 * 1024;
-    report.line("attention, bf16                          forward ms  TFLOP/s   backward ms  TFLOP/s   both TFLOP/s".into());
+    report.line(
+        "attention, bf16                          forward ms  TFLOP/s   backward ms  TFLOP/s   both TFLOP/s"
+            .into(),
+    );
     for (heads, width) in [(32, 64), (16, 128)] {
         for causal in [false, true] {
             for keys in [1024, 4096, 16384] {
@@ -73,7 +79,13 @@ pub fn measure(room: &Room, report: &mut Report) -> Result<(), CudaError> {
     one(room, report, &Shape { heads: 12, width: 64, keys: 1024, causal: true }, 4, Precision::F32)
 }
 
-fn one(room: &Room, report: &mut Report, shape: &Shape, batch: usize, precision: Precision) -> Result<(), CudaError> {
+fn one(
+    room: &Room,
+    report: &mut Report,
+    shape: &Shape,
+    batch: usize,
+    precision: Precision,
+) -> Result<(), CudaError> {
     let &Shape { heads, width, keys, causal } = shape;
     let dtype = if precision == Precision::Bf16 { DType::BF16 } else { DType::F32 };
     let spec = |_: &mut Graph| Ok(if causal { Attention::causal() } else { Attention::default() });

@@ -105,7 +105,8 @@ impl Trial {
     }
 
     pub fn name(&self) -> String {
-        let mut name = format!("{:?} {:?} {:?} {:?} {:?}", self.kept, self.size, self.masked, self.biased, self.kind);
+        let mut name =
+            format!("{:?} {:?} {:?} {:?} {:?}", self.kept, self.size, self.masked, self.biased, self.kind);
         for (said, on) in [
             ("positions", self.positions),
             ("picked rows", self.picked),
@@ -220,7 +221,10 @@ impl Trial {
         let mut key_row = scramble(b * s, 2);
         if self.masked == Masked::Bits {
             let exists = bits(b * s, 6);
-            key_row.iter_mut().zip(exists).for_each(|(row, exists)| *row = if exists > 0.0 { *row } else { 77.0 });
+            key_row
+                .iter_mut()
+                .zip(exists)
+                .for_each(|(row, exists)| *row = if exists > 0.0 { *row } else { 77.0 });
         }
         let case = Case::new(|g| self.record(g))
             .given("lengths", &[b], &scramble(b, s + 2))
@@ -248,7 +252,8 @@ impl Trial {
                 let array = found.value(var);
                 Value::new(graph.dtype(var), array.dims(), array.data())
             };
-            let outputs = node.outputs.iter().map(|&var| (graph.dtype(var), found.value(var).dims())).collect();
+            let outputs =
+                node.outputs.iter().map(|&var| (graph.dtype(var), found.value(var).dims())).collect();
             let used = vec![true; node.outputs.len()];
             let call = Call { op, inputs: node.inputs.iter().map(value).collect(), outputs, used };
             let wanted = node.outputs.iter().map(|&var| found.value(var).data().to_vec()).collect();
@@ -312,12 +317,23 @@ pub fn all() -> Vec<Trial> {
         for kind in kinds {
             for dropout in [0.0, 0.2] {
                 all.push(Trial { masked: Masked::Bits, kind, dropout, lse: true, ..Trial::new(size) });
-                all.push(Trial { masked: Masked::Causal, biased: Biased::Buckets, kind, dropout, ..Trial::new(size) });
+                all.push(Trial {
+                    masked: Masked::Causal,
+                    biased: Biased::Buckets,
+                    kind,
+                    dropout,
+                    ..Trial::new(size)
+                });
             }
         }
     }
     all.push(Trial { masked: Masked::Bits, picked: true, ..Trial::new([3, 2, 4, 4, 2, 3, 5]) });
-    all.push(Trial { masked: Masked::Bits, picked: true, dropout: 0.2, ..Trial::new([3, 70, 90, 2, 1, 16, 16]) });
+    all.push(Trial {
+        masked: Masked::Bits,
+        picked: true,
+        dropout: 0.2,
+        ..Trial::new([3, 70, 90, 2, 1, 16, 16])
+    });
     let several = [[2, 131, 259, 2, 1, 8, 16], [1, 200, 200, 4, 4, 32, 32], [1, 65, 129, 3, 1, 33, 70]];
     let pairs = [
         (Masked::No, Biased::No),
@@ -353,14 +369,30 @@ pub fn all() -> Vec<Trial> {
             all.push(Trial { dropout: 0.1, kept: Kept::Bf16, ..trial });
         }
     }
-    all.push(Trial { scaled: true, kept: Kept::Bf16, dropout: 0.2, ..Trial::new([1, 70, 130, 4, 2, 64, 64]) });
+    all.push(Trial {
+        scaled: true,
+        kept: Kept::Bf16,
+        dropout: 0.2,
+        ..Trial::new([1, 70, 130, 4, 2, 64, 64])
+    });
     all.push(Trial { constant: Some(-0.2), kept: Kept::Bf16, ..Trial::new([1, 70, 130, 4, 2, 64, 64]) });
-    let picked = Trial { masked: Masked::Bits, picked: true, kept: Kept::Bf16, ..Trial::new([3, 70, 90, 2, 1, 32, 32]) };
+    let picked = Trial {
+        masked: Masked::Bits,
+        picked: true,
+        kept: Kept::Bf16,
+        ..Trial::new([3, 70, 90, 2, 1, 32, 32])
+    };
     all.push(picked);
     all.push(Trial { kept: Kept::Bf16, ..Trial::new([2, 37, 70, 4, 2, 16, 24]) });
     for size in [[0, 5, 7, 2, 1, 16, 16], [2, 0, 7, 2, 1, 16, 16], [2, 5, 0, 2, 1, 16, 16]] {
         for kept in [Kept::F32, Kept::Bf16] {
-            all.push(Trial { masked: Masked::Causal, biased: Biased::Buckets, scaled: true, kept, ..Trial::new(size) });
+            all.push(Trial {
+                masked: Masked::Causal,
+                biased: Biased::Buckets,
+                scaled: true,
+                kept,
+                ..Trial::new(size)
+            });
         }
     }
     all

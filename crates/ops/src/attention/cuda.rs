@@ -151,8 +151,7 @@ impl AttentionBackward {
         let [lse, dy, saved] = [3, 4, 5].map(|input| call.inputs[input]);
         let dlse = if self.dlse { call.inputs[6] } else { Address(0) };
         if self.form.kind.is_hard() && self.form.kind != AttentionKind::Hard {
-            let arguments =
-                common.arguments().with(terms).with(dy).with(lse).with(saved).with(dlse);
+            let arguments = common.arguments().with(terms).with(dy).with(lse).with(saved).with(dlse);
             let grid = line(tiles(t, ROW_TILE) * h * b, ROW_THREADS, 0);
             plan.push(common.unit("rows_backward", None), "row_terms_of_choice", grid, arguments);
         } else {
@@ -190,7 +189,8 @@ impl AttentionBackward {
             }
             return;
         }
-        let blocks = |width: usize| line(tiles(s, ROW_TILE) * g * rows * tiles(width, ROW_TILE), ROW_THREADS, 0);
+        let blocks =
+            |width: usize| line(tiles(s, ROW_TILE) * g * rows * tiles(width, ROW_TILE), ROW_THREADS, 0);
         if call.call.used[1] {
             let arguments = common.arguments().with(call.outputs[1]).with(dy).with(lse).with(terms);
             plan.push(common.unit("rows_backward", None), "key_gradient", blocks(d), arguments);

@@ -101,14 +101,22 @@ pub struct Tile {
 
 impl Tile {
     /// The first of some tiles that a block has room for.
-    fn fitting(width: usize, room: usize, tiles: &[(usize, usize)], bytes: impl Fn(usize, usize) -> usize) -> Option<Tile> {
-        let tiles = tiles.iter().map(|&(queries, keys)| Tile { width, queries, keys, shared: bytes(queries, keys) });
+    fn fitting(
+        width: usize,
+        room: usize,
+        tiles: &[(usize, usize)],
+        bytes: impl Fn(usize, usize) -> usize,
+    ) -> Option<Tile> {
+        let tiles =
+            tiles.iter().map(|&(queries, keys)| Tile { width, queries, keys, shared: bytes(queries, keys) });
         tiles.into_iter().find(|tile| tile.shared <= room)
     }
 
     /// Queries once, keys and values twice: the next ones are copied while these are used.
     pub fn forward(width: usize, room: usize) -> Option<Tile> {
-        Tile::fitting(width, room, &[(128, 64), (128, 32)], |queries, keys| (queries + 4 * keys) * row_bytes(width))
+        Tile::fitting(width, room, &[(128, 64), (128, 32)], |queries, keys| {
+            (queries + 4 * keys) * row_bytes(width)
+        })
     }
 
     /// Queries and dy once, keys and values twice.
