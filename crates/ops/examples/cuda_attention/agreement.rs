@@ -4,7 +4,7 @@ use crate::Report;
 use crate::room::{Call, Op, Room};
 use crate::trials::{self, Kept, Trial};
 use regard_device::cuda::CudaError;
-use regard_engine::check::relative_error;
+use regard_engine::check::{error_of_scale, largest};
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,6 +67,19 @@ fn bound(trial: &Trial, op: &Op, output: usize) -> f64 {
     }
 }
 
+/// What a difference is relative to: the largest number wanted; and for the gradient of a table by distance at least the
+/// terms that it sums. Where all distances of a row share a bucket, its score gradients g cancel and nothing is wanted but
+/// their rounding. dq = β Σ g·k, so that the Σ |g| of some row is no less than the largest |dq| over |β| and the largest |k|.
+fn scale_of(trial: &Trial, call: &Call, output: usize, wanted: &[Vec<f64>]) -> f64 {
+    let own = largest(&wanted[output]);
+    let is_last = output + 1 == wanted.len();
+    if matches!(call.op, Op::Forward(_)) || output < 3 || !is_last || !trial.biased.is_table() {
+        return own;
+    }
+    let factor = trial.largest_scale(call) * largest(&call.inputs[1].numbers());
+    if factor > 0.0 { own.max(largest(&wanted[0]) / factor) } else { own }
+}
+
 const FORWARD: [&str; 3] = ["y", "lse", "choice"];
 const BACKWARD: [&str; 5] = ["dq", "dk", "dv", "d first extra", "d second extra"];
 
@@ -107,7 +120,7 @@ pub fn check(room: &Room, report: &mut Report, few: bool) -> Result<(), CudaErro
                 (holds, detail) = (false, detail + "other bits the second time; ");
             }
             for (output, (got, want)) in got.iter().zip(wanted).enumerate() {
-                let error = relative_error(&got.numbers(), want);
+                let error = error_of_scale(&got.numbers(), want, scale_of(trial, call, output, wanted));
                 let name = if matches!(call.op, Op::Forward(_)) { FORWARD[output] } else { BACKWARD[output] };
                 let bound = bound(trial, &call.op, output);
                 // A NaN that is not wanted is an infinite error.

@@ -3,7 +3,7 @@
 
 use crate::room::{Call, Op, Value};
 use regard_engine::Result;
-use regard_engine::check::{Case, Recorded};
+use regard_engine::check::{Case, Recorded, largest};
 use regard_engine::reference::{Mode, run};
 use regard_graph::{DType, Graph, Precision, Var};
 use regard_ops::prelude::*;
@@ -59,6 +59,13 @@ pub const BIASES: [Biased; 7] = [
     Biased::Dense,
     Biased::DenseShared,
 ];
+
+impl Biased {
+    /// Whether the bias is a table by distance.
+    pub fn is_table(self) -> bool {
+        matches!(self, Biased::Buckets | Biased::BucketsBack | Biased::Clipped)
+    }
+}
 
 /// How values are kept and products done.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -208,6 +215,16 @@ impl Trial {
         let found = g.attention(q, k, v, &spec)?;
         let y = if self.kept == Kept::Bf16 { g.cast(found.y, DType::F32)? } else { found.y };
         Ok(if self.lse { vec![y, found.lse] } else { vec![y] })
+    }
+
+    /// The largest |β| of a backward call.
+    pub fn largest_scale(&self, call: &Call) -> f64 {
+        match (self.scaled, self.constant) {
+            // The first of the optional operands.
+            (true, _) => largest(&call.inputs[if self.lse { 7 } else { 6 }].numbers()),
+            (_, Some(scale)) => f64::from(scale).abs(),
+            _ => 1.0 / (self.size[5] as f64).sqrt(),
+        }
     }
 
     /// The calls of the trial with what the reference says about their results.

@@ -232,6 +232,8 @@ impl AttentionBackward {
                 plan.push(common.unit("query_gradients", Some(tile)), "query_gradients", grid, arguments);
             }
             None => {
+                let dlse = if self.dlse { call.inputs[6] } else { Address(0) };
+                let arguments = arguments.with(dlse);
                 let grid = line(tiles(t, ROW_TILE) * h * b * tiles(d, ROW_TILE), ROW_THREADS, 0);
                 plan.push(common.unit("rows_backward", None), "query_gradient", grid, arguments);
             }

@@ -15,19 +15,22 @@ KERNEL row_terms(Sizes n, f32* terms, const Q* dy, const Q* y, const f32* dlse) 
     terms[row] = DLSE ? sum - dlse[row] : sum;
 }
 
-// The score gradients of a tile, times nothing else; 0 where a pair is not allowed. `dot` keeps q·k.
+// The score gradients of a tile, times nothing else; 0 where a pair is not allowed. `dot` keeps q·k, and `weights` the
+// weights before dropout where they are asked for.
 DEVICE void score_gradients(Micro& gradients, Micro& dot, const Operands& o, const Sizes& n, const Factors& x,
                             const Streams& streams, const Place& p, f32 beta, const Q* dy, const f32 (&lse)[4],
-                            const f32 (&terms)[4], f32 (*left)[PITCH], f32 (*right)[PITCH]) {
+                            const f32 (&terms)[4], f32 (*left)[PITCH], f32 (*right)[PITCH], Micro* weights = nullptr) {
     dots(dot, o, n, p, left, right);
     if (KIND == KIND_HARD) clear(gradients);
     else value_dots(gradients, o, n, p, dy, left, right);
     EACH(i, j) {
         if (!p.allowed[i][j]) {
             gradients[i][j] = 0.0f;
+            if (weights) (*weights)[i][j] = 0.0f;
             continue;
         }
         f32 weight = expf(final_score(o, n, x, streams, p, beta, dot[i][j], i, j) - lse[i]);
+        if (weights) (*weights)[i][j] = weight;
         f32 gradient = gradients[i][j];
         if (DROPOUT && KIND != KIND_HARD) gradient *= growth_of(n, x, streams, p, i, j);
         gradient = weight * (gradient - terms[i]);
@@ -85,28 +88,43 @@ KERNEL row_terms_of_choice(Operands o, Sizes n, Factors x, f32* terms, const Q* 
     }
 }
 
+// A row's part of a gradient Σ g·x, where g are score gradients and x belongs to the pair. The g of a row sum to `whole`,
+// but for what was rounded in lse and in the row's term, and that rest meets the mean of x, which may be large where the
+// differences that matter are small: so it is taken away with the mean.
+struct Part {
+    f32 sum = 0.0f, mean = 0.0f;
+    __device__ void add(f32 gradient, f32 weight, f32 x) { sum = fmaf(gradient, x, sum), mean = fmaf(weight, x, mean); }
+    __device__ f32 of_row(f32 all, f32 whole) const {
+        f32 total = reduce_keys<Sum>(sum), middle = reduce_keys<Sum>(mean);
+        // A y in bf16 carries more into the term than rounding of f32: the specification keeps that, and so does this.
+        return sizeof(Q) == 4 ? fmaf(whole - all, middle, total) : total;
+    }
+};
+
 // dq, and each row's part of the gradients of the scale and of the slopes where they are asked for.
 KERNEL query_gradient(Operands o, Sizes n, Factors x, Q* dq, f32* scale_parts, f32* slope_parts, const Q* dy,
-                      const f32* lse, const f32* terms) {
+                      const f32* lse, const f32* terms, const f32* dlse) {
     __shared__ f32 left[TILE][PITCH], right[TILE][PITCH];
     Block block = block_of(n.h, TILES(n.t), TILES(n.d));
     Streams streams = streams_of(o, n);
     f32 beta = beta_of(o, x, block.h);
     Place p;
     at_queries(p, o, n, block.b, block.h, block.tile * TILE);
-    f32 own_lse[4], own_terms[4], for_scale[4] = {}, for_slope[4] = {};
+    f32 own_lse[4], own_terms[4], all[4] = {};
+    Part for_scale[4], for_slope[4];
     load_rows(own_lse, lse, n, p), load_rows(own_terms, terms, n, p);
     Micro sums;
     clear(sums);
     for (u32 first = 0; first < p.end; first += TILE) {
         if (!at_keys(p, o, n, first, ANY_ROW)) continue;
-        Micro dot, gradient;
-        score_gradients(gradient, dot, o, n, x, streams, p, beta, dy, own_lse, own_terms, left, right);
+        Micro dot, gradient, weight;
+        score_gradients(gradient, dot, o, n, x, streams, p, beta, dy, own_lse, own_terms, left, right, &weight);
         __syncthreads();
         EACH(i, j) {
-            if (SCALE) for_scale[i] = fmaf(gradient[i][j], dot[i][j], for_scale[i]);
+            all[i] += gradient[i][j];
+            if (SCALE) for_scale[i].add(gradient[i][j], weight[i][j], dot[i][j]);
             if (BIAS == BIAS_ALIBI && p.allowed[i][j])
-                for_slope[i] = fmaf(-f32(away(p.query[i], p.key[j])), gradient[i][j], for_slope[i]);
+                for_slope[i].add(gradient[i][j], weight[i][j], -f32(away(p.query[i], p.key[j])));
             left[4 * MY_X + j][4 * MY_Y + i] = beta * gradient[i][j];
         }
         load_straight(right, block.chunk * TILE, n.d, [&](u32 i) { return key_side(o.key, o, n, p, n.d, i); });
@@ -117,12 +135,16 @@ KERNEL query_gradient(Operands o, Sizes n, Factors x, Q* dq, f32* scale_parts, f
         u32 column = block.chunk * TILE + 4 * MY_X + j;
         if (p.first_query + 4 * MY_Y + i < n.t && column < n.d) store(dq + row_index(n, p, i) * n.d + column, sums[i][j]);
     }
+    if (!scale_parts && !slope_parts) return;
+    f32 own_dlse[4] = {};
+    if (DLSE) load_rows(own_dlse, dlse, n, p);
 #pragma unroll
     for (u32 i = 0; i < 4; i++) {
-        f32 scale = reduce_keys<Sum>(for_scale[i]), slope = reduce_keys<Sum>(for_slope[i]);
+        f32 got = reduce_keys<Sum>(all[i]), whole = NOISY ? own_dlse[i] / x.temperature : own_dlse[i];
+        f32 scale = for_scale[i].of_row(got, whole), slope = for_slope[i].of_row(got, whole);
         if (block.chunk == 0 && MY_X == 0 && p.first_query + 4 * MY_Y + i < n.t) {
-            if (SCALE && scale_parts) scale_parts[row_index(n, p, i)] = scale;
-            if (BIAS == BIAS_ALIBI && slope_parts) slope_parts[row_index(n, p, i)] = slope;
+            if (scale_parts) scale_parts[row_index(n, p, i)] = scale;
+            if (slope_parts) slope_parts[row_index(n, p, i)] = slope;
         }
     }
 }
