@@ -35,12 +35,23 @@ pub fn check(room: &Room, report: &mut Report) -> Result<(), CudaError> {
         (Precision::Bf16, 64),
         (Precision::Bf16, 128),
     ];
+    // Whole tiles of queries, and few that are split over the keys: T, S, how many of both are kept, and the lengths.
+    let many = Sizes { queries: [150, 99], keys: [170, 140], lengths: [120.0, 77.0, 131.0] };
+    let few = Sizes { queries: [4, 1], keys: [700, 530], lengths: [512.0, 77.0, 513.0] };
     for (precision, width) in widths {
         for dropout in [0.0, 0.2] {
-            one(room, report, precision, width, dropout)?;
+            one(room, report, precision, width, dropout, &many)?;
+            one(room, report, precision, width, dropout, &few)?;
         }
     }
     Ok(())
+}
+
+/// All and some of the queries and keys; fewer keys exist than are kept, so that what is cut away was padding.
+struct Sizes {
+    queries: [usize; 2],
+    keys: [usize; 2],
+    lengths: [f64; 3],
 }
 
 fn one(
@@ -49,21 +60,24 @@ fn one(
     precision: Precision,
     width: usize,
     dropout: f32,
+    sizes: &Sizes,
 ) -> Result<(), CudaError> {
-    let (batch, queries, keys) = (3, 150, 170);
+    let (batch, lengths) = (3, sizes.lengths);
+    let ([queries, some_queries], [keys, some_keys]) = (sizes.queries, sizes.keys);
+    // The last queries are not at the last keys: few of them would see next to nothing.
+    let causal = queries > 4;
     let dtype = if precision == Precision::Bf16 { DType::BF16 } else { DType::F32 };
     let (forward, backward) = ops_of(precision, dtype, [batch, queries, keys, HEADS, GROUPS, width], |g| {
         let lengths = g.input("lengths", DType::I32, [batch])?;
-        let mask = AttentionMask { causal: true, key_lengths: Some(lengths), ..Default::default() };
+        let mask = AttentionMask { causal, key_lengths: Some(lengths), ..Default::default() };
         Ok(Attention { mask, dropout, ..Attention::default() })
     });
-    let name = |what: &str| format!("{precision:?}, width {width}, dropout {dropout}: {what}");
+    let name =
+        |what: &str| format!("{precision:?}, {queries} queries, width {width}, dropout {dropout}: {what}");
     let q = drawn("q", dtype, &[batch, queries, HEADS, width]);
     let k = drawn("k", dtype, &[batch, keys, GROUPS, width]);
     let v = drawn("v", dtype, &[batch, keys, GROUPS, width]);
     let dy = drawn("dy", dtype, &[batch, queries, HEADS, width]);
-    // Fewer keys than there are, so that what is cut away was padding.
-    let lengths = [120.0, 77.0, 131.0];
     let run = |first: usize, queries: usize, keys: usize| -> Result<Vec<Value>, CudaError> {
         let batch = batch - first;
         let mut inputs = vec![cut(&q, first, queries), cut(&k, first, keys), cut(&v, first, keys)];
@@ -97,8 +111,8 @@ fn one(
     // The last example alone; keys that only padding reached cut away; and fewer queries.
     for (what, first, kept_queries, kept_keys) in [
         ("alone", batch - 1, queries, keys),
-        ("without padded keys", 0, queries, 140),
-        ("fewer queries", 0, 99, keys),
+        ("without padded keys", 0, queries, some_keys),
+        ("fewer queries", 0, some_queries, keys),
     ] {
         let part = run(first, kept_queries, kept_keys)?;
         for (output, name_of) in names.into_iter().enumerate() {

@@ -74,6 +74,9 @@ pub fn measure(room: &Room, report: &mut Report) -> Result<(), CudaError> {
     }
     one(room, report, &Shape { heads: 8, width: 32, keys: 128, causal: true }, 128, Precision::Bf16)?;
     one(room, report, &Shape { heads: 12, width: 64, keys: 1024, causal: true }, 32, Precision::Bf16)?;
+    report.line("attention of one query, bf16                      us     GB/s".into());
+    decode(room, report, [1, 1024, 12, 12, 64])?;
+    decode(room, report, [32, 4096, 32, 8, 128])?;
     report.line("attention, true f32".into());
     one(room, report, &Shape { heads: 8, width: 32, keys: 128, causal: true }, 128, Precision::F32)?;
     one(room, report, &Shape { heads: 12, width: 64, keys: 1024, causal: true }, 4, Precision::F32)
@@ -119,5 +122,26 @@ fn one(
         rate(2.5 * forward_flops, backward_ms),
         rate(3.5 * forward_flops, forward_ms + backward_ms)
     ));
+    Ok(())
+}
+
+/// One query of each example over so many keys: B S H G and the width. What it reads decides, so that bytes are told.
+fn decode(
+    room: &Room,
+    report: &mut Report,
+    [batch, keys, heads, groups, width]: [usize; 5],
+) -> Result<(), CudaError> {
+    let dtype = DType::BF16;
+    let sizes = [batch, 1, keys, heads, groups, width];
+    let (forward, _) = ops_of(Precision::Bf16, dtype, sizes, |_| Ok(Attention::default()));
+    let q = drawn("q", dtype, &[batch, 1, heads, width]);
+    let [k, v] = ["k", "v"].map(|name| drawn(name, dtype, &[batch, keys, groups, width]));
+    let rows = Dims::new(&[batch, 1, heads]).expect("three axes");
+    let outputs = vec![(dtype, q.dims), (DType::F32, rows), (DType::I32, rows)];
+    let bytes = (k.bytes.len() + v.bytes.len()) as f64;
+    let call = Call { op: Op::Forward(forward), inputs: vec![q, k, v], outputs, used: vec![true; 3] };
+    let ms = room.time(&room.place(&call)?, 31)?;
+    let name = format!("{batch} x {heads} heads ({groups}) x {width}, {keys} keys");
+    report.line(format!("{name:<42} {:>8.1} {:>8.0}", ms * 1e3, bytes / ms / 1e6));
     Ok(())
 }

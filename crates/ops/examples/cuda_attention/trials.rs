@@ -401,6 +401,7 @@ pub fn all() -> Vec<Trial> {
     };
     all.push(picked);
     all.push(Trial { kept: Kept::Bf16, ..Trial::new([2, 37, 70, 4, 2, 16, 24]) });
+    all.extend(few_queries());
     for size in [[0, 5, 7, 2, 1, 16, 16], [2, 0, 7, 2, 1, 16, 16], [2, 5, 0, 2, 1, 16, 16]] {
         for kept in [Kept::F32, Kept::Bf16] {
             all.push(Trial {
@@ -410,6 +411,37 @@ pub fn all() -> Vec<Trial> {
                 kept,
                 ..Trial::new(size)
             });
+        }
+    }
+    all
+}
+
+/// Few queries over keys that end inside of a chunk, at its end and behind it.
+fn few_queries() -> Vec<Trial> {
+    let mut all = Vec::new();
+    let sizes = [
+        [2, 1, 1000, 4, 2, 64, 64],
+        [1, 3, 257, 6, 1, 40, 70],
+        [3, 4, 384, 2, 2, 7, 129],
+        [2, 2, 128, 6, 2, 128, 32],
+    ];
+    let forms = [
+        (Masked::No, Biased::No),
+        (Masked::Lengths, Biased::No),
+        (Masked::Bits, Biased::Buckets),
+        (Masked::Window, Biased::Alibi),
+        (Masked::ExplicitShared, Biased::Clipped),
+        (Masked::All, Biased::Dense),
+    ];
+    for (index, size) in sizes.into_iter().enumerate() {
+        for (number, (masked, biased)) in forms.into_iter().enumerate() {
+            let kept = if (index + number) % 2 == 0 { Kept::F32 } else { Kept::Bf16 };
+            let dropout = if number % 3 == 2 { 0.2 } else { 0.0 };
+            let (scaled, positions) = (number == 1, number == 3);
+            all.push(Trial { masked, biased, kept, dropout, scaled, positions, ..Trial::new(size) });
+        }
+        for kept in [Kept::F32, Kept::Bf16, Kept::Rounded] {
+            all.push(Trial { masked: Masked::Bits, picked: true, kept, ..Trial::new(size) });
         }
     }
     all

@@ -2,8 +2,8 @@
 //!
 //! Three families of kernels serve it. *Rows* (`kernel_rows*.cu`) do every form and size in true f32. *Tiles*
 //! (`kernel_forward.cu`, `kernel_query_gradients.cu`, `kernel_key_gradients.cu`) do soft attention on tensor cores where the
-//! precision is bf16 and the widths suit. *Decode* (`kernel_decode.cu`) does soft attention of few queries over many keys. Which one is taken depends on
-//! settings and sizes alone, never on time: same sizes, same bits.
+//! precision is bf16 and the widths suit. *Decode* (`kernel_decode.cu`) does the forward of soft attention for few queries,
+//! split over the keys. Which one is taken depends on settings and sizes alone, never on time: same sizes, same bits.
 
 use super::cuda_arguments::Common;
 use super::cuda_sources::{Tile, Unit};
@@ -18,6 +18,10 @@ const ROW_TILE: usize = 64;
 const ROW_THREADS: u32 = 256;
 /// Threads of a block of the kernels on tensor cores.
 const TILE_THREADS: u32 = 128;
+/// The most queries of a call that is split over the keys; the keys, and rows that share them, of a block of it.
+const FEW_QUERIES: usize = 4;
+const CHUNK: usize = 128;
+const CHUNK_ROWS: usize = 4;
 /// Every value that a kernel touches with vectors begins at a multiple of this.
 const ALIGNMENT: u64 = 16;
 
@@ -87,10 +91,15 @@ impl AttentionOp {
     /// The launches that compute y, lse and choice.
     pub fn cuda(&self, call: &CudaCall<'_>) -> CudaPlan {
         let mut plan = CudaPlan::default();
-        let common = Common::new(&self.form, call, 3, false, &mut plan);
+        let common = Common::new(&self.form, call, 3, &mut plan);
         let extent = common.extent;
         let [y, lse, choice] = [0, 1, 2].map(|output| call.outputs[output]);
         common.lay_out_table(&mut plan);
+        let few = extent.t <= FEW_QUERIES && extent.s > 0 && decode_shared(extent.d) <= call.shared;
+        if few && self.form.kind == AttentionKind::Soft {
+            self.split_over_keys(&mut plan, &common, call);
+            return plan;
+        }
         let aligned = aligned(&call.inputs[..3]) && aligned(&[y]);
         let tile = Tile::forward(extent.d, call.shared);
         if let Some(tile) = tile.filter(|_| on_tensor_cores(&self.form, &extent, aligned)) {
@@ -109,13 +118,29 @@ impl AttentionOp {
         plan.push(common.unit("rows", None), "mix", line(blocks, ROW_THREADS, 0), arguments);
         plan
     }
+
+    /// Few queries: each chunk of keys on its own, then the chunks of each row in order.
+    fn split_over_keys(&self, plan: &mut CudaPlan, common: &Common<'_>, call: &CudaCall<'_>) {
+        let Extent { b, t, s, h, g, d, e, .. } = common.extent;
+        let (rows, chunks) = (b * t * h, s.div_ceil(CHUNK));
+        let statistics = plan.room(call.scratch, rows * chunks * 8);
+        let parts = plan.room(call.scratch, rows * chunks * e * 4);
+        let blocks = chunks * (t * h / g).div_ceil(CHUNK_ROWS) * g * b;
+        let grid = line(blocks, CHUNK as u32, CHUNK_ROWS * d * 4);
+        let arguments = common.arguments().with(statistics).with(parts);
+        plan.push(common.unit("decode", None), "attend_chunk", grid, arguments);
+        let [y, lse, choice] = [0, 1, 2].map(|output| call.outputs[output]);
+        let arguments = Arguments::new().with(common.sizes).with(y).with(lse).with(choice);
+        let arguments = arguments.with(statistics).with(parts);
+        plan.push(common.unit("decode", None), "join_chunks", line(rows, CHUNK as u32, 0), arguments);
+    }
 }
 
 impl AttentionBackward {
     /// The launches that compute those gradients that anybody reads.
     pub fn cuda(&self, call: &CudaCall<'_>) -> CudaPlan {
         let mut plan = CudaPlan::default();
-        let common = Common::new(&self.form, call, self.base(), self.dlse, &mut plan);
+        let common = Common::new(&self.form, call, self.base(), &mut plan);
         common.lay_out_table(&mut plan);
         let aligned = aligned(&call.inputs[..6]) && aligned(&call.outputs[..3]);
         let tensor = on_tensor_cores(&self.form, &common.extent, aligned);
@@ -261,7 +286,7 @@ impl AttentionBackward {
         let arguments = common.arguments().with(parts).with(dy).with(lse).with(terms);
         let blocks = tiles(t, ROW_TILE) * h * b * tiles(rows, ROW_TILE);
         let grid = line(blocks, ROW_THREADS, ROW_TILE * (ROW_TILE + 1) * 4);
-        plan.push(common.unit("rows_backward", None), "table_gradient", grid, arguments);
+        plan.push(common.unit("bias_gradients", None), "table_gradient", grid, arguments);
         sum_parts(plan, common, call.outputs[output], parts, b * tiles(t, ROW_TILE), rows * h);
     }
 
@@ -280,7 +305,7 @@ impl AttentionBackward {
         let [lse, dy] = [3, 4].map(|input| call.inputs[input]);
         let arguments = common.arguments().with(call.outputs[output]).with(dy).with(lse).with(terms);
         let grid = line(own[0] * own[1] * tiles(t, ROW_TILE) * tiles(s, ROW_TILE), ROW_THREADS, 0);
-        plan.push(common.unit("rows_backward", None), "dense_gradient", grid, arguments);
+        plan.push(common.unit("bias_gradients", None), "dense_gradient", grid, arguments);
     }
 }
 
@@ -294,7 +319,12 @@ fn sum_parts(
     width: usize,
 ) {
     let arguments = Arguments::new().with(to).with(parts).with(count as u64).with(width as u32);
-    plan.push(common.unit("rows_backward", None), "sum_parts", line(width, ROW_THREADS, 0), arguments);
+    plan.push(common.unit("parameters", None), "sum_parts", line(width, ROW_THREADS, 0), arguments);
+}
+
+/// The shared memory of a block that has a chunk of keys: its queries, and what `kernel_decode.cu` declares besides.
+fn decode_shared(width: usize) -> usize {
+    CHUNK_ROWS * width * 4 + (2 * CHUNK_ROWS + 1) * CHUNK * 4
 }
 
 /// The type of a value in memory.

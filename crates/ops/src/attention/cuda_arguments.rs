@@ -18,7 +18,6 @@ pub struct Common<'a> {
     pub extent: Extent,
     /// The types of query, key and value in memory.
     pub types: [&'static str; 3],
-    pub dlse: bool,
     pub sizes: [u32; SIZES],
     operands: [Address; OPERANDS],
     factors: [f32; FACTORS],
@@ -28,7 +27,7 @@ pub struct Common<'a> {
 
 impl<'a> Common<'a> {
     /// The optional operands begin at `base`. Takes scratch for a table laid out by distance.
-    pub fn new(form: &'a Form, call: &CudaCall<'_>, base: usize, dlse: bool, plan: &mut CudaPlan) -> Self {
+    pub fn new(form: &'a Form, call: &CudaCall<'_>, base: usize, plan: &mut CudaPlan) -> Self {
         let shapes = call.call.inputs;
         let extent = Extent::new(shapes[0], shapes[1], Some(shapes[2]));
         let place = |extra: Extra| form.place(base, extra);
@@ -64,7 +63,9 @@ impl<'a> Common<'a> {
         ];
         let (ways, span) = ways_of(form.bias, table_rows);
         let distance = |far: usize| u32::try_from(far).unwrap_or(u32::MAX);
-        let (before, after) = form.window.map_or((0, 0), |Window { before, after }| (before, after));
+        let Window { before, after } =
+            form.window.unwrap_or(Window { before: usize::MAX, after: usize::MAX });
+        let after = if form.causal { 0 } else { after };
         let [dropout, noise] = [&form.dropout_stream, &form.noise_stream].map(|name| halves(name_hash(name)));
         let threshold = (form.dropout as f64 * (1u64 << 32) as f64) as u32;
         let small = |size: usize| u32::try_from(size).expect("sizes of an attention are below 2^32");
@@ -99,7 +100,7 @@ impl<'a> Common<'a> {
             span,
         ];
         let types = [0, 1, 2].map(|input| number(call.call.input_dtypes[input]));
-        Common { form, extent, types, dlse, sizes, operands, factors, radius, table_rows }
+        Common { form, extent, types, sizes, operands, factors, radius, table_rows }
     }
 
     /// The first arguments of every kernel that reads operands.
@@ -112,10 +113,21 @@ impl<'a> Common<'a> {
         self.table_rows
     }
 
-    /// A source with this call's settings, and with a tile for kernels on tensor cores.
+    /// A source with this call's settings, and with a tile for kernels on tensor cores. Forms of which kernels in f32 are
+    /// asked are many, and the products outweigh what a form costs at run time: these have no plain kind of their own.
     pub fn unit(&self, file: &'static str, tile: Option<Tile>) -> Unit<'_> {
-        let positive = !self.form.has(Extra::Scale) && self.factors[0] > 0.0;
-        Unit { file, form: self.form, types: self.types, dlse: self.dlse, tile, positive }
+        let rare = [
+            Extra::Scale,
+            Extra::KeyMask,
+            Extra::Mask,
+            Extra::QueryPosition,
+            Extra::KeyPosition,
+            Extra::KeyRow,
+            Extra::Bias,
+        ];
+        let plain =
+            tile.is_some() && self.factors[0] > 0.0 && !rare.iter().any(|&extra| self.form.has(extra));
+        Unit { file, form: self.form, types: self.types, tile, plain }
     }
 
     /// Lays a table out by distance, where there is one.
@@ -123,7 +135,7 @@ impl<'a> Common<'a> {
         if self.table_rows > 0 {
             let blocks = (2 * self.radius + 1).div_ceil(TABLE_THREADS as usize);
             let grid = line(blocks, TABLE_THREADS, 0);
-            plan.push(self.unit("rows", None), "lay_out_table", grid, self.arguments());
+            plan.push(self.unit("parameters", None), "lay_out_table", grid, self.arguments());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The CUDA sources of attention and the macros that make one of them serve one form.
 
 use super::AttentionKind;
-use super::form::{BiasForm, Extra, Form};
+use super::form::{BiasForm, Form};
 use regard_device::cuda::Source;
 use regard_graph::Precision;
 
@@ -13,12 +13,10 @@ pub struct Unit<'a> {
     pub form: &'a Form,
     /// The types of query, key and value in memory.
     pub types: [&'static str; 3],
-    /// Whether a gradient arrived at the log-sum-exp.
-    pub dlse: bool,
     /// The tile, for kernels on tensor cores.
     pub tile: Option<Tile>,
-    /// Whether the scale is a constant above 0.
-    pub positive: bool,
+    /// Whether nothing is asked for but masks by position and length and dropout, and the scale is a constant above 0.
+    pub plain: bool,
 }
 
 impl Unit<'_> {
@@ -31,12 +29,21 @@ impl Unit<'_> {
                 ("attention/kernel_query_gradients.cu", include_str!("kernel_query_gradients.cu"))
             }
             "key_gradients" => ("attention/kernel_key_gradients.cu", include_str!("kernel_key_gradients.cu")),
+            "bias_gradients" => {
+                ("attention/kernel_bias_gradients.cu", include_str!("kernel_bias_gradients.cu"))
+            }
+            "parameters" => return parameters(),
+            "decode" => ("attention/kernel_decode.cu", include_str!("kernel_decode.cu")),
             _ => ("attention/kernel_forward.cu", include_str!("kernel_forward.cu")),
         };
         let mut source = Source::new(name, text);
         source.headers.push(("pairs.cuh", include_str!("kernel_pairs.cuh")));
         match self.tile {
-            None => source.headers.push(("rows.cuh", include_str!("kernel_rows.cuh"))),
+            None if self.file == "decode" => {}
+            None => {
+                source.headers.push(("rows.cuh", include_str!("kernel_rows.cuh")));
+                source.headers.push(("score_gradients.cuh", include_str!("kernel_score_gradients.cuh")));
+            }
             Some(_) => {
                 source.headers.push(("tensor.cuh", include_str!("kernel_tensor.cuh")));
                 source.headers.push(("tiles.cuh", include_str!("kernel_tiles.cuh")));
@@ -46,17 +53,8 @@ impl Unit<'_> {
             source = source.define(name, value);
         }
         let flags = [
-            ("CAUSAL", form.causal),
-            ("WINDOW", form.window.is_some()),
-            ("LENGTHS", form.has(Extra::KeyLengths)),
-            ("KEY_MASK", form.has(Extra::KeyMask)),
-            ("PAIR_MASK", form.has(Extra::Mask)),
-            ("QUERY_POSITION", form.has(Extra::QueryPosition)),
-            ("KEY_POSITION", form.has(Extra::KeyPosition)),
-            ("KEY_ROW", form.has(Extra::KeyRow)),
-            ("SCALE", form.has(Extra::Scale)),
+            ("PLAIN", self.plain),
             ("DROPOUT", form.dropout > 0.0),
-            ("DLSE", self.dlse),
             ("ROUND", form.precision == Precision::Bf16),
         ];
         for (name, on) in flags {
@@ -77,7 +75,7 @@ impl Unit<'_> {
         };
         source = source.define("BIAS", bias).define("KIND", kind);
         if let Some(tile) = self.tile {
-            source = source.define("WIDTH", tile.width).define("POSITIVE", u8::from(self.positive));
+            source = source.define("WIDTH", tile.width);
             // What a block's own rows are follows from TILES; the other side comes in tiles of this many.
             source = match self.file {
                 "forward" => source.define("KEYS", tile.keys),
@@ -87,6 +85,19 @@ impl Unit<'_> {
         }
         source
     }
+}
+
+/// The kernels around the others, which are the same for all forms.
+fn parameters() -> Source {
+    let mut source = Source::new("attention/kernel_parameters.cu", include_str!("kernel_parameters.cu"));
+    source.headers.push(("pairs.cuh", include_str!("kernel_pairs.cuh")));
+    for name in ["Q", "K", "V"] {
+        source = source.define(name, "f32");
+    }
+    for name in ["PLAIN", "DROPOUT", "ROUND", "BIAS", "KIND"] {
+        source = source.define(name, 0);
+    }
+    source
 }
 
 /// The tile of a kernel on tensor cores: how many queries and keys lie in shared memory, and how much of it they take.

@@ -12,8 +12,8 @@
 #define COLUMNS (KEYS / 8)
 // With few columns the queries stay in registers.
 #define HOLD_QUERIES (WIDTH <= 64)
-// Scores are left as q·k, and the scale is applied where the maximum is subtracted.
-#define RAW_SCORES (BIAS == BIAS_NONE && POSITIVE)
+// Scores are left as q·k, and the scale, which is above 0, is applied where the maximum is subtracted.
+#define RAW_SCORES PLAIN
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
 attend(Operands o, Sizes n, Factors x, Q* y, f32* lse, int* choice) {
@@ -23,7 +23,7 @@ attend(Operands o, Sizes n, Factors x, Q* y, f32* lse, int* choice) {
     u16* values = keys + 2 * KEYS * PITCH;     // two tiles
     u32 tiles = (n.t + QUERIES - 1) / QUERIES;
     // The tiles with the most keys first, so that no long one is left at the end.
-    u32 tile = CAUSAL ? tiles - 1 - blockIdx.x % tiles : blockIdx.x % tiles;
+    u32 tile = n.after == 0 ? tiles - 1 - blockIdx.x % tiles : blockIdx.x % tiles;
     u32 h = blockIdx.x / tiles % n.h, b = blockIdx.x / tiles / n.h, group = h / (n.h / n.g);
     u32 first_query = tile * QUERIES, own_query = first_query + WARP * 32;
     u32 span_first, end;
@@ -33,14 +33,9 @@ attend(Operands o, Sizes n, Factors x, Q* y, f32* lse, int* choice) {
 
     Streams streams = streams_of(o, n);
     f32 beta = beta_of(o, x, h), scale = beta * LOG2_E;
-    // This thread has four queries: the index of one, and their positions.
+    // This thread has four queries: the index of one, and its position.
     auto asker = [&](u32 r) { return own_query + r / 2 * 16 + r % 2 * 8 + LANE / 4; };
-    int asks_at[QUERY_POSITION ? 4 : 1];
-    if (QUERY_POSITION) {
-#pragma unroll
-        for (u32 r = 0; r < 4; r++) asks_at[QUERY_POSITION ? r : 0] = asker(r) < n.t ? query_at(o, n, b, asker(r)) : 0;
-    }
-    auto position = [&](u32 r) { return QUERY_POSITION ? asks_at[QUERY_POSITION ? r : 0] : int(asker(r)); };
+    auto position = [&](u32 r) { return PLAIN ? int(asker(r)) : query_at(o, n, b, min(asker(r), n.t - 1)); };
 
     stage_queries<QUERIES, THREADS>(queries, o.query, n, b, h, first_query);
     if (first < end) {
@@ -77,12 +72,12 @@ attend(Operands o, Sizes n, Factors x, Q* y, f32* lse, int* choice) {
 
         // Which pairs are allowed: one bit for each of this thread's.
         u64 allowed = ~0ull;
-        bool whole = all_allowed(n, own_query, 32, first, KEYS, exist);
+        bool whole = all_allowed(o, n, own_query, 32, first, KEYS, exist);
         if (!whole) {
             allowed = 0;
-#pragma unroll
+#pragma unroll (PLAIN ? 2 : 1)
             for (u32 m = 0; m < 2; m++)
-#pragma unroll
+#pragma unroll (PLAIN ? COLUMNS : 1)
                 for (u32 c = 0; c < COLUMNS; c++)
 #pragma unroll
                     for (u32 i = 0; i < 4; i++) {
@@ -127,14 +122,9 @@ attend(Operands o, Sizes n, Factors x, Q* y, f32* lse, int* choice) {
                 for (u32 i = 0; i < 4; i++) {
                     f32& score = scores[m][c][i];
                     bool in = whole || (allowed >> ((m * COLUMNS + c) * 4 + i) & 1);
-                    if (!RAW_SCORES) {
-                        if (BIAS == BIAS_NONE) {
-                            score *= scale;
-                        } else if (in) {
-                            u32 s = first + c * 8 + LANE % 4 * 2 + i % 2, r = m * 2 + i / 2;
-                            f32 bias = bias_of(o, n, b, h, asker(r), s, position(r), key_at(o, n, b, s));
-                            score = (beta * score + bias) * LOG2_E;
-                        }
+                    if (!RAW_SCORES && in) {
+                        u32 s = first + c * 8 + LANE % 4 * 2 + i % 2, r = m * 2 + i / 2;
+                        score = score_of_two(o, n, beta, scale, score, b, h, asker(r), s, position(r));
                     }
                     if (!in) score = -INFINITY_F32;
                 }

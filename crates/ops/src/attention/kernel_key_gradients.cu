@@ -12,15 +12,12 @@
 #define COLUMNS (PART / 8)
 
 // The queries from which on, and up to which, any may attend to these keys: [first, end).
-DEVICE void query_span(const Sizes& n, u32 first_key, u32& first, u32& end) {
+DEVICE void query_span(const Operands& o, const Sizes& n, u32 first_key, u32& first, u32& end) {
     first = 0, end = n.t;
-    if (!INDEXED) return;
-    i64 last_key = i64(first_key) + KEYS - 1;
-    if (CAUSAL) first = first_key;
-    if (WINDOW) {
-        if (i64(first_key) - i64(n.after) > i64(first)) first = u32(i64(first_key) - i64(n.after));
-        if (last_key + i64(n.before) + 1 < i64(end)) end = u32(last_key + i64(n.before) + 1);
-    }
+    if (!indexed(o)) return;
+    i64 early = i64(first_key) - i64(n.after), late = i64(first_key) + KEYS + i64(n.before);
+    if (early > 0) first = u32(early);
+    if (late < i64(end)) end = u32(late);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
@@ -36,7 +33,7 @@ key_gradients(Operands o, Sizes n, Factors x, K* dk, V* dv, const Q* dy, const f
     u32 first_key = blockIdx.x % blocks * KEYS, group = blockIdx.x / blocks % n.g, b = blockIdx.x / blocks / n.g;
     u32 own_key = first_key + WARP * 16 * TILES, exist = key_end(o, n, b);
     u32 first_query, end;
-    query_span(n, first_key, first_query, end);
+    query_span(o, n, first_key, first_query, end);
     first_query = first_query / QUERIES * QUERIES;
     u32 tiles = first_query < end && first_key < exist ? (end - first_query + QUERIES - 1) / QUERIES : 0;
     Streams streams = streams_of(o, n);
@@ -76,12 +73,12 @@ key_gradients(Operands o, Sizes n, Factors x, K* dk, V* dv, const Q* dy, const f
             const f32* part_terms = own_terms + turn * QUERIES + part;
             u32 first = first_query + at % tiles * QUERIES + part;
             u32 allowed = ~0u;
-            bool whole = all_allowed(n, first, PART, own_key, 16 * TILES, exist);
+            bool whole = all_allowed(o, n, first, PART, own_key, 16 * TILES, exist);
             if (!whole) {
                 allowed = 0;
-#pragma unroll
+#pragma unroll (PLAIN ? 2 : 1)
                 for (u32 m = 0; m < TILES; m++)
-#pragma unroll
+#pragma unroll (PLAIN ? COLUMNS : 1)
                     for (u32 c = 0; c < COLUMNS; c++)
 #pragma unroll
                         for (u32 i = 0; i < 4; i++) {
@@ -118,8 +115,8 @@ key_gradients(Operands o, Sizes n, Factors x, K* dk, V* dv, const Q* dy, const f
 #pragma unroll
                 for (u32 m = 0; m < TILES; m++) {
                     if (DROPOUT) {
-                        int early = QUERY_POSITION ? (t < n.t ? query_at(o, n, b, t) : 0) : int(t);
-                        int late = QUERY_POSITION ? (t + 1 < n.t ? query_at(o, n, b, t + 1) : 0) : int(t + 1);
+                        int early = PLAIN ? int(t) : query_at(o, n, b, min(t, n.t - 1));
+                        int late = PLAIN ? int(t + 1) : query_at(o, n, b, min(t + 1, n.t - 1));
                         u32 four = kept_four_turned(o, n, streams, b, h, early, late, own_key + m * 16 + LANE / 4);
                         kept |= four << ((m * COLUMNS + c) * 4);
                     }
@@ -128,7 +125,7 @@ key_gradients(Operands o, Sizes n, Factors x, K* dk, V* dv, const Q* dy, const f
                         f32& weight = weights[m][c][i];
                         f32 less = (i % 2 ? of_lse.y : of_lse.x) * LOG2_E;
                         bool in = whole || (allowed >> ((m * COLUMNS + c) * 4 + i) & 1);
-                        if (BIAS == BIAS_NONE) {
+                        if (PLAIN) {
                             weight = power_of_two(fmaf(weight, scale, -less));
                         } else if (in) {
                             u32 s = own_key + m * 16 + i / 2 * 8 + LANE / 4;

@@ -1,9 +1,10 @@
 // Everything that is said about one pair of query and key: which pairs are allowed, the bias, the noise, what is dropped.
 // Every kernel of attention asks these functions, as every CPU kernel asks `mask.rs`, `bias.rs` and `random.rs`.
 //
-// Q, K and V are the types in memory. The other macros are 0 or 1, and say which operands there are and which rules hold:
-// CAUSAL, WINDOW, LENGTHS, KEY_MASK, PAIR_MASK, QUERY_POSITION, KEY_POSITION, KEY_ROW, SCALE, DROPOUT, DLSE, ROUND (operands
-// are rounded to bf16). BIAS is one of BIAS_*, KIND one of KIND_*.
+// Few choices are made when a kernel is compiled, since each of them doubles what there is to compile: Q, K and V, the types
+// in memory; BIAS, one of BIAS_*; KIND, one of KIND_*; DROPOUT; ROUND, whether operands are rounded to bf16; and PLAIN, that
+// there are no masks but by position and by length, no positions but indices, no bias, and a constant scale above 0. The
+// others are asked for at run time, by addresses that are null where there is nothing: HAS says it, for a whole launch.
 
 #include "prelude.cuh"
 
@@ -22,6 +23,8 @@ typedef long long i64;
 #define KIND_GUMBEL_HARD 4
 #define CHOOSES (KIND == KIND_HARD || KIND == KIND_STRAIGHT || KIND == KIND_GUMBEL_HARD)
 #define NOISY (KIND == KIND_GUMBEL || KIND == KIND_GUMBEL_HARD)
+
+#define HAS(at) (!PLAIN && (at) != nullptr)
 
 // Addresses, laid out as `cuda_arguments.rs` does. What there is none of is null.
 struct Operands {
@@ -45,7 +48,7 @@ struct Operands {
 struct Sizes {
     u32 b, t, s, h, g, d, e, rows;
     u32 mask_per_batch, mask_per_head, bias_per_batch, bias_per_head;
-    u32 before, after;              // of the window
+    u32 before, after;              // how far a query may look, by position; all ones is everywhere
     u32 radius, table_rows, ways;   // of a table: R, N; ways: 0 clipped, 1 buckets back, 2 buckets both ways
     u32 threshold;                  // a weight whose draw is below this is dropped
     u32 dropout_low, dropout_high;  // the hashes of the streams' names
@@ -59,10 +62,10 @@ struct Factors {
 // ---- Which pairs are allowed ----
 
 DEVICE int query_at(const Operands& o, const Sizes& n, u32 b, u32 t) {
-    return QUERY_POSITION ? o.query_position[u64(b) * n.t + t] : int(t);
+    return HAS(o.query_position) ? o.query_position[u64(b) * n.t + t] : int(t);
 }
 DEVICE int key_at(const Operands& o, const Sizes& n, u32 b, u32 s) {
-    return KEY_POSITION ? o.key_position[u64(b) * n.s + s] : int(s);
+    return HAS(o.key_position) ? o.key_position[u64(b) * n.s + s] : int(s);
 }
 
 // The positions that a query may attend to, both ends included.
@@ -71,18 +74,15 @@ struct Range {
 };
 DEVICE Range range_of(const Sizes& n, int at) {
     Range range = {int(0x80000000), 0x7fffffff};
-    if (WINDOW) {
-        i64 low = i64(at) - i64(n.before), high = i64(at) + i64(n.after);
-        if (low > range.low) range.low = int(low);
-        if (high < range.high) range.high = int(high);
-    }
-    if (CAUSAL && at < range.high) range.high = at;
+    i64 low = i64(at) - i64(n.before), high = i64(at) + i64(n.after);
+    if (low > range.low) range.low = int(low);
+    if (high < range.high) range.high = int(high);
     return range;
 }
 
 // Where an example's keys end.
 DEVICE u32 key_end(const Operands& o, const Sizes& n, u32 b) {
-    if (!LENGTHS) return n.s;
+    if (!o.key_lengths) return n.s;
     int length = o.key_lengths[b];
     return length < 0 ? 0 : min(u32(length), n.s);
 }
@@ -90,8 +90,8 @@ DEVICE u32 key_end(const Operands& o, const Sizes& n, u32 b) {
 // Whether a key exists for any query. One whose row is none is told, and left out.
 DEVICE bool key_exists(const Operands& o, const Sizes& n, u32 b, u32 s, u32 end) {
     if (s >= end) return false;
-    if (KEY_MASK && o.key_mask[u64(b) * n.s + s] == 0) return false;
-    if (KEY_ROW && u32(o.key_row[u64(b) * n.s + s]) >= n.rows) {
+    if (HAS(o.key_mask) && o.key_mask[u64(b) * n.s + s] == 0) return false;
+    if (HAS(o.key_row) && u32(o.key_row[u64(b) * n.s + s]) >= n.rows) {
         if (o.fault) atomicMin(o.fault, b * n.s + s);
         return false;
     }
@@ -100,7 +100,7 @@ DEVICE bool key_exists(const Operands& o, const Sizes& n, u32 b, u32 s, u32 end)
 
 // The row of the key/value batch that a key which exists comes from.
 DEVICE u32 source_row(const Operands& o, const Sizes& n, u32 b, u32 s) {
-    return KEY_ROW ? u32(o.key_row[u64(b) * n.s + s]) : b;
+    return HAS(o.key_row) ? u32(o.key_row[u64(b) * n.s + s]) : b;
 }
 
 // The first key's place in an operand with a number for each pair.
@@ -109,7 +109,7 @@ DEVICE u64 pair_row(const Sizes& n, u32 per_batch, u32 per_head, u32 b, u32 h, u
     return (head * n.t + t) * n.s;
 }
 DEVICE bool pair_allowed(const Operands& o, const Sizes& n, u32 b, u32 h, u32 t, u32 s) {
-    return !PAIR_MASK || o.pair_mask[pair_row(n, n.mask_per_batch, n.mask_per_head, b, h, t) + s] != 0;
+    return !HAS(o.pair_mask) || o.pair_mask[pair_row(n, n.mask_per_batch, n.mask_per_head, b, h, t) + s] != 0;
 }
 
 // ---- Bias ----
@@ -149,40 +149,41 @@ DEVICE Streams streams_of(const Operands& o, const Sizes& n) {
 }
 DEVICE u32 channel(u32 h, int key) { return h << 22 | (u32(key) & 0x3fffffu); }
 
-// The draw that decides whether a weight is dropped.
-DEVICE u32 dropout_bits(const Streams& streams, u32 b, u32 h, int query, int key) {
-    u32 at = channel(h, key);
-    Draws draws = random_block(streams.dropout, streams.first_example + b, u32(query), at / 4);
+// The draw that decides whether a weight is dropped. Called, not inlined: kernels that ask often draw blocks themselves.
+static __device__ __noinline__ u32 dropout_bits_at(Random random, u32 example, u32 query, u32 at) {
+    Draws draws = random_block(random, example, query, at / 4);
     u32 low = at & 1 ? draws.word[1] : draws.word[0], high = at & 1 ? draws.word[3] : draws.word[2];
     return at & 2 ? high : low;
+}
+DEVICE u32 dropout_bits(const Streams& streams, u32 b, u32 h, int query, int key) {
+    return dropout_bits_at(streams.dropout, streams.first_example + b, u32(query), channel(h, key));
 }
 DEVICE bool is_kept(const Sizes& n, const Streams& streams, u32 b, u32 h, int query, int key) {
     return !DROPOUT || dropout_bits(streams, b, h, query, key) >= n.threshold;
 }
-// Gumbel's noise, in f64 as the CPU draws it.
-DEVICE f32 noise_of(const Streams& streams, u32 b, u32 h, int query, int key) {
-    u32 at = channel(h, key);
-    Draws draws = random_block(streams.noise, streams.first_example + b, u32(query), at / 2);
+// Gumbel's noise, in f64 as the CPU draws it. Called, not inlined: it is long, and kernels ask for it at many places.
+static __device__ __noinline__ f32 noise_at(Random random, u32 example, u32 query, u32 at) {
+    Draws draws = random_block(random, example, query, at / 2);
     u64 bits = at & 1 ? u64(draws.word[3]) << 32 | draws.word[2] : u64(draws.word[1]) << 32 | draws.word[0];
     double unit = (double(bits >> 12) + 0.5) * (1.0 / 4503599627370496.0);
     return f32(-log(-log(unit)));
 }
+DEVICE f32 noise_of(const Streams& streams, u32 b, u32 h, int query, int key) {
+    return noise_at(streams.noise, streams.first_example + b, u32(query), channel(h, key));
+}
 
 // ---- Scores ----
 
-DEVICE f32 beta_of(const Operands& o, const Factors& x, u32 h) { return SCALE ? o.scale[h] : x.beta; }
+DEVICE f32 beta_of(const Operands& o, const Factors& x, u32 h) { return HAS(o.scale) ? o.scale[h] : x.beta; }
 
 // The final score from q·k.
 DEVICE f32 score_of(const Operands& o, const Sizes& n, const Factors& x, const Streams& streams, f32 beta, f32 dot, u32 b,
                     u32 h, u32 t, u32 s, int query, int key) {
-    f32 score = beta * dot;
-    if (BIAS != BIAS_NONE) score += bias_of(o, n, b, h, t, s, query, key);
+    f32 score = fmaf(beta, dot, bias_of(o, n, b, h, t, s, query, key));
     if (NOISY) score = (score + noise_of(streams, b, h, query, key)) / x.temperature;
     return score;
 }
 
 // An operand of a product: rounded to bf16 where the precision is bf16.
-template <class T> DEVICE f32 operand(const T* at) {
-    f32 value = load(at);
-    return ROUND ? __uint_as_float(u32(round_bf16(value)) << 16) : value;
-}
+DEVICE f32 rounded(f32 value) { return ROUND ? __uint_as_float(u32(round_bf16(value)) << 16) : value; }
+template <class T> DEVICE f32 operand(const T* at) { return rounded(load(at)); }

@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(256) row_products(Sizes n, f32* ter
         sum = fmaf(operand(dy + row * WIDTH + e + 1), load(y + row * WIDTH + e + 1), sum);
     }
     sum = reduce_warp<Sum>(sum);
-    if (LANE == 0) terms[row] = DLSE ? sum - dlse[row] : sum;
+    if (LANE == 0) terms[row] = dlse ? sum - dlse[row] : sum;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
@@ -33,7 +33,7 @@ query_gradients(Operands o, Sizes n, Factors x, Q* dq, f32* scale_parts, f32* sl
     u16* keys = dys + QUERIES * PITCH;        // two tiles
     u16* values = keys + 2 * KEYS * PITCH;    // two tiles
     u32 blocks = (n.t + QUERIES - 1) / QUERIES;
-    u32 block = CAUSAL ? blocks - 1 - blockIdx.x % blocks : blockIdx.x % blocks;
+    u32 block = n.after == 0 ? blocks - 1 - blockIdx.x % blocks : blockIdx.x % blocks;
     u32 h = blockIdx.x / blocks % n.h, b = blockIdx.x / blocks / n.h, group = h / (n.h / n.g);
     u32 first_query = block * QUERIES, own_query = first_query + WARP * 16 * TILES;
     u32 span_first, end;
@@ -43,9 +43,8 @@ query_gradients(Operands o, Sizes n, Factors x, Q* dq, f32* scale_parts, f32* sl
 
     Streams streams = streams_of(o, n);
     f32 beta = beta_of(o, x, h), scale = beta * LOG2_E;
-    // This thread has 2 * TILES queries: the index of one, and their positions.
+    // This thread has 2 * TILES queries: the index of one, and its position.
     auto asker = [&](u32 r) { return own_query + r / 2 * 16 + r % 2 * 8 + LANE / 4; };
-    int asks_at[QUERY_POSITION ? 2 * TILES : 1];
     f32 own_lse[2 * TILES], own_terms[2 * TILES], for_scale[2 * TILES] = {}, for_slope[2 * TILES] = {};
 #pragma unroll
     for (u32 r = 0; r < 2 * TILES; r++) {
@@ -53,9 +52,8 @@ query_gradients(Operands o, Sizes n, Factors x, Q* dq, f32* scale_parts, f32* sl
         u64 row = (u64(b) * n.t + asker(r)) * n.h + h;
         own_lse[r] = there ? lse[row] * LOG2_E : 0.0f;
         own_terms[r] = there ? terms[row] : 0.0f;
-        if (QUERY_POSITION) asks_at[QUERY_POSITION ? r : 0] = there ? query_at(o, n, b, asker(r)) : 0;
     }
-    auto position = [&](u32 r) { return QUERY_POSITION ? asks_at[QUERY_POSITION ? r : 0] : int(asker(r)); };
+    auto position = [&](u32 r) { return PLAIN ? int(asker(r)) : query_at(o, n, b, min(asker(r), n.t - 1)); };
 
     stage_queries<QUERIES, THREADS>(queries, o.query, n, b, h, first_query);
     stage_queries<QUERIES, THREADS>(dys, dy, n, b, h, first_query);
@@ -80,12 +78,12 @@ query_gradients(Operands o, Sizes n, Factors x, Q* dq, f32* scale_parts, f32* sl
             const u16* own_values = values + (turn * KEYS + part) * PITCH;
             u32 first_key = first + part;
             u32 allowed = ~0u;
-            bool whole = all_allowed(n, own_query, 16 * TILES, first_key, PART, exist);
+            bool whole = all_allowed(o, n, own_query, 16 * TILES, first_key, PART, exist);
             if (!whole) {
                 allowed = 0;
-#pragma unroll
+#pragma unroll (PLAIN ? 2 : 1)
                 for (u32 m = 0; m < TILES; m++)
-#pragma unroll
+#pragma unroll (PLAIN ? COLUMNS : 1)
                     for (u32 c = 0; c < COLUMNS; c++)
 #pragma unroll
                         for (u32 i = 0; i < 4; i++) {
@@ -145,14 +143,14 @@ query_gradients(Operands o, Sizes n, Factors x, Q* dq, f32* scale_parts, f32* sl
                         gradient -= own_terms[r];
                         bool in = whole || (allowed >> ((m * COLUMNS + c) * 4 + i) & 1);
                         f32 weight = 0.0f;
-                        if (BIAS == BIAS_NONE) {
+                        if (PLAIN) {
                             weight = power_of_two(fmaf(dot, scale, -own_lse[r]));
                             weight = in ? weight : 0.0f;
                         } else if (in) {
                             weight = power_of_two(score_of_two(o, n, beta, scale, dot, b, h, asker(r), s, position(r)) - own_lse[r]);
                         }
                         gradient *= weight;
-                        if (SCALE) for_scale[r] = fmaf(gradient, dot, for_scale[r]);
+                        if (!PLAIN) for_scale[r] = fmaf(gradient, dot, for_scale[r]);
                         if (BIAS == BIAS_ALIBI && in)
                             for_slope[r] = fmaf(-f32(away(position(r), key_at(o, n, b, s))), gradient, for_slope[r]);
                         weights[m][c][i] = gradient * beta;
@@ -193,7 +191,7 @@ query_gradients(Operands o, Sizes n, Factors x, Q* dq, f32* scale_parts, f32* sl
         }
         if (asker(r) >= n.t) continue;
         u64 row = (u64(b) * n.t + asker(r)) * n.h + h;
-        if (SCALE && scale_parts && LANE % 4 == 0) scale_parts[row] = for_both[0];
+        if (!PLAIN && scale_parts && LANE % 4 == 0) scale_parts[row] = for_both[0];
         if (BIAS == BIAS_ALIBI && slope_parts && LANE % 4 == 0) slope_parts[row] = for_both[1];
 #pragma unroll
         for (u32 c = 0; c < WIDTH / 8; c++)

@@ -1,29 +1,6 @@
-// The forward of attention in true f32 for every form and every size: `row_statistics`, then `mix`. A table of biases is
-// laid out by distance first.
+// The forward of attention in true f32 for every form and every size: `row_statistics`, then `mix`.
 
 #include "rows.cuh"
-
-// The bias by distance and the rows of the table, from −R to R.
-KERNEL lay_out_table(Operands o, Sizes n, Factors x) {
-    u32 at = blockIdx.x * THREADS + threadIdx.x, most = 2 * n.radius;
-    if (at > most) return;
-    u32 row = at;
-    if (n.ways != 0) {
-        bool ahead = at > n.radius;
-        u32 far = ahead ? at - n.radius : n.radius - at, side = n.ways == 2 ? n.table_rows / 2 : n.table_rows;
-        if (n.ways == 1 && ahead) far = 0;
-        u32 exact = side / 2, first = n.ways == 2 && ahead ? side : 0;
-        u32 bucket = far;
-        if (far >= exact) {
-            f32 ratio = f32(far) / f32(exact);
-            f32 steps = f32(log(double(ratio))) / x.span * f32(side - exact);
-            bucket = min(exact + u32(steps), side - 1);
-        }
-        row = first + bucket;
-    }
-    o.rows_of_table[at] = row;
-    for (u32 h = 0; h < n.h; h++) o.by_distance[u64(h) * (most + 1) + at] = o.bias[u64(row) * n.h + h];
-}
 
 // lse, the choice of the hard kinds, and [largest score, 1 / sum] of each row for `mix`.
 KERNEL row_statistics(Operands o, Sizes n, Factors x, f32* lse, int* choice, float2* statistics) {
@@ -94,6 +71,7 @@ KERNEL mix(Operands o, Sizes n, Factors x, Q* y, const int* choice, const float2
         Micro dot;
         if (!CHOOSES) dots(dot, o, n, p, left, right);
         __syncthreads();
+        u32 kept = kept_of_tile(o, n, streams, p);
         EACH(i, j) {
             f32 weight = 0.0f;
             if (CHOOSES) {
@@ -101,8 +79,7 @@ KERNEL mix(Operands o, Sizes n, Factors x, Q* y, const int* choice, const float2
             } else if (p.allowed[i][j]) {
                 weight = expf(final_score(o, n, x, streams, p, beta, dot[i][j], i, j) - own[i].x) * own[i].y;
             }
-            if (DROPOUT && weight != 0.0f) weight *= growth_of(n, x, streams, p, i, j);
-            left[4 * MY_X + j][4 * MY_Y + i] = weight;
+            left[4 * MY_X + j][4 * MY_Y + i] = grown(x, kept, i, j, weight);
         }
         load_straight(right, block.chunk * TILE, n.e, [&](u32 i) { return key_side(o.value, o, n, p, n.e, i); });
         __syncthreads();

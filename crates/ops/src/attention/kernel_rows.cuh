@@ -52,7 +52,7 @@ DEVICE bool at_keys(Place& p, const Operands& o, const Sizes& n, u32 first_key, 
     for (u32 j = 0; j < 4; j++) {
         u32 s = first_key + 4 * MY_X + j;
         p.exists[j] = key_exists(o, n, p.b, s, p.end);
-        if (KEY_ROW && p.exists[j] && row != ANY_ROW) p.exists[j] = source_row(o, n, p.b, s) == row;
+        if (HAS(o.key_row) && p.exists[j] && row != ANY_ROW) p.exists[j] = source_row(o, n, p.b, s) == row;
         p.key[j] = p.exists[j] ? key_at(o, n, p.b, s) : 0;
     }
     EACH(i, j) {
@@ -136,9 +136,26 @@ DEVICE f32 final_score(const Operands& o, const Sizes& n, const Factors& x, cons
     return score_of(o, n, x, streams, beta, dot, p.b, p.h, p.first_query + 4 * MY_Y + i, p.first_key + 4 * MY_X + j,
                     p.query[i], p.key[j]);
 }
-DEVICE f32 growth_of(const Sizes& n, const Factors& x, const Streams& streams, const Place& p, u32 i, u32 j) {
-    if (!DROPOUT) return 1.0f;
-    return is_kept(n, streams, p.b, p.h, p.query[i], p.key[j]) ? x.growth : 0.0f;
+// Which of a thread's weights are kept: bit 4 i + j. Where keys stand at their index, its four keys are one block of draws.
+DEVICE u32 kept_of_tile(const Operands& o, const Sizes& n, const Streams& streams, const Place& p) {
+    if (!DROPOUT) return 0xffffu;
+    u32 kept = 0;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        Draws draws = random_block(streams.dropout, streams.first_example + p.b, u32(p.query[i]),
+                                   channel(p.h, int(p.first_key + 4 * MY_X)) / 4);
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) {
+            u32 word = HAS(o.key_position) ? dropout_bits(streams, p.b, p.h, p.query[i], p.key[j]) : draws.word[j];
+            kept |= u32(word >= n.threshold) << (4 * i + j);
+        }
+    }
+    return kept;
+}
+// What dropout makes of a weight.
+DEVICE f32 grown(const Factors& x, u32 kept, u32 i, u32 j, f32 weight) {
+    if (!DROPOUT) return weight;
+    return kept >> (4 * i + j) & 1 ? weight * x.growth : 0.0f;
 }
 DEVICE u64 row_index(const Sizes& n, const Place& p, u32 i) {
     return (u64(p.b) * n.t + p.first_query + 4 * MY_Y + i) * n.h + p.h;

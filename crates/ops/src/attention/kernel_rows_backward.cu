@@ -1,8 +1,8 @@
 // The backward of attention in true f32 for every form and every size: `row_terms` (or `row_terms_of_choice`), then
-// `query_gradient`, `key_gradient`, `value_gradient`, and what the bias and the scale need. Nothing is added atomically:
-// where sums cross blocks, `sum_parts` adds them in order.
+// `query_gradient`, `key_gradient`, `value_gradient`. Nothing is added atomically: where sums cross blocks, `sum_parts` adds
+// them in order.
 
-#include "rows.cuh"
+#include "score_gradients.cuh"
 
 // What the score gradients of a row are taken from: Σ w·dw, which is dy·y, less the gradient of lse. A thread has a row, and
 // sums in the order of `value_dots`: where all weight is on one key, nothing is left to round.
@@ -12,36 +12,10 @@ KERNEL row_terms(Sizes n, f32* terms, const Q* dy, const Q* y, const f32* dlse) 
     f32 sum = 0.0f;
     if (KIND != KIND_HARD)
         for (u32 e = 0; e < n.e; e++) sum = fmaf(operand(dy + row * n.e + e), load(y + row * n.e + e), sum);
-    terms[row] = DLSE ? sum - dlse[row] : sum;
+    terms[row] = dlse ? sum - dlse[row] : sum;
 }
 
-// The score gradients of a tile, times nothing else; 0 where a pair is not allowed. `dot` keeps q·k, and `weights` the
-// weights before dropout where they are asked for.
-DEVICE void score_gradients(Micro& gradients, Micro& dot, const Operands& o, const Sizes& n, const Factors& x,
-                            const Streams& streams, const Place& p, f32 beta, const Q* dy, const f32 (&lse)[4],
-                            const f32 (&terms)[4], f32 (*left)[PITCH], f32 (*right)[PITCH], Micro* weights = nullptr) {
-    dots(dot, o, n, p, left, right);
-    if (KIND == KIND_HARD) clear(gradients);
-    else value_dots(gradients, o, n, p, dy, left, right);
-    EACH(i, j) {
-        if (!p.allowed[i][j]) {
-            gradients[i][j] = 0.0f;
-            if (weights) (*weights)[i][j] = 0.0f;
-            continue;
-        }
-        f32 weight = expf(final_score(o, n, x, streams, p, beta, dot[i][j], i, j) - lse[i]);
-        if (weights) (*weights)[i][j] = weight;
-        f32 gradient = gradients[i][j];
-        if (DROPOUT && KIND != KIND_HARD) gradient *= growth_of(n, x, streams, p, i, j);
-        gradient = weight * (gradient - terms[i]);
-        gradients[i][j] = NOISY ? gradient / x.temperature : gradient;
-    }
-}
-DEVICE void load_rows(f32 (&to)[4], const f32* from, const Sizes& n, const Place& p) {
-#pragma unroll
-    for (u32 i = 0; i < 4; i++) to[i] = p.first_query + 4 * MY_Y + i < n.t ? from[row_index(n, p, i)] : 0.0f;
-}
-
+#if CHOOSES && KIND != KIND_HARD
 // The same as `row_terms` for the hard kinds with a soft gradient: taken from the chosen key's dw on, so that where all
 // weight is on that key nothing is left to round.
 KERNEL row_terms_of_choice(Operands o, Sizes n, Factors x, f32* terms, const Q* dy, const f32* lse, const int* choice,
@@ -72,10 +46,11 @@ KERNEL row_terms_of_choice(Operands o, Sizes n, Factors x, f32* terms, const Q* 
         Micro dot, gradient;
         dots(dot, o, n, p, left, right);
         value_dots(gradient, o, n, p, dy, left, right);
+        u32 kept = kept_of_tile(o, n, streams, p);
         EACH(i, j) {
             if (!p.allowed[i][j]) continue;
             f32 weight = expf(final_score(o, n, x, streams, p, beta, dot[i][j], i, j) - own_lse[i]);
-            sum[i] = fmaf(weight, gradient[i][j] * growth_of(n, x, streams, p, i, j) - from[i], sum[i]);
+            sum[i] = fmaf(weight, grown(x, kept, i, j, gradient[i][j]) - from[i], sum[i]);
         }
     }
 #pragma unroll
@@ -83,10 +58,11 @@ KERNEL row_terms_of_choice(Operands o, Sizes n, Factors x, f32* terms, const Q* 
         f32 total = from[i] + reduce_keys<Sum>(sum[i]);
         if (MY_X == 0 && p.first_query + 4 * MY_Y + i < n.t) {
             u64 row = row_index(n, p, i);
-            terms[row] = DLSE ? total - dlse[row] : total;
+            terms[row] = dlse ? total - dlse[row] : total;
         }
     }
 }
+#endif
 
 // A row's part of a gradient Σ g·x, where g are score gradients and x belongs to the pair. The g of a row sum to `whole`,
 // but for what was rounded in lse and in the row's term, and that rest meets the mean of x, which may be large where the
@@ -122,7 +98,7 @@ KERNEL query_gradient(Operands o, Sizes n, Factors x, Q* dq, f32* scale_parts, f
         __syncthreads();
         EACH(i, j) {
             all[i] += gradient[i][j];
-            if (SCALE) for_scale[i].add(gradient[i][j], weight[i][j], dot[i][j]);
+            if (scale_parts) for_scale[i].add(gradient[i][j], weight[i][j], dot[i][j]);
             if (BIAS == BIAS_ALIBI && p.allowed[i][j])
                 for_slope[i].add(gradient[i][j], weight[i][j], -f32(away(p.query[i], p.key[j])));
             left[4 * MY_X + j][4 * MY_Y + i] = beta * gradient[i][j];
@@ -137,7 +113,7 @@ KERNEL query_gradient(Operands o, Sizes n, Factors x, Q* dq, f32* scale_parts, f
     }
     if (!scale_parts && !slope_parts) return;
     f32 own_dlse[4] = {};
-    if (DLSE) load_rows(own_dlse, dlse, n, p);
+    if (dlse) load_rows(own_dlse, dlse, n, p);
 #pragma unroll
     for (u32 i = 0; i < 4; i++) {
         f32 got = reduce_keys<Sum>(all[i]), whole = NOISY ? own_dlse[i] / x.temperature : own_dlse[i];
@@ -159,7 +135,8 @@ DEVICE void gradient_of_keys(const Operands& o, const Sizes& n, const Factors& x
     Streams streams = streams_of(o, n);
     Micro sums;
     clear(sums);
-    for (u32 b = KEY_ROW ? 0 : row; b < (KEY_ROW ? n.b : min(row + 1, n.b)); b++) {
+    bool picked = HAS(o.key_row);
+    for (u32 b = picked ? 0 : row; b < (picked ? n.b : min(row + 1, n.b)); b++) {
         for (u32 h = block.h * share; h < (block.h + 1) * share; h++) {
             f32 beta = beta_of(o, x, h);
             for (u32 first_query = 0; first_query < n.t; first_query += TILE) {
@@ -171,12 +148,13 @@ DEVICE void gradient_of_keys(const Operands& o, const Sizes& n, const Factors& x
                 Micro dot, weight;
                 if (VALUES) {
                     if (!CHOOSES) dots(dot, o, n, p, left, right);
+                    u32 kept = kept_of_tile(o, n, streams, p);
                     EACH(i, j) {
                         weight[i][j] = 0.0f;
                         if (!p.allowed[i][j]) continue;
                         if (CHOOSES) weight[i][j] = choice[row_index(n, p, i)] == int(first_key + 4 * MY_X + j) ? 1.0f : 0.0f;
                         else weight[i][j] = expf(final_score(o, n, x, streams, p, beta, dot[i][j], i, j) - own_lse[i]);
-                        if (DROPOUT && weight[i][j] != 0.0f) weight[i][j] *= growth_of(n, x, streams, p, i, j);
+                        weight[i][j] = grown(x, kept, i, j, weight[i][j]);
                     }
                 } else {
                     f32 own_terms[4];
@@ -206,82 +184,4 @@ KERNEL key_gradient(Operands o, Sizes n, Factors x, K* dk, const Q* dy, const f3
 KERNEL value_gradient(Operands o, Sizes n, Factors x, V* dv, const Q* dy, const f32* lse, const int* choice) {
     __shared__ f32 left[TILE][PITCH], right[TILE][PITCH];
     gradient_of_keys<true>(o, n, x, dv, n.e, dy, lse, nullptr, choice, left, right);
-}
-
-// The gradient of a table, for one tile of queries and 64 of its rows: each query adds its keys in order, then the queries
-// are added in order. parts is [B · tiles, N, H].
-KERNEL table_gradient(Operands o, Sizes n, Factors x, f32* parts, const Q* dy, const f32* lse, const f32* terms) {
-    __shared__ f32 left[DEPTH][PITCH], right[DEPTH][PITCH], tile[TILE][TILE + 1];
-    extern __shared__ f32 found[];  // [64 queries][65]
-    Block block = block_of(n.h, TILES(n.t), TILES(n.table_rows));
-    Streams streams = streams_of(o, n);
-    f32 beta = beta_of(o, x, block.h);
-    Place p;
-    at_queries(p, o, n, block.b, block.h, block.tile * TILE);
-    f32 own_lse[4], own_terms[4];
-    load_rows(own_lse, lse, n, p), load_rows(own_terms, terms, n, p);
-    for (u32 i = threadIdx.x; i < TILE * (TILE + 1); i += THREADS) found[i] = 0.0f;
-    for (u32 first = 0; first < p.end; first += TILE) {
-        if (!at_keys(p, o, n, first, ANY_ROW)) continue;
-        Micro dot, gradient;
-        score_gradients(gradient, dot, o, n, x, streams, p, beta, dy, own_lse, own_terms, left, right);
-        EACH(i, j) tile[4 * MY_Y + i][4 * MY_X + j] = gradient[i][j];
-        __syncthreads();
-        u32 t = p.first_query + threadIdx.x;
-        if (threadIdx.x < TILE && t < n.t) {
-            int query = query_at(o, n, p.b, t);
-            for (u32 j = 0; j < TILE && first + j < p.end; j++) {
-                f32 more = tile[threadIdx.x][j];
-                if (more == 0.0f) continue;
-                u32 row = o.rows_of_table[distance_index(n, query, key_at(o, n, p.b, first + j))] - block.chunk * TILE;
-                if (row < TILE) found[threadIdx.x * (TILE + 1) + row] += more;
-            }
-        }
-        __syncthreads();
-    }
-    __syncthreads();
-    u32 row = block.chunk * TILE + threadIdx.x;
-    if (threadIdx.x < TILE && row < n.table_rows) {
-        f32 sum = 0.0f;
-        for (u32 i = 0; i < TILE; i++) sum += found[i * (TILE + 1) + threadIdx.x];
-        parts[((u64(block.b) * TILES(n.t) + block.tile) * n.table_rows + row) * n.h + block.h] = sum;
-    }
-}
-
-// The gradient of a dense bias: each pair's sum over the examples and heads that share it, in order.
-KERNEL dense_gradient(Operands o, Sizes n, Factors x, f32* to, const Q* dy, const f32* lse, const f32* terms) {
-    __shared__ f32 left[DEPTH][PITCH], right[DEPTH][PITCH];
-    Block block = block_of(n.bias_per_head ? n.h : 1, TILES(n.t), TILES(n.s));
-    Streams streams = streams_of(o, n);
-    Micro sums;
-    clear(sums);
-    Place p;
-    for (u32 b = n.bias_per_batch ? block.b : 0; b < (n.bias_per_batch ? block.b + 1 : n.b); b++) {
-        for (u32 h = n.bias_per_head ? block.h : 0; h < (n.bias_per_head ? block.h + 1 : n.h); h++) {
-            at_queries(p, o, n, b, h, block.tile * TILE);
-            if (!at_keys(p, o, n, block.chunk * TILE, ANY_ROW)) continue;
-            f32 own_lse[4], own_terms[4];
-            load_rows(own_lse, lse, n, p), load_rows(own_terms, terms, n, p);
-            Micro dot, gradient;
-            score_gradients(gradient, dot, o, n, x, streams, p, beta_of(o, x, h), dy, own_lse, own_terms, left, right);
-            EACH(i, j) sums[i][j] += gradient[i][j];
-        }
-    }
-    EACH(i, j) {
-        u32 t = block.tile * TILE + 4 * MY_Y + i, s = block.chunk * TILE + 4 * MY_X + j;
-        if (t < n.t && s < n.s) to[pair_row(n, n.bias_per_batch, n.bias_per_head, block.b, block.h, t) + s] = sums[i][j];
-    }
-}
-
-// to[column] = the sum of `count` rows of parts [count, width], in f64 and one order. A block has a column.
-KERNEL sum_parts(f32* to, const f32* parts, u64 count, u32 width) {
-    __shared__ double room[THREADS];
-    double sum = 0.0;
-    for (u64 i = threadIdx.x; i < count; i += THREADS) sum += parts[i * width + blockIdx.x];
-    room[threadIdx.x] = sum;
-    for (u32 half = THREADS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (threadIdx.x < half) room[threadIdx.x] += room[threadIdx.x + half];
-    }
-    if (threadIdx.x == 0) to[blockIdx.x] = f32(room[0]);
 }

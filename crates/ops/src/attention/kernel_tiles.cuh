@@ -1,7 +1,7 @@
 // What the kernels for tensor cores share: tiles of rows in shared memory, and what masks, biases and dropout say about the
 // pairs that a thread has in its fragments.
 //
-// WIDTH is the head's width, a multiple of 16: D = E = WIDTH. POSITIVE says that the scale is a constant above 0.
+// WIDTH is the head's width, a multiple of 16: D = E = WIDTH.
 
 #include "tensor.cuh"
 
@@ -60,14 +60,16 @@ DEVICE const u16* straight_at(const u16* tile, u32 row, u32 column) {
     return tile + (row + LANE % 16) * PITCH + column + LANE / 16 * 8;
 }
 
-// Which positions the keys must have for queries in order of their index: from the first one's low to the last one's high.
-// True where masks by position are intervals of indices, too.
-#define INDEXED (!QUERY_POSITION && !KEY_POSITION)
+// Whether positions are indices, so that masks by position are intervals of indices, too.
+DEVICE bool indexed(const Operands& o) { return !HAS(o.query_position) && !HAS(o.key_position); }
+
+// Whether a query may not look everywhere.
+DEVICE bool is_banded(const Sizes& n) { return (n.before & n.after) != 0xffffffffu; }
 
 // The keys from which on, and up to which, any of these queries may attend: [first, end).
 DEVICE void key_span(const Operands& o, const Sizes& n, u32 b, u32 first_query, u32 queries, u32& first, u32& end) {
     first = 0, end = key_end(o, n, b);
-    if (INDEXED && (CAUSAL || WINDOW)) {
+    if (indexed(o) && is_banded(n)) {
         int low = range_of(n, int(first_query)).low, high = range_of(n, int(min(first_query + queries, n.t)) - 1).high;
         if (low > 0) first = u32(low);
         if (high < 0) end = 0;
@@ -75,10 +77,11 @@ DEVICE void key_span(const Operands& o, const Sizes& n, u32 b, u32 first_query, 
     }
 }
 // Whether all of these pairs are allowed, as far as it can be said without asking each.
-DEVICE bool all_allowed(const Sizes& n, u32 first_query, u32 queries, u32 first_key, u32 keys, u32 end) {
-    if (KEY_MASK || PAIR_MASK || KEY_ROW || (!INDEXED && (CAUSAL || WINDOW))) return false;
+DEVICE bool all_allowed(const Operands& o, const Sizes& n, u32 first_query, u32 queries, u32 first_key, u32 keys, u32 end) {
+    if (HAS(o.key_mask) || HAS(o.pair_mask) || HAS(o.key_row)) return false;
     if (first_key + keys > end || first_query + queries > n.t) return false;
-    if (!CAUSAL && !WINDOW) return true;
+    if (!is_banded(n)) return true;
+    if (!indexed(o)) return false;
     Range early = range_of(n, int(first_query)), late = range_of(n, int(first_query + queries - 1));
     return int(first_key) >= late.low && int(first_key + keys - 1) <= early.high;
 }
@@ -97,7 +100,7 @@ DEVICE bool is_allowed(const Operands& o, const Sizes& n, u32 b, u32 h, u32 t, i
 DEVICE u32 kept_four(const Operands& o, const Sizes& n, const Streams& streams, u32 b, u32 h, int first_query,
                      int second_query, u32 s) {
     u32 words[4];
-    if (KEY_POSITION) {
+    if (HAS(o.key_position)) {
 #pragma unroll
         for (u32 i = 0; i < 4; i++) {
             u32 key = s + i % 2;
@@ -124,7 +127,7 @@ DEVICE u32 kept_four(const Operands& o, const Sizes& n, const Streams& streams, 
 DEVICE u32 kept_four_turned(const Operands& o, const Sizes& n, const Streams& streams, u32 b, u32 h, int first_query,
                             int second_query, u32 s) {
     u32 kept = 0;
-    if (KEY_POSITION) {
+    if (HAS(o.key_position)) {
 #pragma unroll
         for (u32 i = 0; i < 4; i++) {
             u32 key = s + i / 2 * 8;
@@ -149,8 +152,8 @@ DEVICE u32 kept_four_turned(const Operands& o, const Sizes& n, const Streams& st
 // The score in units of log 2 from q·k, for a pair that is allowed.
 DEVICE f32 score_of_two(const Operands& o, const Sizes& n, f32 beta, f32 scale, f32 dot, u32 b, u32 h, u32 t, u32 s,
                         int query) {
-    if (BIAS == BIAS_NONE) return dot * scale;
-    return (beta * dot + bias_of(o, n, b, h, t, s, query, key_at(o, n, b, s))) * LOG2_E;
+    if (PLAIN) return dot * scale;
+    return fmaf(beta, dot, bias_of(o, n, b, h, t, s, query, key_at(o, n, b, s))) * LOG2_E;
 }
 
 // Two neighbouring numbers of a result.
