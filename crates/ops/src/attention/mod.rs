@@ -21,6 +21,9 @@ mod cpu_score_gradient;
 mod cpu_softmax;
 mod cpu_table;
 mod cpu_work;
+mod cuda;
+mod cuda_arguments;
+mod cuda_sources;
 mod form;
 mod layout;
 mod mask;
@@ -31,6 +34,7 @@ mod reference_backward;
 mod spec;
 
 pub use backward::Backward as AttentionBackward;
+pub use cuda::{CudaCall, CudaPlan};
 pub use spec::{Attended, Attention, AttentionBias, AttentionKind, AttentionMask, AttentionScale, Window};
 
 pub(crate) use cpu_rows::{KeyTile, Terms, by_distance_floats, carve, carved_bytes};
