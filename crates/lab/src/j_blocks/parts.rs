@@ -7,7 +7,7 @@ use crate::{Context, Draws, Finding, Number, Table, Verdict};
 use regard::generate::{Generator, Request, Sampling, Settings};
 use regard::layers::{
     AbsoluteConfig, AbsolutePositions, AttentionConfig, AttentionLayer, Context as Surroundings, FeedForward,
-    FeedForwardConfig, FeedForwardKind, Parameters, Source, sinusoids,
+    FeedForwardConfig, FeedForwardKind, KeySource, Parameters, sinusoids,
 };
 use regard::models::{BertText, Positions, Transformer, TransformerConfig};
 use regard::ops::Attention;
@@ -149,7 +149,7 @@ pub fn who_mixes(_context: &Context) -> Result<Finding> {
         width,
     )?;
     let layer = AttentionLayer::new(AttentionConfig::new(width, 2)?, &mut Parameters::new())?;
-    let whole = map(|g, x| layer.forward(g, x, Source::Own, &Surroundings::default()), n, width)?;
+    let whole = map(|g, x| layer.forward(g, x, KeySource::Own, &Surroundings::default()), n, width)?;
     let size = n * width;
     let count = |can: &[f64], of: &dyn Fn(usize, usize) -> bool| {
         (0..size * size).filter(|at| can[*at] == 1.0 && of(at / size, at % size)).count()

@@ -8,7 +8,7 @@ use crate::{Context, Finding, Number, Table, Verdict};
 use regard::Result;
 use regard::evaluate::{Bleu, Chrf, exact_match};
 use regard::generate::{Beams, Generator, Settings};
-use regard::layers::{Embedding, EmbeddingConfig, Linear, LinearConfig, Parameters};
+use regard::layers::{EmbeddingConfig, EmbeddingLayer, LinearConfig, LinearLayer, Parameters};
 use regard::models::{Transformer, TransformerConfig};
 use regard::ops::{Attention, AttentionMask, AttentionOp, CrossEntropyOptions, IGNORE_INDEX, WeightsRequest};
 use regard::prelude::*;
@@ -330,11 +330,11 @@ pub fn translates(context: &Context) -> Result<Finding> {
 /// A recurrent pair: one reads the source into a state, the other writes from it. There is no attention between them.
 struct Pair {
     parameters: Parameters,
-    source: Embedding,
-    target: Embedding,
+    source: EmbeddingLayer,
+    target: EmbeddingLayer,
     reader: Lstm,
     writer: Lstm,
-    head: Linear,
+    head: LinearLayer,
 }
 
 impl Pair {
@@ -342,8 +342,8 @@ impl Pair {
         let mut parameters = Parameters::new();
         let p = &mut parameters;
         let table = |tokens| EmbeddingConfig { tokens, width, std: 1.0 };
-        let source = p.under("source", |p| Embedding::new(table(ENGLISH.len()), p))?;
-        let target = p.under("target", |p| Embedding::new(table(GERMAN.len()), p))?;
+        let source = p.under("source", |p| EmbeddingLayer::new(table(ENGLISH.len()), p))?;
+        let target = p.under("target", |p| EmbeddingLayer::new(table(GERMAN.len()), p))?;
         let reader = p.under("reader", |p| Lstm::new(width, p))?;
         let writer = p.under("writer", |p| Lstm::new(width, p))?;
         let head = LinearConfig {
@@ -352,7 +352,7 @@ impl Pair {
             bias: true,
             std: 1.0 / (width as f32).sqrt(),
         };
-        let head = p.under("head", |p| Linear::new(head, p))?;
+        let head = p.under("head", |p| LinearLayer::new(head, p))?;
         Ok(Pair { parameters, source, target, reader, writer, head })
     }
 
