@@ -295,17 +295,14 @@ pub fn generates(context: &Context) -> Result<Finding> {
     let model = gpt(Positions::Learned)?;
     let mut draws = context.draws("J8");
     let prompt: Vec<i32> = (0..6).map(|_| draws.below(VOCABULARY) as i32).collect();
-    let told = |error: regard::generate::Error| {
-        regard_graph::Error::invalid("generate", error.to_string(), "see the cause")
-    };
     let generate = |sampling: Sampling, rows: usize| -> Result<Vec<Vec<i32>>> {
         let mut store = Store::new(0);
         let cpu = crate::experiment::one_cpu()?;
-        let mut generator = Generator::new(&model, Settings { rows, ..Default::default() }, &mut store, &cpu)
-            .map_err(told)?;
+        let mut generator =
+            Generator::new(&model, Settings { rows, ..Default::default() }, &mut store, &cpu)?;
         let prompts = vec![prompt.clone(); rows];
         let request = Request { sampling, ..Request::greedy(&prompts, 20) };
-        Ok(generator.generate(&request, &mut store).map_err(told)?.into_iter().map(|row| row.ids).collect())
+        Ok(generator.generate(&request, &mut store)?.into_iter().map(|row| row.ids).collect())
     };
     let greedy = generate(Sampling::greedy(), 1)?.remove(0);
     // The same without any cache: the whole sequence again for every token.

@@ -224,20 +224,17 @@ fn translations(
     numbers: &[usize],
     width: usize,
 ) -> Result<Vec<String>> {
-    let told = |error: regard::generate::Error| {
-        regard_graph::Error::invalid("translator", error.to_string(), "see the cause")
-    };
     // The caches of a store have one size: that of the widest search.
     let settings = Settings { rows: 50, beams: 4, source: Some(SOURCE), ..Default::default() };
-    let mut generator = Generator::with_sources(model, settings, store, &one_cpu()?).map_err(told)?;
+    let mut generator = Generator::with_sources(model, settings, store, &one_cpu()?)?;
     let mut found = vec![];
     for some in numbers.chunks(50) {
         let sources: Vec<Vec<i32>> =
             some.iter().map(|&n| words(n)[0].iter().copied().chain([END]).collect()).collect();
-        generator.read(&sources, store).map_err(told)?;
+        generator.read(&sources, store)?;
         let prompts = vec![vec![START]; some.len()];
         let beams = Beams { stop: &[END], ..Beams::new(&prompts, width, TARGET) };
-        let best = generator.search(&beams, store).map_err(told)?;
+        let best = generator.search(&beams, store)?;
         let first = best.iter().map(|beams| beams.first().map_or(&[][..], |beam| &beam.ids));
         found.extend(first.map(|ids| text(ids, &GERMAN)));
     }
@@ -278,19 +275,16 @@ pub fn translates(context: &Context) -> Result<Finding> {
     let (mut exact, mut greedy, mut bleu, mut chrf) = (vec![], vec![], vec![], vec![]);
     let mut shown = Table::new("Held-out numbers, beams of 4", &["English", "right", "said"]);
     let (mut curve, mut heat) = (vec![], (1, vec![]));
-    let told = |error: regard::evaluate::Error| {
-        regard_graph::Error::invalid("translator", error.to_string(), "see the cause")
-    };
     for &seed in &seeds {
         let (train, test) = split(context, seed);
         let (mut store, losses) = trained_transformer(&model, &train, steps, seed)?;
         let right: Vec<String> = test.iter().map(|&n| text(&words(n)[1], &GERMAN)).collect();
         let said = translations(&model, &mut store, &test, 4)?;
-        exact.push(exact_match(&said, &right).map_err(told)?);
-        greedy.push(exact_match(&translations(&model, &mut store, &test, 1)?, &right).map_err(told)?);
+        exact.push(exact_match(&said, &right)?);
+        greedy.push(exact_match(&translations(&model, &mut store, &test, 1)?, &right)?);
         let references: Vec<Vec<&str>> = right.iter().map(|right| vec![right.as_str()]).collect();
-        bleu.push(Bleu::default().corpus(&said, &references).map_err(told)?.score);
-        chrf.push(Chrf::default().corpus(&said, &references).map_err(told)?);
+        bleu.push(Bleu::default().corpus(&said, &references)?.score);
+        chrf.push(Chrf::default().corpus(&said, &references)?);
         if curve.is_empty() {
             curve = Trained::curve(&losses, 40);
             for ((&n, right), said) in test.iter().zip(&right).zip(&said).take(5) {
