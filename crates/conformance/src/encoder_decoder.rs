@@ -131,7 +131,7 @@ impl Decoder {
         for (to, from) in whole.chunks_mut(CAPACITY[1]).zip(mask.chunks(shape[1])) {
             to[..shape[1]].copy_from_slice(from);
         }
-        self.step.set_bools("mask", &[self.rows, CAPACITY[1]], &whole)
+        Ok(self.step.set_bools("mask", &[self.rows, CAPACITY[1]], &whole)?)
     }
 
     /// The logits of tokens [B T] that follow `past` earlier ones.

@@ -18,7 +18,7 @@ fn image(g: &mut Graph, config: &VitConfig) -> regard::graph::Result<Var> {
 }
 
 fn feed(program: &mut Program, answers: &Tensors, set: &str) -> Result<()> {
-    program.set_array("image", answers.get(&format!("{set}.pixel_values")))
+    Ok(program.set_array("image", answers.get(&format!("{set}.pixel_values")))?)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use regard::graph::Precision;
 use regard_conformance::sized::{self, Size};
-use regard_inspect::{Case, Finding, Outcome, Promise, Stream, prove};
+use regard_inspect::{Finding, Outcome, Promise, ProofCase, Stream, prove};
 use regard_models::inputs::{IDS, MASK, SOURCE, SOURCE_MASK};
 use regard_models::{Model, Sizes};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const N: usize = 4;
 
 /// Streams by the inputs that a pass has, each padded on the right.
-fn case(model: &dyn Model) -> Case {
+fn case(model: &dyn Model) -> ProofCase {
     let sizes = Sizes { batch: N, ids: N, source: N, ..Default::default() };
     let graph = model.graph(sizes, Precision::F32).unwrap();
     let has = |name: &str| graph.inputs().any(|(input, _)| input == name);
@@ -25,7 +25,7 @@ fn case(model: &dyn Model) -> Case {
     };
     let known = [(SOURCE, SOURCE_MASK), (IDS, MASK)].into_iter().filter(|(input, _)| has(input));
     let streams = known.map(|(input, mask)| stream(input, mask)).collect();
-    Case { graph, batch: N, streams, known: Vec::new() }
+    ProofCase { graph, batch: N, streams, known: Vec::new() }
 }
 
 fn causal(input: &str) -> Promise {

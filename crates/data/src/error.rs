@@ -18,6 +18,11 @@ pub enum Error {
     #[error("{path}: {what}; {advice}")]
     File { path: String, what: String, advice: String },
 
+    #[error(
+        "{path}: no tokenizer here: looked for tokenizer.json, tokenizer.bin and tok*.bin; copy it from where the model came from: ids mean nothing without it"
+    )]
+    NoTokenizer { path: String },
+
     #[error("{path}: tensor `{tensor}` {what}; {advice}")]
     Tensor { path: String, tensor: String, what: String, advice: String },
 

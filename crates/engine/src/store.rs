@@ -162,11 +162,15 @@ impl Store {
     /// # Ok::<(), regard_engine::Error>(())
     /// ```
     pub fn declare(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<()> {
-        let shape = shape.into();
-        if shape.iter().any(|dim| dim.fixed().is_none()) {
-            return Err(Error::OpenEntry { name: name.into(), got: shape.to_string() });
+        self.declare_fact(name, &Fact::f32(shape.into()), init)
+    }
+
+    /// As [`declare`](Store::declare), of any dtype.
+    pub fn declare_fact(&mut self, name: &str, fact: &Fact, init: Init) -> Result<()> {
+        if fact.shape.iter().any(|dim| dim.fixed().is_none()) {
+            return Err(Error::OpenEntry { name: name.into(), got: fact.shape.to_string() });
         }
-        self.entry(name, &Fact::f32(shape), &init).map(|_| ())
+        self.entry(name, fact, &init).map(|_| ())
     }
 
     /// Finds or makes the entry that a graph declares.

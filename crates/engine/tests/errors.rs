@@ -224,5 +224,10 @@ fn an_entry_is_declared_without_a_program() {
         text(store.declare("table", shape![b, 2], Init::Zeros)),
         "`table` is [B 2] with open letters; an entry of the store has fixed sizes"
     );
+    let open = Fact { dtype: DType::I32, shape: shape![b, 2] };
+    assert_eq!(
+        text(store.declare_fact("count", &open, Init::Zeros)),
+        "`count` is [B 2] with open letters; an entry of the store has fixed sizes"
+    );
     assert_eq!(store.names().collect::<Vec<_>>(), ["weight"]);
 }

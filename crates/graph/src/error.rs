@@ -59,19 +59,29 @@ impl Error {
 
     /// An [`Error::Unknown`] that offers the nearest of the known names.
     pub fn unknown<'a>(kind: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
-        let known: Vec<&str> = known.into_iter().collect();
-        let nearest = match known.iter().min_by_key(|k| levenshtein(name, k)) {
-            None => format!("; there is no {kind} here"),
-            Some(k) if levenshtein(name, k) <= 1 + name.len() / 3 => format!("; did you mean `{k}`?"),
-            Some(_) => {
-                let shown: Vec<String> = known.iter().take(8).map(|k| format!("`{k}`")).collect();
-                let more =
-                    if known.len() > 8 { format!(" and {} more", known.len() - 8) } else { String::new() };
-                format!("; there are {}{more}", shown.join(", "))
-            }
-        };
+        let nearest = format!("; {}", offer(kind, name, known));
         Error::Unknown { kind: kind.into(), name: name.into(), nearest }
     }
+}
+
+/// The known name that somebody who wrote `name` most likely meant, if one is near enough.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |k: &&str| levenshtein(name, k);
+    known.into_iter().min_by_key(distance).filter(|k| distance(k) <= 1 + name.len() / 3)
+}
+
+/// What to say after an unknown name: the nearest one, or those there are.
+pub fn offer<'a>(kind: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    if known.is_empty() {
+        return format!("there is no {kind} here");
+    }
+    if let Some(k) = nearest(name, known.iter().copied()) {
+        return format!("did you mean `{k}`?");
+    }
+    let shown: Vec<String> = known.iter().take(8).map(|k| format!("`{k}`")).collect();
+    let more = if known.len() > 8 { format!(" and {} more", known.len() - 8) } else { String::new() };
+    format!("there are {}{more}", shown.join(", "))
 }
 
 #[cfg(test)]
@@ -90,5 +100,10 @@ mod tests {
             "no output is called `zebra`; there are `loss`, `logits`"
         );
         assert_eq!(Error::unknown("tap", "x", []).to_string(), "no tap is called `x`; there is no tap here");
+        assert_eq!((nearest("lossy", known), nearest("zebra", known)), (Some("loss"), None));
+        assert_eq!(
+            offer("tap", "zebra", ["a"; 9]),
+            "there are `a`, `a`, `a`, `a`, `a`, `a`, `a`, `a` and 1 more"
+        );
     }
 }

@@ -32,7 +32,7 @@ pub use axes::{Axes, AxisOf, Label, Layout};
 pub use cost::{CostRow, Costs, Work, cost};
 pub use dim::{Dim, Letter, MAX_LETTERS, Sizes};
 pub use dtype::{DType, Precision};
-pub use error::{Error, Result};
+pub use error::{Error, Result, nearest, offer};
 pub use gradient::{Calculus, gradient, pullback};
 pub use graph::{Attachment, Flow, Graph, Init, Node, Origin, Pass, Role, Stored, Value, Var};
 pub use integers::Integers;

@@ -23,6 +23,7 @@ pub mod forward;
 mod open;
 mod save;
 pub mod step;
+mod store_files;
 pub mod table;
 
 pub use error::{Error, Result};
@@ -30,3 +31,4 @@ pub use forward::{Batch, Images, forward};
 pub use open::{Opened, open};
 pub use regard_data::DType;
 pub use save::{SaveOptions, save};
+pub use store_files::StoreFiles;

@@ -22,6 +22,6 @@ pub mod ways;
 pub use chance::{Chance, chances};
 pub use error::{Error, Result};
 pub use patch::{keep_taps, patch_taps, patched_taps, without_taps};
-pub use prove::{Case, Coverage, Finding, Guilty, Outcome, Promise, Stream, Unfollowed, prove};
+pub use prove::{Coverage, Finding, Guilty, Outcome, Promise, ProofCase, Stream, Unfollowed, prove};
 pub use rewrite::{keep_heads, patch_heads, patched, rewrite, without_heads};
 pub use sight::{Sight, sight};

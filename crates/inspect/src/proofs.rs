@@ -1,7 +1,7 @@
 //! What a model promises, as cases for the reach reader: the passes to record, and what has to hold of them. Which they are
 //! follows from what it reads and promises, not from what it is called.
 
-use crate::{Case, Promise, Result, Stream};
+use crate::{Promise, ProofCase, Result, Stream};
 use regard_graph::{Graph, Precision};
 use regard_layers::KeepMask;
 use regard_models::inputs::{IDS, MASK, POSITION, SOURCE, SOURCE_MASK};
@@ -13,7 +13,7 @@ pub const BATCH: usize = 3;
 /// A pass and what is to be proved of it.
 pub struct Proof {
     /// The pass.
-    pub case: Case,
+    pub case: ProofCase,
     /// A title, whether the model promises it, and what it is.
     pub claims: Vec<(&'static str, bool, Promise)>,
     /// The stream whose receptive fields are of interest, if there is one.
@@ -84,7 +84,11 @@ fn padded_left(model: &dyn Model, length: usize) -> Result<Proof> {
     let positions = KeepMask(stream.real.clone()).positions(length);
     let known = vec![(POSITION.to_string(), positions.into_iter().map(i64::from).collect())];
     let claims = vec![("padding on the left", model.promises().anywhere, Promise::Padding(IDS.into()))];
-    Ok(Proof { case: Case { known, ..case(recorded(model, sizes)?, vec![stream]) }, claims, sight: None })
+    Ok(Proof {
+        case: ProofCase { known, ..case(recorded(model, sizes)?, vec![stream]) },
+        claims,
+        sight: None,
+    })
 }
 
 /// A model that reads a source and writes.
@@ -111,8 +115,8 @@ fn recorded(model: &dyn Model, sizes: Sizes) -> Result<Graph> {
     Ok(model.graph(sizes, Precision::F32)?)
 }
 
-fn case(graph: Graph, streams: Vec<Stream>) -> Case {
-    Case { graph, batch: BATCH, streams, known: Vec::new() }
+fn case(graph: Graph, streams: Vec<Stream>) -> ProofCase {
+    ProofCase { graph, batch: BATCH, streams, known: Vec::new() }
 }
 
 fn stream(input: &str, mask: Option<&str>, length: usize, side: Side) -> Stream {

@@ -32,7 +32,7 @@ impl Stream {
 }
 
 /// A recorded pass, and what is to be proved of it.
-pub struct Case {
+pub struct ProofCase {
     /// The pass, at fixed sizes. Of inputs that are no stream, floats have the batch in front where there are no streams;
     /// the axes of others are found by what they meet.
     pub graph: Graph,
@@ -144,7 +144,7 @@ impl Finding {
 }
 
 /// Proves promises, or finds who breaks them.
-pub fn prove(case: &Case, promises: &[Promise]) -> Result<Vec<Finding>> {
+pub fn prove(case: &ProofCase, promises: &[Promise]) -> Result<Vec<Finding>> {
     let followed = Followed::new(case)?;
     promises.iter().map(|promise| followed.judge(promise)).collect()
 }

@@ -1,7 +1,7 @@
 //! How far each value sees: the receptive field, read off the graph, in positions before and after its own.
 
 use crate::Result;
-use crate::prove::{Case, Followed};
+use crate::prove::{Followed, ProofCase};
 use regard_graph::axes::Standing;
 use regard_layers::taps::is_inside;
 
@@ -22,7 +22,7 @@ pub struct Sight {
 
 /// The sight of every tap and output that lies along a stream, in the order of running; what lies inside of the parts of a
 /// block is left out, for the stream behind it says as much. What stands for a pair of positions sees from the later one.
-pub fn sight(case: &Case, input: &str) -> Result<Vec<Sight>> {
+pub fn sight(case: &ProofCase, input: &str) -> Result<Vec<Sight>> {
     let stream = case.stream(input)?;
     let followed = Followed::new(case)?;
     let felt = followed.felt(input, false)?;

@@ -1,10 +1,11 @@
 //! Models that are broken on purpose, as they are broken in the wild: each is caught, and the guilty layer is named.
 
 use regard_graph::{DType, Graph, Result, Var};
-use regard_inspect::{Case, Promise, Stream, prove, sight};
+use regard_inspect::{Promise, ProofCase, Stream, prove, sight};
 use regard_layers::{
-    AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig, FeedForwardConfig, FeedForwardKind,
-    NormConfig, NormKind, NormPlace, Parameters, RelativeConfig, Source, SourceConfig, Stack, StackConfig,
+    AttentionConfig, BlockConfig, Context, EmbeddingConfig, EmbeddingLayer, FeedForwardConfig,
+    FeedForwardKind, KeySource, KeySourceConfig, NormConfig, NormKind, NormPlace, Parameters, RelativeConfig,
+    Stack, StackConfig,
 };
 use regard_ops::AttentionMask;
 
@@ -32,7 +33,7 @@ fn block() -> BlockConfig {
 
 /// Two blocks behind an embedding, under a name of their own.
 struct Model {
-    tokens: Embedding,
+    tokens: EmbeddingLayer,
     stack: Stack,
 }
 
@@ -42,7 +43,7 @@ impl Model {
         parameters.under(name, |p| Model {
             tokens: p
                 .under("tokens", |p| {
-                    Embedding::new(EmbeddingConfig { tokens: 11, width: WIDTH, std: 0.02 }, p)
+                    EmbeddingLayer::new(EmbeddingConfig { tokens: 11, width: WIDTH, std: 0.02 }, p)
                 })
                 .unwrap(),
             stack: Stack::new(
@@ -59,7 +60,7 @@ impl Model {
         g: &mut Graph,
         ids: Var,
         contexts: [Context; 2],
-        memory: Option<(Source, &Context)>,
+        memory: Option<(KeySource, &Context)>,
     ) -> Result<Var> {
         let mut x = self.tokens.forward(g, ids)?;
         for (layer, (block, context)) in self.stack.blocks().iter().zip(contexts).enumerate() {
@@ -74,12 +75,12 @@ fn stream(input: &str, length: usize, mask: Option<&str>) -> Stream {
     Stream { input: input.into(), length, mask: mask.map(String::from), real }
 }
 
-fn case(graph: Graph, streams: Vec<Stream>) -> Case {
-    Case { graph, batch: BATCH, streams, known: Vec::new() }
+fn case(graph: Graph, streams: Vec<Stream>) -> ProofCase {
+    ProofCase { graph, batch: BATCH, streams, known: Vec::new() }
 }
 
 /// A decoder whose contexts are made by the caller; `positions` is i32 [B T].
-fn decoder(block: BlockConfig, contexts: impl Fn(&mut Graph) -> [Context; 2]) -> Case {
+fn decoder(block: BlockConfig, contexts: impl Fn(&mut Graph) -> [Context; 2]) -> ProofCase {
     let mut g = Graph::inference();
     let ids = g.input("ids", DType::I32, [BATCH, LENGTH]).unwrap();
     let contexts = contexts(&mut g);
@@ -145,7 +146,7 @@ fn an_off_by_one_causal_mask_is_found_in_its_layer() {
 }
 
 /// An encoder with a mask input, which block `deaf` does not look at.
-fn encoder(deaf: Option<usize>) -> Case {
+fn encoder(deaf: Option<usize>) -> ProofCase {
     let mut g = Graph::inference();
     let ids = g.input("ids", DType::I32, [BATCH, LENGTH]).unwrap();
     let mask = g.input("mask", DType::Bool, [BATCH, LENGTH]).unwrap();
@@ -181,7 +182,7 @@ fn an_encoder_that_ignores_the_padding_mask_is_found() {
 }
 
 /// An encoder-decoder; `own` is what the decoder's blocks see of themselves, `cross` of the source.
-fn pair(own: [Context; 2], deaf: bool) -> Case {
+fn pair(own: [Context; 2], deaf: bool) -> ProofCase {
     let mut g = Graph::inference();
     let ids = g.input("ids", DType::I32, [BATCH, LENGTH]).unwrap();
     let mask = g.input("mask", DType::Bool, [BATCH, LENGTH]).unwrap();
@@ -190,10 +191,10 @@ fn pair(own: [Context; 2], deaf: bool) -> Case {
         Context { mask: AttentionMask { key_mask: Some(mask), ..Default::default() }, ..Default::default() };
     let encoder = Model::new("encoder", block());
     let memory = g.scope("encoder", |g| encoder.forward(g, ids, [told; 2], None)).unwrap();
-    let cross = AttentionConfig { source: SourceConfig::Memory(WIDTH), ..block().attention };
+    let cross = AttentionConfig { source: KeySourceConfig::Memory(WIDTH), ..block().attention };
     let decoder = Model::new("decoder", BlockConfig { cross: Some(cross), ..block() });
     let context = if deaf { Context::default() } else { told };
-    let source = Some((Source::Memory(memory), &context));
+    let source = Some((KeySource::Memory(memory), &context));
     let x = g.scope("decoder", |g| decoder.forward(g, targets, own, source)).unwrap();
     g.output("memory", memory).unwrap();
     g.output("hidden", x).unwrap();
@@ -239,7 +240,7 @@ fn questions_that_cannot_be_are_refused() {
     assert_eq!(text(causal("idz")), "no stream is called `idz`; did you mean `ids`?");
     let sees = |by: &str| Promise::Sees { from: "ids".into(), to: "ids".into(), by: by.into() };
     assert_eq!(text(sees("hiden")), "no output or tap is called `hiden`; did you mean `hidden`?");
-    let whole = Case {
+    let whole = ProofCase {
         streams: vec![Stream::whole("ids", BATCH, LENGTH)],
         ..decoder(block(), |_| [Context::causal(); 2])
     };

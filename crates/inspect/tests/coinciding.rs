@@ -2,10 +2,10 @@
 //! by its length, leaks are found in the node where they begin, and what nobody can follow is said.
 
 use regard_graph::{DType, Fact, Graph, Init, Var};
-use regard_inspect::{Case, Finding, Outcome, Promise, Stream, prove, sight};
+use regard_inspect::{Finding, Outcome, Promise, ProofCase, Stream, prove, sight};
 use regard_layers::{
-    AttentionConfig, BlockConfig, Context, FeedForwardConfig, FeedForwardKind, NormConfig, NormKind,
-    NormPlace, Parameters, RelativeConfig, Source, SourceConfig, Stack, StackConfig,
+    AttentionConfig, BlockConfig, Context, FeedForwardConfig, FeedForwardKind, KeySource, KeySourceConfig,
+    NormConfig, NormKind, NormPlace, Parameters, RelativeConfig, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{Attention, AttentionMask, MatmulOptions};
@@ -19,8 +19,8 @@ fn stream(input: &str, mask: Option<&str>) -> Stream {
     Stream { input: input.into(), length: N, mask: mask.map(String::from), real }
 }
 
-fn case(graph: Graph, streams: Vec<Stream>) -> Case {
-    Case { graph, batch: N, streams, known: Vec::new() }
+fn case(graph: Graph, streams: Vec<Stream>) -> ProofCase {
+    ProofCase { graph, batch: N, streams, known: Vec::new() }
 }
 
 fn causal(input: &str) -> Promise {
@@ -50,7 +50,7 @@ fn blocks(
     let block = BlockConfig {
         attention: AttentionConfig::new(WIDTH, N).unwrap(),
         cross: memory.map(|_| AttentionConfig {
-            source: SourceConfig::Memory(WIDTH),
+            source: KeySourceConfig::Memory(WIDTH),
             ..AttentionConfig::new(WIDTH, N).unwrap()
         }),
         feed_forward: FeedForwardConfig {
@@ -74,7 +74,7 @@ fn blocks(
     x
 }
 
-type Memory<'a> = Option<(Source, &'a Context)>;
+type Memory<'a> = Option<(KeySource, &'a Context)>;
 
 fn keys(mask: Var) -> Context {
     Context { mask: AttentionMask { key_mask: Some(mask), ..Default::default() }, ..Default::default() }
@@ -97,14 +97,14 @@ fn followed(found: &[Finding]) {
 }
 
 /// An encoder-decoder of two streams of one length; `own` is what the decoder sees of itself.
-fn pair(own: [Context; 2], told: [bool; 2]) -> Case {
+fn pair(own: [Context; 2], told: [bool; 2]) -> ProofCase {
     let mut g = Graph::inference();
     let source = embedded(&mut g, "ids");
     let mask = g.input("mask", DType::Bool, [N, N]).unwrap();
     let target = embedded(&mut g, "targets");
     let [encoder, cross] = told.map(|told| if told { keys(mask) } else { Context::default() });
     let memory = blocks(&mut g, "encoder", source, NormKind::Layer, [encoder; 2], None);
-    let x = blocks(&mut g, "decoder", target, NormKind::Rms, own, Some((Source::Memory(memory), &cross)));
+    let x = blocks(&mut g, "decoder", target, NormKind::Rms, own, Some((KeySource::Memory(memory), &cross)));
     g.output("memory", memory).unwrap();
     g.output("hidden", x).unwrap();
     case(g, vec![stream("ids", Some("mask")), stream("targets", None)])
@@ -377,7 +377,7 @@ fn what_cannot_be_followed_is_said() {
     let y = g.embedding(table, crooked, None).unwrap();
     g.output("hidden", y).unwrap();
     let streams = vec![Stream::whole("ids", 2, 3)];
-    let case = Case { graph: g, batch: 2, streams, known: Vec::new() };
+    let case = ProofCase { graph: g, batch: 2, streams, known: Vec::new() };
     let found = prove(&case, &[causal("ids"), Promise::Batch]).unwrap();
     assert_eq!(outcomes(&found), [Outcome::Unknown; 2], "{found:?}");
 }

@@ -6,7 +6,7 @@ use regard_graph::{DType, Graph, Init, Precision, shape};
 use regard_inspect::audit::{Along, Turn, Way, compare_looked};
 use regard_inspect::look::{self, Attention, attentions};
 use regard_inspect::price::{Calibration, Cards, clock, crossovers, memory, predict};
-use regard_inspect::{Case, Stream, keep_heads, patch_heads, patched, rewrite, sight};
+use regard_inspect::{ProofCase, Stream, keep_heads, patch_heads, patched, rewrite, sight};
 use regard_ops::prelude::*;
 use regard_ops::{Array, LinearOptions, WeightsRequest};
 
@@ -106,7 +106,7 @@ fn an_edit_keeps_shape_and_dtype() {
 
 #[test]
 fn streams_that_are_not_there() {
-    let case = Case {
+    let case = ProofCase {
         graph: graph(LENGTH),
         batch: 1,
         streams: vec![Stream::whole("x", 1, LENGTH)],

@@ -6,7 +6,7 @@ use regard_graph::{DType, Graph, Result, shape};
 use regard_inspect::audit::{Agreement, Along, Stage, Turn, Way, compare, compare_looked, compare_reference};
 use regard_inspect::chances;
 use regard_layers::{
-    AttentionConfig, BlockConfig, Cached, Context, Embedding, EmbeddingConfig, FeedForwardConfig,
+    AttentionConfig, BlockConfig, Cached, Context, EmbeddingConfig, EmbeddingLayer, FeedForwardConfig,
     FeedForwardKind, NormConfig, NormKind, NormPlace, Parameters, RelativeConfig, Stack, StackConfig,
 };
 use regard_ops::{Array, AttentionOp, RotarySpec, WeightsRequest, prelude::*};
@@ -16,7 +16,7 @@ const WIDTH: usize = 8;
 
 /// Two blocks behind an embedding.
 struct Model {
-    tokens: Embedding,
+    tokens: EmbeddingLayer,
     stack: Stack,
 }
 
@@ -42,7 +42,7 @@ impl Model {
         let embedding = EmbeddingConfig { tokens: 11, width: WIDTH, std: 1.0 };
         let relative = RelativeConfig::Rotary(RotarySpec::default());
         Model {
-            tokens: p.under("tokens", |p| Embedding::new(embedding, p)).unwrap(),
+            tokens: p.under("tokens", |p| EmbeddingLayer::new(embedding, p)).unwrap(),
             stack: Stack::new(StackConfig { layers: 2, block, final_norm: true, relative }, p).unwrap(),
         }
     }

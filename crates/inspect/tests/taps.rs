@@ -6,8 +6,8 @@ use regard_graph::{DType, Graph, Pass, Var};
 use regard_inspect::{keep_taps, patch_taps, patched_taps, without_taps};
 use regard_layers::taps::{ask, taps};
 use regard_layers::{
-    AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig, FeedForwardConfig, FeedForwardKind,
-    NormConfig, NormPlace, Parameters, RelativeConfig, Stack, StackConfig,
+    AttentionConfig, BlockConfig, Context, EmbeddingConfig, EmbeddingLayer, FeedForwardConfig,
+    FeedForwardKind, NormConfig, NormPlace, Parameters, RelativeConfig, Stack, StackConfig,
 };
 use regard_ops::{Array, RotarySpec};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ fn record(place: NormPlace) -> Graph {
     let relative = RelativeConfig::Rotary(RotarySpec::default());
     let config = StackConfig { layers: 2, block, final_norm: true, relative };
     let table = EmbeddingConfig { tokens: 11, width: 8, std: 1.0 };
-    let tokens = p.under("tokens", |p| Embedding::new(table, p)).unwrap();
+    let tokens = p.under("tokens", |p| EmbeddingLayer::new(table, p)).unwrap();
     let stack = Stack::new(config, p).unwrap();
     let mut g = Graph::inference();
     let ids = g.input("ids", DType::I32, [1, LENGTH]).unwrap();

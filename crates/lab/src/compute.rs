@@ -41,7 +41,7 @@ pub fn compute_on_cpu(
         }
     }
     program.run(&mut store)?;
-    names.iter().map(|name| program.array(name)).collect()
+    names.iter().map(|name| Ok(program.array(name)?)).collect()
 }
 
 /// Numbers in a shape.

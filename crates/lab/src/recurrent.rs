@@ -1,14 +1,14 @@
 //! Recurrent layers for comparison, recorded step by step with the ops of the library. B T C -> B T C
 
-use regard::layers::{Linear, LinearConfig, Parameters};
+use regard::layers::{LinearConfig, LinearLayer, Parameters};
 use regard::prelude::*;
 use regard_graph::Result;
 
 /// h_t = tanh(W x_t + U h_{t−1} + b) (Elman, "Finding Structure in Time", 1990). Parameters: `input`, `state`.
 #[derive(Clone, Debug)]
 pub struct Recurrent {
-    input: Linear,
-    state: Linear,
+    input: LinearLayer,
+    state: LinearLayer,
     width: usize,
 }
 
@@ -17,8 +17,8 @@ impl Recurrent {
     pub fn new(width: usize, parameters: &mut Parameters) -> Result<Self> {
         let std = 1.0 / (width as f32).sqrt();
         let own = LinearConfig { inputs: width, outputs: width, bias: true, std };
-        let input = parameters.under("input", |p| Linear::new(own, p))?;
-        let state = parameters.under("state", |p| Linear::new(own.without_bias(), p))?;
+        let input = parameters.under("input", |p| LinearLayer::new(own, p))?;
+        let state = parameters.under("state", |p| LinearLayer::new(own.without_bias(), p))?;
         Ok(Recurrent { input, state, width })
     }
 
@@ -43,8 +43,8 @@ impl Recurrent {
 /// 2000): i, f, o = σ(…), c_t = f c_{t−1} + i tanh(…), h_t = o tanh c_t. B T C -> B T C
 #[derive(Clone, Debug)]
 pub struct Lstm {
-    input: Linear,
-    state: Linear,
+    input: LinearLayer,
+    state: LinearLayer,
     width: usize,
 }
 
@@ -53,8 +53,8 @@ impl Lstm {
     pub fn new(width: usize, parameters: &mut Parameters) -> Result<Self> {
         let std = 1.0 / (width as f32).sqrt();
         let own = LinearConfig { inputs: width, outputs: 4 * width, bias: true, std };
-        let input = parameters.under("input", |p| Linear::new(own, p))?;
-        let state = parameters.under("state", |p| Linear::new(own.without_bias(), p))?;
+        let input = parameters.under("input", |p| LinearLayer::new(own, p))?;
+        let state = parameters.under("state", |p| LinearLayer::new(own.without_bias(), p))?;
         Ok(Lstm { input, state, width })
     }
 

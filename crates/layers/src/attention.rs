@@ -2,7 +2,7 @@
 //! Self: B T C -> B T C. Cross: B T C with a memory B S M -> B T C. Heads: H of width D, G key/value heads.
 
 use crate::taps::tap;
-use crate::{Linear, LinearConfig, Parameter, Parameters};
+use crate::{LinearConfig, LinearLayer, Parameter, Parameters};
 use regard_graph::{Error, Graph, Init, Result, Var};
 use regard_ops::prelude::*;
 use regard_ops::{Attention, AttentionBias, AttentionKind, AttentionMask, AttentionScale, RotarySpec};
@@ -13,7 +13,7 @@ pub struct AttentionConfig {
     /// C, the width of the stream that asks.
     pub width: usize,
     /// Where keys and values come from.
-    pub source: SourceConfig,
+    pub source: KeySourceConfig,
     /// H.
     pub heads: usize,
     /// G, key/value heads; H is a multiple of it.
@@ -38,7 +38,7 @@ pub struct AttentionConfig {
 
 /// Where keys and values come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SourceConfig {
+pub enum KeySourceConfig {
     /// The stream itself.
     #[default]
     Own,
@@ -67,6 +67,13 @@ pub enum HeadScale {
     Learned,
 }
 
+impl Default for Biases {
+    /// Everywhere.
+    fn default() -> Self {
+        Biases { inputs: true, output: true }
+    }
+}
+
 impl AttentionConfig {
     /// The usual one: heads share the width, every projection has a bias, β = 1/√D. For heads of a width of their
     /// own, set `head_width` and `value_width` afterwards.
@@ -81,12 +88,12 @@ impl AttentionConfig {
         let head_width = width / heads;
         Ok(AttentionConfig {
             width,
-            source: SourceConfig::Own,
+            source: KeySourceConfig::Own,
             heads,
             groups: heads,
             head_width,
             value_width: head_width,
-            biases: Biases { inputs: true, output: true },
+            biases: Biases::default(),
             scale: HeadScale::Default,
             rotary: None,
             kind: AttentionKind::Soft,
@@ -117,7 +124,7 @@ impl AttentionConfig {
 
 /// Where keys and values of one call come from.
 #[derive(Clone, Copy, Debug)]
-pub enum Source {
+pub enum KeySource {
     /// The stream itself.
     Own,
     /// A memory, B S M.
@@ -170,10 +177,10 @@ pub struct Cached {
 #[derive(Clone, Debug)]
 pub struct AttentionLayer {
     config: AttentionConfig,
-    query: Linear,
-    key: Linear,
-    value: Linear,
-    output: Linear,
+    query: LinearLayer,
+    key: LinearLayer,
+    value: LinearLayer,
+    output: LinearLayer,
     scale: Option<Parameter>,
     /// The names of the caches of keys and values.
     caches: [String; 2],
@@ -186,11 +193,11 @@ impl AttentionLayer {
         config.check()?;
         let AttentionConfig { width, heads, groups, head_width, value_width, biases, std, .. } = config;
         let from = match config.source {
-            SourceConfig::Own => width,
-            SourceConfig::Memory(width) => width,
+            KeySourceConfig::Own => width,
+            KeySourceConfig::Memory(width) => width,
         };
         let mut linear = |name: &str, inputs: usize, outputs: usize, bias: bool| {
-            parameters.under(name, |p| Linear::new(LinearConfig { inputs, outputs, bias, std }, p))
+            parameters.under(name, |p| LinearLayer::new(LinearConfig { inputs, outputs, bias, std }, p))
         };
         let query = linear("query", width, heads * head_width, biases.inputs)?;
         let key = linear("key", from, groups * head_width, biases.inputs)?;
@@ -216,7 +223,7 @@ impl AttentionLayer {
 
     /// output(attention(x)): B T C -> B T C. Taps: `query`, `key`, `value` as the heads compare and mix them, `mixed`; and
     /// `pattern` for those who ask ([`crate::taps::ask`]).
-    pub fn forward(&self, g: &mut Graph, x: Var, source: Source, context: &Context) -> Result<Var> {
+    pub fn forward(&self, g: &mut Graph, x: Var, source: KeySource, context: &Context) -> Result<Var> {
         let mixed = self.mix(g, x, source, context)?;
         if self.wide { self.output.forward_f32(g, mixed) } else { self.output.forward(g, mixed) }
     }
@@ -229,7 +236,7 @@ impl AttentionLayer {
     }
 
     /// The heads' mixed values, side by side: B T C -> B T (H E)
-    fn mix(&self, g: &mut Graph, x: Var, source: Source, context: &Context) -> Result<Var> {
+    fn mix(&self, g: &mut Graph, x: Var, source: KeySource, context: &Context) -> Result<Var> {
         let AttentionConfig { heads, .. } = self.config;
         let query = self.query.forward(g, x)?;
         let mut query = g.split_heads(query, heads)?; // B T (H D) -> B T H D
@@ -239,12 +246,12 @@ impl AttentionLayer {
         let query = tap(g, "query", query)?;
         let (key, value) = match source {
             // New keys stand where the queries do; those in the caches have been turned already.
-            Source::Own => self.keys_and_values(g, x, context.query_position)?,
-            Source::Memory(memory) => self.keys_and_values(g, memory, context.key_position)?,
-            Source::Kept { rows, capacity } => self.recall(g, rows, capacity)?,
+            KeySource::Own => self.keys_and_values(g, x, context.query_position)?,
+            KeySource::Memory(memory) => self.keys_and_values(g, memory, context.key_position)?,
+            KeySource::Kept { rows, capacity } => self.recall(g, rows, capacity)?,
         };
         let (key, value) = match (source, &context.cached) {
-            (Source::Own, Some(cached)) => self.remember(g, key, value, cached)?,
+            (KeySource::Own, Some(cached)) => self.remember(g, key, value, cached)?,
             _ => (key, value),
         };
         let (kind, sharper) = self.weighing(g);
@@ -258,7 +265,7 @@ impl AttentionLayer {
             _ => AttentionScale::Constant(sharper / (self.config.head_width as f32).sqrt()),
         };
         let key_position = match (source, context.cached, context.key_position) {
-            (Source::Own, None, None) => context.query_position,
+            (KeySource::Own, None, None) => context.query_position,
             (_, _, given) => given,
         };
         let spec = Attention {

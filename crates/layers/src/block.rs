@@ -3,8 +3,8 @@
 
 use crate::taps::tap;
 use crate::{
-    AttentionConfig, AttentionLayer, Cached, Context, FeedForward, FeedForwardConfig, Norm, NormConfig,
-    Parameters, RelativeConfig, RelativePositions, Source,
+    AttentionConfig, AttentionLayer, Cached, Context, FeedForward, FeedForwardConfig, KeySource, NormConfig,
+    NormLayer, Parameters, RelativeConfig, RelativePositions,
 };
 use regard_graph::{Graph, Result, Var};
 use regard_ops::prelude::*;
@@ -36,14 +36,28 @@ pub struct BlockConfig {
     pub dropout: f32,
 }
 
+impl BlockConfig {
+    /// The usual one, as in GPT-2: LayerNorm before each part, GELU over four times the width, no memory, no dropout.
+    pub fn new(width: usize, heads: usize) -> Result<Self> {
+        Ok(BlockConfig {
+            attention: AttentionConfig::new(width, heads)?,
+            cross: None,
+            feed_forward: FeedForwardConfig::new(width),
+            norm: NormConfig::layer(width),
+            place: NormPlace::Pre,
+            dropout: 0.0,
+        })
+    }
+}
+
 /// A block. Parameters: `attention`, `attention_norm`, `cross`, `cross_norm`, `feed_forward`, `feed_forward_norm`.
 #[derive(Clone, Debug)]
 pub struct Block {
     attention: AttentionLayer,
-    attention_norm: Norm,
-    cross: Option<(AttentionLayer, Norm)>,
+    attention_norm: NormLayer,
+    cross: Option<(AttentionLayer, NormLayer)>,
     feed_forward: FeedForward,
-    feed_forward_norm: Norm,
+    feed_forward_norm: NormLayer,
     place: NormPlace,
     dropout: f32,
 }
@@ -54,7 +68,7 @@ impl Block {
         let BlockConfig { attention, cross, feed_forward, norm, place, dropout } = config;
         // What is added to the stream as it is is f32, as the stream is; what goes through dropout first is an activation.
         let wide = dropout == 0.0;
-        let norm_of = |name: &str, p: &mut Parameters| p.under(name, |p| Norm::new(norm, p));
+        let norm_of = |name: &str, p: &mut Parameters| p.under(name, |p| NormLayer::new(norm, p));
         let attention_norm = norm_of("attention_norm", parameters)?;
         let attention = parameters.under("attention", |p| AttentionLayer::new(attention, p))?.wide(wide);
         let cross = match cross {
@@ -76,12 +90,12 @@ impl Block {
         g: &mut Graph,
         x: Var,
         own: &Context,
-        memory: Option<(Source, &Context)>,
+        memory: Option<(KeySource, &Context)>,
     ) -> Result<Var> {
         // x + dropout(attention(norm(x))), or norm(x + dropout(attention(x)))
         let mut x = g.scope("attention", |g| {
             let read = self.read(g, x, &self.attention_norm)?;
-            let added = self.attention.forward(g, read, Source::Own, own)?;
+            let added = self.attention.forward(g, read, KeySource::Own, own)?;
             self.add(g, x, added, &self.attention_norm)
         })?;
         if let (Some((cross, norm)), Some((source, context))) = (&self.cross, memory) {
@@ -100,7 +114,7 @@ impl Block {
     }
 
     /// What a part reads of the stream: norm(x) where norms come first, x itself where they come last.
-    fn read(&self, g: &mut Graph, x: Var, norm: &Norm) -> Result<Var> {
+    fn read(&self, g: &mut Graph, x: Var, norm: &NormLayer) -> Result<Var> {
         match self.place {
             NormPlace::Pre => {
                 let normed = norm.forward(g, x)?;
@@ -111,7 +125,7 @@ impl Block {
     }
 
     /// The stream behind a part: x + dropout(added), and the norm of that where norms come last.
-    fn add(&self, g: &mut Graph, x: Var, added: Var, norm: &Norm) -> Result<Var> {
+    fn add(&self, g: &mut Graph, x: Var, added: Var, norm: &NormLayer) -> Result<Var> {
         let added = g.dropout(added, self.dropout)?;
         let added = tap(g, "added", added)?;
         let x = g.add(x, added)?;
@@ -143,11 +157,20 @@ pub struct StackConfig {
     pub relative: RelativeConfig,
 }
 
+impl StackConfig {
+    /// So many of the usual blocks ([`BlockConfig::new`]) and a norm behind them. Attention learns of no distances: set
+    /// `relative`, or add positions to the embeddings.
+    pub fn new(layers: usize, width: usize, heads: usize) -> Result<Self> {
+        let block = BlockConfig::new(width, heads)?;
+        Ok(StackConfig { layers, block, final_norm: true, relative: RelativeConfig::None })
+    }
+}
+
 /// Blocks one after another. Parameters: `block.0`, `block.1`, …, `final_norm`, `relative`.
 #[derive(Clone, Debug)]
 pub struct Stack {
     blocks: Vec<Block>,
-    final_norm: Option<Norm>,
+    final_norm: Option<NormLayer>,
     relative: RelativePositions,
 }
 
@@ -163,7 +186,7 @@ impl Stack {
             blocks.push(parameters.under(format!("block.{layer}"), |p| Block::new(block, p))?);
         }
         let final_norm = match final_norm {
-            true => Some(parameters.under("final_norm", |p| Norm::new(block.norm, p))?),
+            true => Some(parameters.under("final_norm", |p| NormLayer::new(block.norm, p))?),
             false => None,
         };
         Ok(Stack { blocks, final_norm, relative })
@@ -175,7 +198,7 @@ impl Stack {
         g: &mut Graph,
         x: Var,
         own: &Context,
-        memory: Option<(Source, &Context)>,
+        memory: Option<(KeySource, &Context)>,
     ) -> Result<Var> {
         let own = Context { bias: self.relative.bias(g)?, ..*own };
         let mut x = x;
@@ -189,7 +212,7 @@ impl Stack {
     }
 
     /// Computes every block's keys and values of a memory and keeps them for later runs: see
-    /// [`AttentionLayer::keep`] and [`Source::Kept`].
+    /// [`AttentionLayer::keep`] and [`KeySource::Kept`].
     pub fn keep(&self, g: &mut Graph, memory: Var, cached: &Cached) -> Result<()> {
         for (layer, block) in self.blocks.iter().enumerate() {
             if let Some(cross) = block.cross() {

@@ -16,13 +16,20 @@ pub struct EmbeddingConfig {
     pub std: f32,
 }
 
+impl EmbeddingConfig {
+    /// The usual one: vectors begin with a standard deviation of 0.02.
+    pub fn new(tokens: usize, width: usize) -> Self {
+        EmbeddingConfig { tokens, width, std: 0.02 }
+    }
+}
+
 /// A table of vectors. Parameter: `weight` `[V C]`.
 #[derive(Clone, Debug)]
-pub struct Embedding {
+pub struct EmbeddingLayer {
     weight: Parameter,
 }
 
-impl Embedding {
+impl EmbeddingLayer {
     /// Declares the table.
     pub fn new(config: EmbeddingConfig, parameters: &mut Parameters) -> Result<Self> {
         let EmbeddingConfig { tokens, width, std } = config;
@@ -33,7 +40,7 @@ impl Embedding {
                 "give both a size of at least 1",
             ));
         }
-        Ok(Embedding { weight: parameters.declare("weight", [tokens, width], Init::Normal(std))? })
+        Ok(EmbeddingLayer { weight: parameters.declare("weight", [tokens, width], Init::Normal(std))? })
     }
 
     /// The vector of each id, f32: the beginning of the residual stream.

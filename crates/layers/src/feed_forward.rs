@@ -2,7 +2,7 @@
 //! ... C -> ... F -> ... C
 
 use crate::taps::tap;
-use crate::{Linear, LinearConfig, Parameters};
+use crate::{LinearConfig, LinearLayer, Parameters};
 use regard_graph::{Graph, Result, Var};
 use regard_ops::prelude::*;
 use regard_ops::{Activation, Gate};
@@ -47,13 +47,21 @@ pub struct FeedForwardConfig {
     pub std: f32,
 }
 
+impl FeedForwardConfig {
+    /// The usual one: four times the width inside, GELU, biases, no dropout.
+    pub fn new(width: usize) -> Self {
+        let (hidden, kind) = (width.saturating_mul(4), FeedForwardKind::Gelu);
+        FeedForwardConfig { width, hidden, kind, bias: true, dropout: 0.0, std: 0.02 }
+    }
+}
+
 /// A feed-forward part. Parameters: `up`, `down`, and `gate` where it is gated.
 #[derive(Clone, Debug)]
 pub struct FeedForward {
     kind: FeedForwardKind,
-    up: Linear,
-    gate: Option<Linear>,
-    down: Linear,
+    up: LinearLayer,
+    gate: Option<LinearLayer>,
+    down: LinearLayer,
     dropout: f32,
     wide: bool,
 }
@@ -64,10 +72,10 @@ impl FeedForward {
         let FeedForwardConfig { width, hidden, kind, bias, dropout, std } = config;
         let into = LinearConfig { inputs: width, outputs: hidden, bias, std };
         let gated = kind.is_gated();
-        let up = parameters.under("up", |p| Linear::new(into, p))?;
-        let gate = if gated { Some(parameters.under("gate", |p| Linear::new(into, p))?) } else { None };
+        let up = parameters.under("up", |p| LinearLayer::new(into, p))?;
+        let gate = if gated { Some(parameters.under("gate", |p| LinearLayer::new(into, p))?) } else { None };
         let out = LinearConfig { inputs: hidden, outputs: width, bias, std };
-        let down = parameters.under("down", |p| Linear::new(out, p))?;
+        let down = parameters.under("down", |p| LinearLayer::new(out, p))?;
         Ok(FeedForward { kind, up, gate, down, dropout, wide: false })
     }
 

@@ -16,14 +16,14 @@ mod positions;
 pub mod taps;
 
 pub use attention::{
-    AttentionConfig, AttentionLayer, Biases, Cached, Context, HeadScale, Source, SourceConfig,
+    AttentionConfig, AttentionLayer, Biases, Cached, Context, HeadScale, KeySource, KeySourceConfig,
 };
 pub use block::{Block, BlockConfig, NormPlace, Stack, StackConfig};
-pub use embedding::{Embedding, EmbeddingConfig};
+pub use embedding::{EmbeddingConfig, EmbeddingLayer};
 pub use feed_forward::{FeedForward, FeedForwardConfig, FeedForwardKind};
-pub use linear::{Linear, LinearConfig};
+pub use linear::{LinearConfig, LinearLayer};
 pub use mask::{AdditiveMask, IgnoreMask, KeepMask};
-pub use norm::{Norm, NormConfig, NormKind};
+pub use norm::{NormConfig, NormKind, NormLayer};
 pub use parameters::{Declared, Parameter, Parameters, State};
 pub use positions::{
     AbsoluteConfig, AbsolutePositions, RelativeConfig, RelativePositions, alibi_slopes, sinusoids,

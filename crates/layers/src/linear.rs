@@ -33,12 +33,12 @@ impl LinearConfig {
 
 /// A linear layer. Parameters: `weight` `[N K]`, `bias` `[N]`.
 #[derive(Clone, Debug)]
-pub struct Linear {
+pub struct LinearLayer {
     weight: Parameter,
     bias: Option<Parameter>,
 }
 
-impl Linear {
+impl LinearLayer {
     /// Declares the parameters.
     pub fn new(config: LinearConfig, parameters: &mut Parameters) -> Result<Self> {
         let LinearConfig { inputs, outputs, bias, std } = config;
@@ -51,7 +51,7 @@ impl Linear {
         }
         let weight = parameters.declare("weight", [outputs, inputs], Init::Normal(std))?;
         let bias = if bias { Some(parameters.declare("bias", [outputs], Init::Zeros)?) } else { None };
-        Ok(Linear { weight, bias })
+        Ok(LinearLayer { weight, bias })
     }
 
     /// x · Wᵀ + bias

@@ -45,7 +45,7 @@ impl NormConfig {
 
 /// A norm. Parameters: `weight` `[C]`, `bias` `[C]`; BatchNorm also keeps `running_mean` and `running_variance`.
 #[derive(Clone, Debug)]
-pub struct Norm {
+pub struct NormLayer {
     config: NormConfig,
     weight: Parameter,
     bias: Option<Parameter>,
@@ -53,7 +53,7 @@ pub struct Norm {
     running: Option<[State; 2]>,
 }
 
-impl Norm {
+impl NormLayer {
     /// Declares the parameters.
     pub fn new(config: NormConfig, parameters: &mut Parameters) -> Result<Self> {
         let NormConfig { kind, width, epsilon, shift } = config;
@@ -74,7 +74,7 @@ impl Norm {
             ]),
             NormKind::Layer | NormKind::Rms => None,
         };
-        Ok(Norm { config, weight, bias, running })
+        Ok(NormLayer { config, weight, bias, running })
     }
 
     /// Normalises; the result feeds products, so it has the dtype of the graph's precision.

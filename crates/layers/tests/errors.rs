@@ -15,15 +15,15 @@ fn text<T>(result: regard_graph::Result<T>) -> String {
 fn sizes_of_nothing() {
     let p = &mut Parameters::new();
     assert_eq!(
-        text(Linear::new(LinearConfig::new(0, 3), p)),
+        text(LinearLayer::new(LinearConfig::new(0, 3), p)),
         "linear: 0 inputs and 3 outputs; give both a size of at least 1"
     );
     assert_eq!(
-        text(Embedding::new(EmbeddingConfig { tokens: 5, width: 0, std: 0.02 }, p)),
+        text(EmbeddingLayer::new(EmbeddingConfig { tokens: 5, width: 0, std: 0.02 }, p)),
         "embedding: 5 tokens of width 0; give both a size of at least 1"
     );
     assert_eq!(
-        text(Norm::new(NormConfig { epsilon: -1.0, ..NormConfig::layer(4) }, p)),
+        text(NormLayer::new(NormConfig { epsilon: -1.0, ..NormConfig::layer(4) }, p)),
         "norm: width 4, epsilon -1; give a width of at least 1 and an epsilon that is not negative"
     );
     let feed_forward = FeedForwardConfig {
@@ -90,10 +90,11 @@ fn taken(names: &[&str]) -> Graph {
 #[test]
 fn parameters_that_a_graph_has_otherwise() {
     let p = &mut Parameters::new();
-    let linear = p.under("linear", |p| Linear::new(LinearConfig::new(2, 3), p)).unwrap();
-    let table = p.under("table", |p| Embedding::new(EmbeddingConfig { tokens: 5, width: 2, std: 0.02 }, p));
+    let linear = p.under("linear", |p| LinearLayer::new(LinearConfig::new(2, 3), p)).unwrap();
+    let table =
+        p.under("table", |p| EmbeddingLayer::new(EmbeddingConfig { tokens: 5, width: 2, std: 0.02 }, p));
     let table = table.unwrap();
-    let norm = p.under("norm", |p| Norm::new(NormConfig::layer(2), p)).unwrap();
+    let norm = p.under("norm", |p| NormLayer::new(NormConfig::layer(2), p)).unwrap();
     let own = p.declare("own", [2], Init::Zeros).unwrap();
     let buckets = RelativeConfig::Buckets { buckets: 8, max_distance: 16, bidirectional: true };
     let buckets = p.under("buckets", |p| RelativePositions::new(buckets, 2, p)).unwrap();
@@ -118,7 +119,7 @@ fn parameters_that_a_graph_has_otherwise() {
 #[test]
 fn streams_that_do_not_fit() {
     let p = &mut Parameters::new();
-    let linear = p.under("linear", |p| Linear::new(LinearConfig::new(2, 2), p)).unwrap();
+    let linear = p.under("linear", |p| LinearLayer::new(LinearConfig::new(2, 2), p)).unwrap();
     let feed_forward = FeedForwardConfig {
         width: 2,
         hidden: 3,
@@ -137,7 +138,7 @@ fn streams_that_do_not_fit() {
     assert_eq!(text(linear.forward_with(g, narrow, LinearOptions::default())), weight);
     let wide = "linear: weight is [3 2], expected [N K=1]; K comes from x";
     assert_eq!(text(feed_forward.wide(true).forward(g, narrow)), wide);
-    assert_eq!(text(attention.wide(true).forward(g, narrow, Source::Own, &Context::default())), weight);
+    assert_eq!(text(attention.wide(true).forward(g, narrow, KeySource::Own, &Context::default())), weight);
 }
 
 /// A block with cross-attention, over a width of 2.
@@ -181,10 +182,10 @@ fn blocks_and_tables_that_cannot_be() {
 #[test]
 fn what_goes_forward_must_fit() {
     let p = &mut Parameters::new();
-    let linear = p.under("linear", |p| Linear::new(LinearConfig::new(2, 2), p)).unwrap();
+    let linear = p.under("linear", |p| LinearLayer::new(LinearConfig::new(2, 2), p)).unwrap();
     let table = EmbeddingConfig { tokens: 5, width: 2, std: 0.02 };
-    let embedding: Embedding = p.under("table", |p| Embedding::new(table, p)).unwrap();
-    let norm: Norm = p.under("norm", |p| Norm::new(NormConfig::layer(2), p)).unwrap();
+    let embedding: EmbeddingLayer = p.under("table", |p| EmbeddingLayer::new(table, p)).unwrap();
+    let norm: NormLayer = p.under("norm", |p| NormLayer::new(NormConfig::layer(2), p)).unwrap();
     let learned = AbsoluteConfig::Learned { width: 2, most: 3, std: 0.02 };
     let positions: AbsolutePositions = p.under("positions", |p| AbsolutePositions::new(learned, p)).unwrap();
     let feed_forward: FeedForward = p.under("mlp", |p| FeedForward::new(block(3).feed_forward, p)).unwrap();
@@ -208,7 +209,7 @@ fn what_goes_forward_must_fit() {
         (text(norm.forward(g, narrow)), "layer_norm: scale is [2], expected [C=1]; C comes from x"),
         (text(positions.forward(g, x, None)), "add_position: "),
         (text(feed_forward.forward(g, narrow)), "linear: weight is [3 2], expected [N K=1]; K comes from x"),
-        (text(attention.forward(g, narrow, Source::Own, &own)), weight),
+        (text(attention.forward(g, narrow, KeySource::Own, &own)), weight),
         (text(attention.keep(g, narrow, &cached)), weight),
         (text(attention.keep(g, x, &cached)), "cache_write: "),
         (
@@ -241,4 +242,16 @@ fn patterns_that_cannot_be_asked_for() {
         text(ask(g, "block.0.attention.patern")),
         "no output or tap is called `block.0.attention.patern`; did you mean `block.0.attention.pattern`?"
     );
+}
+
+#[test]
+fn usual_settings_need_heads_that_share_the_width() {
+    let expected = "attention: a width of 10 cannot be shared by 4 heads; choose a width that is a multiple of the heads, \
+                    or set head_width and value_width";
+    assert_eq!(text(BlockConfig::new(10, 4)), expected);
+    assert_eq!(text(StackConfig::new(2, 10, 4)), expected);
+    let usual = StackConfig::new(2, 8, 4).unwrap();
+    assert_eq!(usual.block.feed_forward, FeedForwardConfig::new(8));
+    assert_eq!((usual.block.feed_forward.hidden, usual.block.attention.head_width), (32, 2));
+    Stack::new(usual, &mut Parameters::new()).unwrap();
 }

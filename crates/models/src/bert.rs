@@ -5,9 +5,9 @@ use crate::mechanisms::Mechanisms;
 use crate::positions::Positions;
 use regard_graph::{DType, Dim, Error, Graph, Init, Result, Var};
 use regard_layers::{
-    AbsolutePositions, AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig, FeedForwardConfig,
-    FeedForwardKind, Linear, LinearConfig, Norm, NormConfig, NormPlace, Parameter, Parameters, Stack,
-    StackConfig,
+    AbsolutePositions, AttentionConfig, BlockConfig, Context, EmbeddingConfig, EmbeddingLayer,
+    FeedForwardConfig, FeedForwardKind, LinearConfig, LinearLayer, NormConfig, NormLayer, NormPlace,
+    Parameter, Parameters, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{Activation, AttentionMask, CrossEntropyOptions, LinearOptions};
@@ -91,6 +91,13 @@ const fn sized(layers: usize, heads: usize, width: usize) -> BertConfig {
     }
 }
 
+impl Default for BertConfig {
+    /// BERT base, without a head.
+    fn default() -> Self {
+        sized(12, 12, 768)
+    }
+}
+
 impl BertConfig {
     /// A named size of [`PRESETS`].
     pub fn preset(name: &str) -> Result<BertConfig> {
@@ -161,11 +168,11 @@ pub struct BertText {
 #[derive(Clone, Debug)]
 enum Head {
     None,
-    Pooler(Linear),
-    Masked { transform: Linear, norm: Norm, bias: Parameter },
-    Classes { pooler: Linear, classes: Linear },
-    MeanClasses(Linear),
-    Labels(Linear),
+    Pooler(LinearLayer),
+    Masked { transform: LinearLayer, norm: NormLayer, bias: Parameter },
+    Classes { pooler: LinearLayer, classes: LinearLayer },
+    MeanClasses(LinearLayer),
+    Labels(LinearLayer),
 }
 
 /// A BERT. All methods record; parameters are made in the store at the first use.
@@ -173,10 +180,10 @@ enum Head {
 pub struct Bert {
     config: BertConfig,
     parameters: Parameters,
-    tokens: Embedding,
+    tokens: EmbeddingLayer,
     token_types: Parameter,
     positions: AbsolutePositions,
-    embedding_norm: Norm,
+    embedding_norm: NormLayer,
     stack: Stack,
     head: Head,
 }
@@ -189,7 +196,7 @@ impl Bert {
         let mut parameters = Parameters::new();
         let p = &mut parameters;
         let table = EmbeddingConfig { tokens: config.vocabulary, width, std };
-        let tokens = p.under("token_embedding", |p| Embedding::new(table, p))?;
+        let tokens = p.under("token_embedding", |p| EmbeddingLayer::new(table, p))?;
         let token_types =
             p.declare("token_type_embedding.weight", [config.token_types, width], Init::Normal(std))?;
         let mechanisms = config.mechanisms;
@@ -198,7 +205,7 @@ impl Bert {
         let positions = p.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
         let norm = NormConfig { epsilon, ..NormConfig::layer(width) };
         let norm = mechanisms.norm_of(norm);
-        let embedding_norm = p.under("embedding_norm", |p| Norm::new(norm, p))?;
+        let embedding_norm = p.under("embedding_norm", |p| NormLayer::new(norm, p))?;
         let attention = AttentionConfig {
             dropout: config.attention_dropout,
             std,
@@ -220,14 +227,14 @@ impl Bert {
         let stack = Stack::new(stack, p)?;
         let mut linear = |name: &str, outputs: usize| {
             let sizes = LinearConfig { inputs: width, outputs, bias: true, std };
-            p.under(name, |p| Linear::new(sizes, p))
+            p.under(name, |p| LinearLayer::new(sizes, p))
         };
         let head = match config.head {
             BertHead::None => Head::None,
             BertHead::Pooler => Head::Pooler(linear("pooler", width)?),
             BertHead::Masked => {
                 let transform = linear("transform", width)?;
-                let norm = p.under("transform_norm", |p| Norm::new(norm, p))?;
+                let norm = p.under("transform_norm", |p| NormLayer::new(norm, p))?;
                 Head::Masked {
                     transform,
                     norm,
@@ -305,7 +312,7 @@ impl Bert {
         }
     }
 
-    fn pool(&self, g: &mut Graph, pooler: &Linear, x: Var) -> Result<Var> {
+    fn pool(&self, g: &mut Graph, pooler: &LinearLayer, x: Var) -> Result<Var> {
         let [b, _, c] = g.dims(x, "B T C")?;
         let first = g.slice(x, 1, 0, 1)?;
         let first = g.reshape(first, shape![b, c])?;

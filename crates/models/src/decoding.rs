@@ -4,7 +4,7 @@
 
 use crate::decoder::{Cached, fixed_rows, last};
 use regard_graph::{Graph, Result, Var};
-use regard_layers::{Context, Source, Stack};
+use regard_layers::{Context, KeySource, Stack};
 use regard_ops::AttentionMask;
 
 /// A model that reads a source and writes a target. Letters: B rows, S source positions, T target positions, C width,
@@ -23,7 +23,8 @@ pub trait EncoderDecoder {
     fn encode(&self, g: &mut Graph, source: Var, mask: Option<Var>) -> Result<Var>;
 
     /// The decoder's stream at its end: B T -> B T C, with what it sees of itself and of the memory.
-    fn stream(&self, g: &mut Graph, target: Var, own: &Context, memory: (Source, &Context)) -> Result<Var>;
+    fn stream(&self, g: &mut Graph, target: Var, own: &Context, memory: (KeySource, &Context))
+    -> Result<Var>;
 
     /// The scores that a stream amounts to: … C -> … V, f32.
     fn scores(&self, g: &mut Graph, x: Var) -> Result<Var>;
@@ -77,14 +78,14 @@ pub struct Decoding {
 
 impl Decoding {
     /// What the tokens see of each other, out of the caches; what was kept of the memory, and who sees that.
-    fn contexts(&self, g: &Graph, target: Var) -> Result<(Context, Source, Context)> {
+    fn contexts(&self, g: &Graph, target: Var) -> Result<(Context, KeySource, Context)> {
         let rows = fixed_rows(g, target)?;
         let mut own = Context::causal();
         self.own.tell(&mut own, rows);
         let mut memory = padded(Some(self.memory_mask));
         memory.key_row = self.memory_row.map(|(_, row)| row);
         let rows = self.memory_row.map_or(rows, |(sources, _)| sources);
-        Ok((own, Source::Kept { rows, capacity: self.memory_capacity }, memory))
+        Ok((own, KeySource::Kept { rows, capacity: self.memory_capacity }, memory))
     }
 }
 

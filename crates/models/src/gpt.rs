@@ -8,9 +8,9 @@ use crate::mechanisms::{check_attention, check_dropouts, check_scale};
 use crate::positions::{Positions, check_positions};
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
-    AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, Embedding, EmbeddingConfig,
-    FeedForwardConfig, FeedForwardKind, HeadScale, Linear, LinearConfig, NormConfig, NormKind, NormPlace,
-    Parameters, SourceConfig, Stack, StackConfig,
+    AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, EmbeddingConfig, EmbeddingLayer,
+    FeedForwardConfig, FeedForwardKind, HeadScale, KeySourceConfig, LinearConfig, LinearLayer, NormConfig,
+    NormKind, NormPlace, Parameters, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{AttentionKind, CrossEntropyOptions, LinearOptions, Window};
@@ -136,7 +136,7 @@ impl GptConfig {
         BlockConfig {
             attention: AttentionConfig {
                 width,
-                source: SourceConfig::Own,
+                source: KeySourceConfig::Own,
                 heads,
                 groups: self.groups(),
                 head_width,
@@ -187,10 +187,10 @@ pub struct Gpt {
     config: GptConfig,
     form: &'static GptForm,
     parameters: Parameters,
-    tokens: Embedding,
+    tokens: EmbeddingLayer,
     positions: AbsolutePositions,
     stack: Stack,
-    head: Option<Linear>,
+    head: Option<LinearLayer>,
 }
 
 impl Gpt {
@@ -201,7 +201,7 @@ impl Gpt {
         let mut parameters = Parameters::new();
         let p = &mut parameters;
         let embedding = EmbeddingConfig { tokens: vocabulary, width, std };
-        let tokens = p.under("token_embedding", |p| Embedding::new(embedding, p))?;
+        let tokens = p.under("token_embedding", |p| EmbeddingLayer::new(embedding, p))?;
         let (absolute, relative) = config.positions.parts(width, context, std, false);
         let positions = p.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
         let final_norm = config.place == NormPlace::Pre;
@@ -210,7 +210,7 @@ impl Gpt {
         let head = LinearConfig { inputs: width, outputs: vocabulary, bias: false, std };
         let head = match config.tied {
             true => None,
-            false => Some(p.under("head", |p| Linear::new(head, p))?),
+            false => Some(p.under("head", |p| LinearLayer::new(head, p))?),
         };
         Ok(Gpt { config, form: &NATIVE, parameters, tokens, positions, stack, head })
     }

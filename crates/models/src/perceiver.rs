@@ -8,9 +8,9 @@ use crate::mechanisms::Mechanisms;
 use crate::positions::Positions;
 use regard_graph::{Dim, Error, Graph, Init, Result, Shape, Var};
 use regard_layers::{
-    AbsolutePositions, AttentionConfig, AttentionLayer, BlockConfig, Context, Embedding, EmbeddingConfig,
-    FeedForward, FeedForwardConfig, FeedForwardKind, Linear, LinearConfig, Norm, NormConfig, NormPlace,
-    Parameter, Parameters, Source, SourceConfig, Stack, StackConfig,
+    AbsolutePositions, AttentionConfig, AttentionLayer, BlockConfig, Context, EmbeddingConfig,
+    EmbeddingLayer, FeedForward, FeedForwardConfig, FeedForwardKind, KeySource, KeySourceConfig,
+    LinearConfig, LinearLayer, NormConfig, NormLayer, NormPlace, Parameter, Parameters, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{AttentionMask, CrossEntropyOptions, LinearOptions};
@@ -126,9 +126,9 @@ impl PerceiverConfig {
 /// `feed_forward_norm`, `feed_forward`.
 #[derive(Clone, Debug)]
 struct Crossing {
-    attention_norm: Norm,
+    attention_norm: NormLayer,
     attention: AttentionLayer,
-    feed_forward_norm: Norm,
+    feed_forward_norm: NormLayer,
     feed_forward: FeedForward,
     dropout: f32,
 }
@@ -136,11 +136,11 @@ struct Crossing {
 impl Crossing {
     fn new(block: &BlockConfig, p: &mut Parameters) -> Result<Self> {
         let attention =
-            AttentionConfig { source: SourceConfig::Memory(block.attention.width), ..block.attention };
+            AttentionConfig { source: KeySourceConfig::Memory(block.attention.width), ..block.attention };
         Ok(Crossing {
-            attention_norm: p.under("attention_norm", |p| Norm::new(block.norm, p))?,
+            attention_norm: p.under("attention_norm", |p| NormLayer::new(block.norm, p))?,
             attention: p.under("attention", |p| AttentionLayer::new(attention, p))?,
-            feed_forward_norm: p.under("feed_forward_norm", |p| Norm::new(block.norm, p))?,
+            feed_forward_norm: p.under("feed_forward_norm", |p| NormLayer::new(block.norm, p))?,
             feed_forward: p.under("feed_forward", |p| FeedForward::new(block.feed_forward, p))?,
             dropout: block.dropout,
         })
@@ -152,7 +152,7 @@ impl Crossing {
         let context = Context { mask, ..Default::default() };
         let x = g.scope("attention", |g| {
             let read = self.read(g, x, &self.attention_norm)?;
-            let added = self.attention.forward(g, read, Source::Memory(from), &context)?;
+            let added = self.attention.forward(g, read, KeySource::Memory(from), &context)?;
             self.add(g, x, added)
         })?;
         let x = g.scope("feed_forward", |g| {
@@ -163,7 +163,7 @@ impl Crossing {
         g.tap("stream", x)
     }
 
-    fn read(&self, g: &mut Graph, x: Var, norm: &Norm) -> Result<Var> {
+    fn read(&self, g: &mut Graph, x: Var, norm: &NormLayer) -> Result<Var> {
         let normed = norm.forward(g, x)?;
         g.tap("norm", normed)
     }
@@ -181,14 +181,14 @@ impl Crossing {
 pub struct Perceiver {
     config: PerceiverConfig,
     parameters: Parameters,
-    embedding: Embedding,
+    embedding: EmbeddingLayer,
     positions: AbsolutePositions,
     latents: Parameter,
     down: Crossing,
     stack: Stack,
     up: Crossing,
-    final_norm: Norm,
-    head: Linear,
+    final_norm: NormLayer,
+    head: LinearLayer,
 }
 
 impl Perceiver {
@@ -211,7 +211,7 @@ impl Perceiver {
         let mut parameters = Parameters::new();
         let p = &mut parameters;
         let table = EmbeddingConfig { tokens: vocabulary, width, std };
-        let embedding = p.under("token_embedding", |p| Embedding::new(table, p))?;
+        let embedding = p.under("token_embedding", |p| EmbeddingLayer::new(table, p))?;
         let told = config.mechanisms.positions.unwrap_or(Positions::Learned);
         let (absolute, relative) = told.parts(width, context, std, true);
         let positions = p.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
@@ -220,9 +220,9 @@ impl Perceiver {
         let stack = StackConfig { layers: layers - 2, block, final_norm: false, relative };
         let stack = p.under("stack", |p| Stack::new(stack, p))?;
         let up = p.under("up", |p| Crossing::new(&block, p))?;
-        let final_norm = p.under("final_norm", |p| Norm::new(norm, p))?;
+        let final_norm = p.under("final_norm", |p| NormLayer::new(norm, p))?;
         let head = LinearConfig::new(width, vocabulary).without_bias();
-        let head = p.under("head", |p| Linear::new(head, p))?;
+        let head = p.under("head", |p| LinearLayer::new(head, p))?;
         Ok(Perceiver { config, parameters, embedding, positions, latents, down, stack, up, final_norm, head })
     }
 

@@ -15,6 +15,13 @@ const LLAMA_3_2: RotarySpec = RotarySpec {
     ..ROTARY
 };
 
+impl Default for GptConfig {
+    /// [`GptConfig::SMALL`].
+    fn default() -> Self {
+        GptConfig::SMALL
+    }
+}
+
 impl GptConfig {
     /// A small GPT for characters: LayerNorm, learned positions, exact GELU, a head of its own. 3.3 million parameters.
     pub const SMALL: GptConfig = GptConfig {

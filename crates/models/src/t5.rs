@@ -9,9 +9,9 @@ use crate::mechanisms::Mechanisms;
 use crate::positions::Positions;
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
-    AttentionConfig, Biases, BlockConfig, Context, Embedding, EmbeddingConfig, FeedForwardConfig,
-    FeedForwardKind, HeadScale, Linear, LinearConfig, NormConfig, NormPlace, Parameters, Source,
-    SourceConfig, Stack, StackConfig,
+    AttentionConfig, Biases, BlockConfig, Context, EmbeddingConfig, EmbeddingLayer, FeedForwardConfig,
+    FeedForwardKind, HeadScale, KeySource, KeySourceConfig, LinearConfig, LinearLayer, NormConfig, NormPlace,
+    Parameters, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{CrossEntropyOptions, LinearOptions};
@@ -49,6 +49,13 @@ pub struct T5Config {
     pub dropout: f32,
     /// What its blocks are made of where that is not T5's own.
     pub mechanisms: Mechanisms,
+}
+
+impl Default for T5Config {
+    /// t5-small as first published.
+    fn default() -> Self {
+        T5Config::small()
+    }
 }
 
 impl T5Config {
@@ -112,7 +119,7 @@ impl T5Config {
         let T5Config { width, heads, head_width, hidden, dropout, .. } = *self;
         let own = AttentionConfig {
             width,
-            source: SourceConfig::Own,
+            source: KeySourceConfig::Own,
             heads,
             groups: heads,
             head_width,
@@ -125,7 +132,7 @@ impl T5Config {
             // C^-½·D^-¼ in queries and in keys: scores begin as if they were divided by √D.
             std: (width as f32).powf(-0.5) * (head_width as f32).powf(-0.25),
         };
-        let cross = AttentionConfig { source: SourceConfig::Memory(width), ..own };
+        let cross = AttentionConfig { source: KeySourceConfig::Memory(width), ..own };
         let feed_forward = FeedForwardConfig {
             width,
             hidden,
@@ -156,10 +163,10 @@ impl T5Config {
 pub struct T5 {
     config: T5Config,
     parameters: Parameters,
-    embedding: Embedding,
+    embedding: EmbeddingLayer,
     encoder: Stack,
     decoder: Stack,
-    head: Option<Linear>,
+    head: Option<LinearLayer>,
 }
 
 impl T5 {
@@ -170,12 +177,12 @@ impl T5 {
         let mut parameters = Parameters::new();
         let p = &mut parameters;
         let table = EmbeddingConfig { tokens: vocabulary, width, std: 1.0 };
-        let embedding = p.under("token_embedding", |p| Embedding::new(table, p))?;
+        let embedding = p.under("token_embedding", |p| EmbeddingLayer::new(table, p))?;
         let encoder = p.under("encoder", |p| Stack::new(config.stack(encoder_layers, false), p))?;
         let decoder = p.under("decoder", |p| Stack::new(config.stack(decoder_layers, true), p))?;
         let own =
             LinearConfig { inputs: width, outputs: vocabulary, bias: false, std: (width as f32).powf(-0.5) };
-        let head = if tied { None } else { Some(p.under("head", |p| Linear::new(own, p))?) };
+        let head = if tied { None } else { Some(p.under("head", |p| LinearLayer::new(own, p))?) };
         Ok(T5 { config, parameters, embedding, encoder, decoder, head })
     }
 
@@ -200,7 +207,7 @@ impl T5 {
 
     /// The decoder's stream after its last norm: B T and a memory B S C -> B T C.
     pub fn hidden(&self, g: &mut Graph, memory: Var, mask: Option<Var>, target: Var) -> Result<Var> {
-        self.stream(g, target, &Context::causal(), (Source::Memory(memory), &padded(mask)))
+        self.stream(g, target, &Context::causal(), (KeySource::Memory(memory), &padded(mask)))
     }
 
     /// The scores of the next target token at every position: B S, bool B S, B T -> B T V.
@@ -278,7 +285,13 @@ impl EncoderDecoder for T5 {
         T5::encode(self, g, source, mask)
     }
 
-    fn stream(&self, g: &mut Graph, target: Var, own: &Context, memory: (Source, &Context)) -> Result<Var> {
+    fn stream(
+        &self,
+        g: &mut Graph,
+        target: Var,
+        own: &Context,
+        memory: (KeySource, &Context),
+    ) -> Result<Var> {
         g.scope("decoder", |g| {
             let x = self.embed(g, target)?;
             let x = self.decoder.forward(g, x, own, Some(memory))?;

@@ -8,9 +8,9 @@ use crate::mechanisms::Mechanisms;
 use crate::positions::Positions;
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
-    AbsolutePositions, AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig, FeedForwardConfig,
-    FeedForwardKind, Linear, LinearConfig, NormConfig, NormPlace, Parameters, Source, SourceConfig, Stack,
-    StackConfig,
+    AbsolutePositions, AttentionConfig, BlockConfig, Context, EmbeddingConfig, EmbeddingLayer,
+    FeedForwardConfig, FeedForwardKind, KeySource, KeySourceConfig, LinearConfig, LinearLayer, NormConfig,
+    NormPlace, Parameters, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{CrossEntropyOptions, LinearOptions};
@@ -90,7 +90,7 @@ impl TransformerConfig {
         let TransformerConfig { width, heads, hidden, dropout, .. } = *self;
         let std = (width as f32).powf(-0.5);
         let own = AttentionConfig { dropout, std, ..self.mechanisms.attention_of(width, heads)? };
-        let cross = AttentionConfig { source: SourceConfig::Memory(width), ..own };
+        let cross = AttentionConfig { source: KeySourceConfig::Memory(width), ..own };
         let kind = FeedForwardKind::Relu;
         let mut block = BlockConfig {
             attention: own,
@@ -118,12 +118,12 @@ impl TransformerConfig {
 pub struct Transformer {
     config: TransformerConfig,
     parameters: Parameters,
-    source_embedding: Embedding,
-    target_embedding: Embedding,
+    source_embedding: EmbeddingLayer,
+    target_embedding: EmbeddingLayer,
     positions: AbsolutePositions,
     encoder: Stack,
     decoder: Stack,
-    head: Option<Linear>,
+    head: Option<LinearLayer>,
 }
 
 impl Transformer {
@@ -136,7 +136,7 @@ impl Transformer {
         // Times √C, embeddings begin with variance 1, like the sinusoids.
         let std = (width as f32).powf(-0.5);
         let mut embedding = |name: &str, tokens: usize| {
-            p.under(name, |p| Embedding::new(EmbeddingConfig { tokens, width, std }, p))
+            p.under(name, |p| EmbeddingLayer::new(EmbeddingConfig { tokens, width, std }, p))
         };
         let (source_embedding, target_embedding) = if shared {
             let both = embedding("token_embedding", config.vocabulary)?;
@@ -152,7 +152,7 @@ impl Transformer {
         let decoder = config.stack(config.decoder_layers, true)?;
         let decoder = p.under("decoder", |p| Stack::new(decoder, p))?;
         let own = LinearConfig { std, ..LinearConfig::new(width, config.vocabulary) };
-        let head = if shared { None } else { Some(p.under("head", |p| Linear::new(own, p))?) };
+        let head = if shared { None } else { Some(p.under("head", |p| LinearLayer::new(own, p))?) };
         Ok(Transformer {
             config,
             parameters,
@@ -185,7 +185,7 @@ impl Transformer {
 
     /// The decoder's stream at the end: B T and a memory B S C -> B T C.
     pub fn hidden(&self, g: &mut Graph, memory: Var, mask: Option<Var>, target: Var) -> Result<Var> {
-        self.stream(g, target, &Context::causal(), (Source::Memory(memory), &padded(mask)))
+        self.stream(g, target, &Context::causal(), (KeySource::Memory(memory), &padded(mask)))
     }
 
     /// The scores of the next target token at every position: B S, bool B S, B T -> B T V.
@@ -226,7 +226,7 @@ impl Transformer {
     }
 
     /// √C · table[id] + sinusoid[position]
-    fn embed(&self, g: &mut Graph, table: &Embedding, ids: Var, position: Option<Var>) -> Result<Var> {
+    fn embed(&self, g: &mut Graph, table: &EmbeddingLayer, ids: Var, position: Option<Var>) -> Result<Var> {
         let x = g.scope("embedding", |g| {
             let x = table.forward(g, ids)?;
             let x = g.scale(x, (self.config.width as f32).sqrt())?;
@@ -253,7 +253,13 @@ impl EncoderDecoder for Transformer {
         Transformer::encode(self, g, source, mask)
     }
 
-    fn stream(&self, g: &mut Graph, target: Var, own: &Context, memory: (Source, &Context)) -> Result<Var> {
+    fn stream(
+        &self,
+        g: &mut Graph,
+        target: Var,
+        own: &Context,
+        memory: (KeySource, &Context),
+    ) -> Result<Var> {
         g.scope("decoder", |g| {
             let x = self.embed(g, &self.target_embedding, target, own.query_position)?;
             self.decoder.forward(g, x, own, Some(memory))

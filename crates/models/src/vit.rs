@@ -7,7 +7,7 @@ use crate::positions::Positions;
 use regard_graph::{Error, Graph, Init, Result, Var};
 use regard_layers::{
     AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, FeedForwardConfig, FeedForwardKind,
-    Linear, LinearConfig, NormConfig, NormPlace, Parameter, Parameters, Stack, StackConfig,
+    LinearConfig, LinearLayer, NormConfig, NormPlace, Parameter, Parameters, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{CrossEntropyOptions, LinearOptions};
@@ -109,6 +109,13 @@ const fn sized(layers: usize, heads: usize, width: usize, patch: usize) -> VitCo
     }
 }
 
+impl Default for VitConfig {
+    /// ViT base with patches of 16 by 16, for ImageNet.
+    fn default() -> Self {
+        sized(12, 12, 768, 16)
+    }
+}
+
 impl VitConfig {
     /// A named size of [`PRESETS`].
     pub fn preset(name: &str) -> Result<VitConfig> {
@@ -177,12 +184,12 @@ impl VitConfig {
 pub struct Vit {
     config: VitConfig,
     parameters: Parameters,
-    patches: Linear,
+    patches: LinearLayer,
     class_token: Parameter,
     positions: AbsolutePositions,
     stack: Stack,
-    head_hidden: Option<Linear>,
-    head: Option<Linear>,
+    head_hidden: Option<LinearLayer>,
+    head: Option<LinearLayer>,
 }
 
 impl Vit {
@@ -193,7 +200,7 @@ impl Vit {
         let mut parameters = Parameters::new();
         let linear = |parameters: &mut Parameters, name: &str, inputs: usize, outputs: usize| {
             let sizes = LinearConfig { inputs, outputs, bias: true, std };
-            parameters.under(name, |parameters| Linear::new(sizes, parameters))
+            parameters.under(name, |parameters| LinearLayer::new(sizes, parameters))
         };
         let pixels = config.channels.saturating_mul(p).saturating_mul(q);
         let patches = linear(&mut parameters, "patch_embedding", pixels, width)?;
@@ -349,7 +356,7 @@ impl Vit {
     }
 
     /// What the last product of the head takes, and that product.
-    fn before_scores(&self, g: &mut Graph, x: Var) -> Result<(Var, &Linear)> {
+    fn before_scores(&self, g: &mut Graph, x: Var) -> Result<(Var, &LinearLayer)> {
         let Some(head) = &self.head else {
             return Err(Error::invalid(
                 "vit",

@@ -1,7 +1,7 @@
 //! What is said of operands that do not fit a model, and of sizes that no machine holds.
 
 use regard_engine::{Cpu, Program, Store};
-use regard_layers::{Context, FeedForwardKind, Source};
+use regard_layers::{Context, FeedForwardKind, KeySource};
 use regard_models::import::json::Fields;
 use regard_models::{
     Bert, BertConfig, BertHead, BertText, Cached, Decoder, Decoding, EncoderDecoder, Gpt, GptConfig,
@@ -208,7 +208,7 @@ fn encoder_decoders_that_do_not_fit() {
         }
         let context = Context::default();
         assert_eq!(text(model.encode(&mut g, floats, None)), ids_expected);
-        assert_eq!(text(model.stream(&mut g, floats, &context, (Source::Own, &context))), ids_expected);
+        assert_eq!(text(model.stream(&mut g, floats, &context, (KeySource::Own, &context))), ids_expected);
         let said = text(model.scores(&mut g, narrow));
         assert!(said.ends_with("], expected [N K=7]; K comes from x"), "{said}");
     }

@@ -1,7 +1,8 @@
 //! Plain-looking maths: record a small graph, run it, get the numbers, in one call.
 
+use crate::Result;
 use regard_engine::reference::{self, Mode};
-use regard_engine::{Cpu, Error, Feed, Program, Result, Store};
+use regard_engine::{Cpu, Error, Feed, Program, Store};
 use regard_graph::{DType, Graph, Origin, Var};
 use regard_ops::Array;
 use std::cell::RefCell;
@@ -99,15 +100,17 @@ pub fn eval_f32(record: impl FnOnce(&mut Sheet) -> regard_graph::Result<Var>) ->
             let program = Program::new(graph, &[], &mut store, &cpu)?;
             cache.programs.insert(key.clone(), (program, store));
         }
-        let Some((program, store)) = cache.programs.get_mut(&key) else { return Err(Error::ForeignStore) };
+        let Some((program, store)) = cache.programs.get_mut(&key) else {
+            return Err(Error::ForeignStore.into());
+        };
         for (name, array) in &feed.inputs {
             program.set_array(name, array)?;
         }
         program.run(store)?;
-        match program.graph().value(var).version_of {
-            Some(stored) => store.array(&program.graph().stored()[stored].name),
-            None => program.array("result"),
-        }
+        Ok(match program.graph().value(var).version_of {
+            Some(stored) => store.array(&program.graph().stored()[stored].name)?,
+            None => program.array("result")?,
+        })
     })
 }
 

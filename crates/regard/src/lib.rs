@@ -16,20 +16,23 @@
 //! assert_eq!(weights.data(), [0.25, 0.25, 0.5]);
 //! # Ok::<(), regard::Error>(())
 //! ```
-
+//!
 //! [`hub`] opens a model from a folder, [`data`] reads its tokenizer, [`models`] and [`layers`] are what it is made of,
 //! and [`generate`] continues texts; the examples `04` to `06` show them at work. [`train`] is the loop for any task,
-//! [`recipe`] makes one of a TOML file, [`inspect`] proves and looks.
+//! [`recipe`] makes one of a TOML file, [`inspect`] proves and looks: examples `07` and `08`. What goes wrong in any room is an
+//! [`Error`].
 
 #![forbid(unsafe_code)]
 
+mod error;
 mod eval;
 
+pub use error::{Error, Result};
 pub use eval::{Sheet, eval, eval_f32};
 pub use regard_data as data;
 pub use regard_device as device;
 pub use regard_engine::{
-    Cpu, Device, Error, Feed, Memory, Numbers, Program, Result, Store, check, reference,
+    self as engine, Cpu, Device, Feed, Memory, Numbers, Program, Store, check, reference,
 };
 pub use regard_evaluate as evaluate;
 pub use regard_generate as generate;
@@ -43,10 +46,18 @@ pub use regard_recipe as recipe;
 pub use regard_runtime as runtime;
 pub use regard_train as train;
 
-/// Everything needed to record and run: the graph, every op's recording methods, the engines.
+/// Everything needed to record, run and keep: the graph, every op's recording methods, the layers, the engines, stores in
+/// files.
 pub mod prelude {
     pub use crate::eval::Sheet;
     pub use regard_engine::{AsDevice, Cpu, Device, Feed, Program, Store};
+    pub use regard_hub::StoreFiles;
+    pub use regard_layers::{
+        AbsoluteConfig, AbsolutePositions, AttentionConfig, AttentionLayer, Block, BlockConfig, Context,
+        EmbeddingConfig, EmbeddingLayer, FeedForward, FeedForwardConfig, FeedForwardKind, KeySource,
+        LinearConfig, LinearLayer, NormConfig, NormLayer, NormPlace, Parameters, RelativeConfig, Stack,
+        StackConfig,
+    };
     pub use regard_ops::Array;
     pub use regard_ops::prelude::*;
 }

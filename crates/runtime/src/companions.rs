@@ -85,11 +85,7 @@ impl Companions {
             ));
         };
         match Tokenizer::beside(beside, self.vocabulary) {
-            Err(regard_data::Error::File { what, .. })
-                if self.vocabulary == 256 && what.starts_with("no tokenizer") =>
-            {
-                Ok(Tokenizer::bytes())
-            }
+            Err(regard_data::Error::NoTokenizer { .. }) if self.vocabulary == 256 => Ok(Tokenizer::bytes()),
             other => Ok(other?),
         }
     }

@@ -5,13 +5,13 @@
 
 use regard::graph::{Graph, Result, Var};
 use regard::layers::{
-    AttentionConfig, AttentionLayer, Context, Embedding, EmbeddingConfig, FeedForward, FeedForwardConfig,
-    FeedForwardKind, Norm, NormConfig, Parameters, Source,
+    AttentionConfig, AttentionLayer, Context, EmbeddingConfig, EmbeddingLayer, FeedForward,
+    FeedForwardConfig, FeedForwardKind, KeySource, NormConfig, NormLayer, Parameters,
 };
 use regard::models::import::json::Fields;
 use regard::models::{
-    Cached, Decoder, Dropout, Expected, Family, Form, Inputs, Key, Labels, Model, ModelKeys, Needs, Outputs,
-    Promises, Reads, Task, Tokens, Weights,
+    Caches, Decoder, Dropout, Expected, Family, Form, Inputs, Key, Known, Labels, Model, ModelKeys, Needs,
+    Outputs, Promises, Reads, Task, Tokens, Weights,
 };
 use regard::ops::prelude::*;
 use regard::ops::{CrossEntropyOptions, RotarySpec};
@@ -37,14 +37,14 @@ struct Sizes {
 struct Parallel {
     sizes: Sizes,
     parameters: Parameters,
-    tokens: Embedding,
+    tokens: EmbeddingLayer,
     blocks: Vec<Block>,
-    final_norm: Norm,
+    final_norm: NormLayer,
 }
 
 #[derive(Clone, Debug)]
 struct Block {
-    norm: Norm,
+    norm: NormLayer,
     attention: AttentionLayer,
     feed_forward: FeedForward,
 }
@@ -62,7 +62,7 @@ impl Block {
             std: 0.02,
         };
         Ok(Block {
-            norm: p.under("norm", |p| Norm::new(NormConfig::layer(width), p))?,
+            norm: p.under("norm", |p| NormLayer::new(NormConfig::layer(width), p))?,
             attention: p.under("attention", |p| AttentionLayer::new(attention, p))?,
             feed_forward: p.under("feed_forward", |p| FeedForward::new(feed_forward, p))?,
         })
@@ -71,7 +71,7 @@ impl Block {
     /// x + attention(norm(x)) + feed_forward(norm(x)): B T C -> B T C
     fn forward(&self, g: &mut Graph, x: Var, seen: &Context) -> Result<Var> {
         let normed = self.norm.forward(g, x)?;
-        let attended = g.scope("attention", |g| self.attention.forward(g, normed, Source::Own, seen))?;
+        let attended = g.scope("attention", |g| self.attention.forward(g, normed, KeySource::Own, seen))?;
         let computed = g.scope("feed_forward", |g| self.feed_forward.forward(g, normed))?;
         let x = g.add(x, attended)?;
         let x = g.add(x, computed)?;
@@ -85,12 +85,12 @@ impl Parallel {
         let mut parameters = Parameters::new();
         let p = &mut parameters;
         let table = EmbeddingConfig { tokens: vocabulary, width, std: 0.02 };
-        let tokens = p.under("token_embedding", |p| Embedding::new(table, p))?;
+        let tokens = p.under("token_embedding", |p| EmbeddingLayer::new(table, p))?;
         let mut blocks = Vec::new();
         for layer in 0..layers {
             blocks.push(p.under(format!("block.{layer}"), |p| Block::new(width, heads, p))?);
         }
-        let final_norm = p.under("final_norm", |p| Norm::new(NormConfig::layer(width), p))?;
+        let final_norm = p.under("final_norm", |p| NormLayer::new(NormConfig::layer(width), p))?;
         Ok(Parallel { sizes, parameters, tokens, blocks, final_norm })
     }
 
@@ -163,8 +163,10 @@ impl Model for Parallel {
 
     fn config_to_json(&self) -> Result<Value> {
         let Sizes { layers, heads, width, context, vocabulary } = self.sizes;
-        Ok(json!({ "model_type": MODEL_TYPE, "layers": layers, "heads": heads, "width": width, "context": context,
-            "vocabulary": vocabulary }))
+        Ok(
+            json!({ "model_type": MODEL_TYPE, "layers": layers, "heads": heads, "width": width, "context": context,
+            "vocabulary": vocabulary }),
+        )
     }
 
     fn as_decoder(&self) -> Option<&dyn Decoder> {
@@ -185,8 +187,15 @@ impl Decoder for Parallel {
         None
     }
 
-    fn resume(&self, g: &mut Graph, ids: Var, cached: Cached) -> Result<Var> {
-        let seen = cached.context(g, ids)?;
+    fn caches(&self) -> Caches {
+        Caches::Keys
+    }
+
+    fn resume(&self, g: &mut Graph, ids: Var, known: Known) -> Result<Var> {
+        let seen = match known {
+            Known::Cached(cached) => cached.context(g, ids)?,
+            Known::Nothing { .. } => Context::causal(),
+        };
         self.hidden(g, ids, &seen)
     }
 

@@ -52,7 +52,7 @@ pub fn decode(options: &Decode) -> Result<()> {
     let next = move |program: &mut Program, index: usize| {
         let position = (past + index) as i32;
         program.set_i32("position", &[batch, 1], &vec![position; batch])?;
-        program.set_i32("lengths", &[batch], &vec![position + 1; batch])
+        Ok(program.set_i32("lengths", &[batch], &vec![position + 1; batch])?)
     };
     let name = format!("decode gpt, {}, batch {batch}, past {past}", sizes.told());
     time(Bench { name, graph: g, feeds, tokens: batch as u64, next: Some(&next) }, how)

@@ -15,7 +15,7 @@ pub use stream::Stream;
 pub use train::{Method, Training};
 
 use crate::checkpoint::{JSON_LIMIT, read_small};
-use crate::error::{shown, shown_text};
+use crate::error::{shown, shown_path, shown_text};
 use crate::{Error, Result, llama2c};
 use characters::Characters;
 use pieces::Pieces;
@@ -134,11 +134,7 @@ impl Tokenizer {
         }
         match found.as_slice() {
             [only] => Tokenizer::llama2c(only, vocabulary),
-            [] => {
-                let what = "no tokenizer here: looked for tokenizer.json, tokenizer.bin and tok*.bin";
-                let advice = "copy it from where the model came from: ids mean nothing without it";
-                Err(Error::file(folder, what, advice))
-            }
+            [] => Err(Error::NoTokenizer { path: shown_path(folder) }),
             several => {
                 let what = format!("has {} tokenizers of llama2.c and none is tokenizer.bin", several.len());
                 Err(Error::file(folder, what, "rename the one of this model to tokenizer.bin"))

@@ -4,3 +4,4 @@ mod families;
 mod golden;
 mod hostile;
 mod native;
+mod store_files;

@@ -4,9 +4,9 @@
 use regard_engine::Program;
 use regard_graph::{DType, Graph, Precision, Result};
 use regard_layers::{
-    AbsoluteConfig, AbsolutePositions, AttentionConfig, BlockConfig, Context, Embedding, EmbeddingConfig,
-    FeedForwardConfig, FeedForwardKind, NormConfig, NormPlace, Parameters, RelativeConfig, Stack,
-    StackConfig,
+    AbsoluteConfig, AbsolutePositions, AttentionConfig, BlockConfig, Context, EmbeddingConfig,
+    EmbeddingLayer, FeedForwardConfig, FeedForwardKind, NormConfig, NormPlace, Parameters, RelativeConfig,
+    Stack, StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{AdamW, CrossEntropyOptions};
@@ -123,7 +123,7 @@ pub fn record(size: Size, style: Style, training: bool, precision: Precision) ->
         _ => RelativeConfig::None,
     };
     let tokens =
-        p.under("tokens", |p| Embedding::new(EmbeddingConfig { tokens: vocabulary, width, std }, p))?;
+        p.under("tokens", |p| EmbeddingLayer::new(EmbeddingConfig { tokens: vocabulary, width, std }, p))?;
     let absolute =
         if rms { AbsoluteConfig::None } else { AbsoluteConfig::Learned { width, most: length, std } };
     let positions = p.under("positions", |p| AbsolutePositions::new(absolute, p))?;

@@ -1,14 +1,14 @@
 //! A pass of which every value is followed: what its cells stand for, by the axes reader, and what they feel of an input,
 //! by the reach reader.
 
-use super::{Case, Guilty, Stream};
+use super::{Guilty, ProofCase, Stream};
 use crate::{Error, Result};
 use regard_graph::axes::{Declared, Standing, axes};
 use regard_graph::{Axes, Cell, Grain, Integers, Label, Node, Origin, Query, Reach, Sizes, Var, reach};
 
 /// A case whose axes are known.
 pub(crate) struct Followed<'a> {
-    pub case: &'a Case,
+    pub case: &'a ProofCase,
     pub axes: Axes,
 }
 
@@ -40,7 +40,7 @@ impl Felt {
 
 impl<'a> Followed<'a> {
     /// Streams have examples and positions in front, and so do their masks.
-    pub fn new(case: &'a Case) -> Result<Self> {
+    pub fn new(case: &'a ProofCase) -> Result<Self> {
         let g = &case.graph;
         let mut declared: Vec<Declared> = Vec::new();
         for stream in &case.streams {
@@ -143,7 +143,7 @@ pub(crate) fn positions(stream: &Stream) -> Label {
     Label::Positions(stream.input.as_str().into())
 }
 
-impl Case {
+impl ProofCase {
     /// The stream with this input.
     pub(crate) fn stream(&self, input: &str) -> Result<&Stream> {
         let known = self.streams.iter().map(|stream| stream.input.as_str());

@@ -5,7 +5,7 @@ use crate::{Context, Finding, Number, Verdict};
 use regard::Result;
 use regard::check::{Case, Exactness};
 use regard::layers::{
-    AttentionConfig, AttentionLayer, Context as Surroundings, Norm, NormConfig, Parameters, Source,
+    AttentionConfig, AttentionLayer, Context as Surroundings, KeySource, NormConfig, NormLayer, Parameters,
 };
 use regard::ops::Attention;
 use regard::prelude::*;
@@ -47,11 +47,11 @@ pub fn reach_is_support(_context: &Context) -> Result<Finding> {
     let mut stream = x;
     for layer in 0..2 {
         let own = parameters.under(layer, |p| AttentionLayer::new(AttentionConfig::new(8, 2)?, p))?;
-        let norm = parameters.under(format!("norm.{layer}"), |p| Norm::new(NormConfig::layer(8), p))?;
+        let norm = parameters.under(format!("norm.{layer}"), |p| NormLayer::new(NormConfig::layer(8), p))?;
         let mut surroundings = Surroundings::causal();
         surroundings.mask.window = Some(regard::ops::Window { before: 2, after: 0 });
         let normed = norm.forward(&mut g, stream)?;
-        let added = own.forward(&mut g, normed, Source::Own, &surroundings)?;
+        let added = own.forward(&mut g, normed, KeySource::Own, &surroundings)?;
         stream = g.add(stream, added)?;
     }
     let query = Query {

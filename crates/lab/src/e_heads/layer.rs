@@ -5,7 +5,7 @@ use crate::picture::{Axis, Chart, Colours, Heat};
 use crate::{Context, Draws, Finding, Number, Table, Verdict};
 use regard::Result;
 use regard::layers::{
-    AttentionConfig, AttentionLayer, Context as Surroundings, Parameters, Source, SourceConfig,
+    AttentionConfig, AttentionLayer, Context as Surroundings, KeySource, KeySourceConfig, Parameters,
 };
 use regard::ops::{Attention, AttentionMask, LinearOptions};
 use regard::prelude::*;
@@ -44,10 +44,10 @@ impl Scene {
         Ok([x, g.input("memory", DType::F32, [1, self.keys, self.config.width])?])
     }
 
-    fn source(&self, memory: Var) -> Source {
+    fn source(&self, memory: Var) -> KeySource {
         match self.config.source {
-            SourceConfig::Own => Source::Own,
-            SourceConfig::Memory(_) => Source::Memory(memory),
+            KeySourceConfig::Own => KeySource::Own,
+            KeySourceConfig::Memory(_) => KeySource::Memory(memory),
         }
     }
 
@@ -65,7 +65,7 @@ impl Scene {
         let AttentionConfig { heads, head_width, value_width, width, .. } = self.config;
         let found = compute(&self.feed, |g| {
             let [x, memory] = self.inputs(g)?;
-            let from = if self.config.source == SourceConfig::Own { x } else { memory };
+            let from = if self.config.source == KeySourceConfig::Own { x } else { memory };
             let mut mixed = Vec::new();
             for head in 0..heads {
                 let project = |g: &mut Graph, name: &str, x: Var, own: usize| -> regard_graph::Result<Var> {
@@ -111,7 +111,7 @@ pub fn separate_heads(context: &Context) -> Result<Finding> {
     let mut draws = context.draws("E-1");
     let own = Scene::new(&mut draws, AttentionConfig::new(WIDTH, HEADS)?, 1)?;
     let free = AttentionConfig {
-        source: SourceConfig::Memory(WIDTH),
+        source: KeySourceConfig::Memory(WIDTH),
         head_width: 5,
         value_width: 2,
         ..AttentionConfig::new(WIDTH, HEADS)?
@@ -268,7 +268,7 @@ pub fn equal_cost(_context: &Context) -> Result<Finding> {
         let layer = AttentionLayer::new(AttentionConfig::new(width, heads)?, &mut parameters)?;
         let mut g = Graph::inference();
         let x = g.input("x", DType::F32, [1, n, width])?;
-        layer.forward(&mut g, x, Source::Own, &Surroundings::default())?;
+        layer.forward(&mut g, x, KeySource::Own, &Surroundings::default())?;
         let work = cost::cost(&g, &Sizes::none(), &Integers::none(), None)?.total();
         Ok((parameters.count(), work.macs, work.flops))
     };
@@ -307,13 +307,13 @@ pub fn equal_cost(_context: &Context) -> Result<Finding> {
 pub fn cross(context: &Context) -> Result<Finding> {
     let keys = 9;
     let config =
-        AttentionConfig { source: SourceConfig::Memory(WIDTH), ..AttentionConfig::new(WIDTH, HEADS)? };
+        AttentionConfig { source: KeySourceConfig::Memory(WIDTH), ..AttentionConfig::new(WIDTH, HEADS)? };
     let scene = Scene::new(&mut context.draws("E-13"), config, keys)?;
     let y = scene.whole(&scene.feed)?;
     let off = largest_difference(&y, &scene.by_heads()?);
     let mut g = Graph::inference();
     let [x, memory] = scene.inputs(&mut g)?;
-    let out = scene.layer.forward(&mut g, x, Source::Memory(memory), &Surroundings::default())?;
+    let out = scene.layer.forward(&mut g, x, KeySource::Memory(memory), &Surroundings::default())?;
     let query = reach::Query {
         from: vec![x, memory],
         to: vec![out],

@@ -2,9 +2,9 @@
 //! feed-forward part can each be changed or left out.
 
 use regard::layers::{
-    AbsoluteConfig, AbsolutePositions, AttentionConfig, AttentionLayer, Context as Surroundings, Embedding,
-    EmbeddingConfig, FeedForward, FeedForwardConfig, FeedForwardKind, HeadScale, Linear, LinearConfig, Norm,
-    NormConfig, Parameters, RelativeConfig, RelativePositions, Source,
+    AbsoluteConfig, AbsolutePositions, AttentionConfig, AttentionLayer, Context as Surroundings,
+    EmbeddingConfig, EmbeddingLayer, FeedForward, FeedForwardConfig, FeedForwardKind, HeadScale, KeySource,
+    LinearConfig, LinearLayer, NormConfig, NormLayer, Parameters, RelativeConfig, RelativePositions,
 };
 use regard::ops::{Attention, AttentionKind, AttentionMask, AttentionScale};
 use regard::prelude::*;
@@ -125,7 +125,7 @@ impl Tiny {
 #[derive(Clone, Debug)]
 enum Between {
     None,
-    Linear(Linear, Linear),
+    Linear(LinearLayer, LinearLayer),
     Curved(FeedForward),
 }
 
@@ -133,7 +133,7 @@ enum Between {
 struct Block {
     attention: AttentionLayer,
     between: Between,
-    norms: Option<[Norm; 2]>,
+    norms: Option<[NormLayer; 2]>,
 }
 
 /// A model. Parameters: `token_embedding`, `position_embedding`, `relative`, `block.<n>.attention`, `.between`, `.norm`,
@@ -142,12 +142,12 @@ struct Block {
 pub struct Model {
     config: Tiny,
     parameters: Parameters,
-    tokens: Embedding,
+    tokens: EmbeddingLayer,
     absolute: AbsolutePositions,
     relative: RelativePositions,
     blocks: Vec<Block>,
-    final_norm: Option<Norm>,
-    head: Linear,
+    final_norm: Option<NormLayer>,
+    head: LinearLayer,
 }
 
 impl Model {
@@ -158,7 +158,7 @@ impl Model {
         let mut parameters = Parameters::new();
         let p = &mut parameters;
         let tokens = p.under("token_embedding", |p| {
-            Embedding::new(EmbeddingConfig { tokens: vocabulary, width, std: 1.0 }, p)
+            EmbeddingLayer::new(EmbeddingConfig { tokens: vocabulary, width, std: 1.0 }, p)
         })?;
         let absolute = match config.encoding {
             Encoding::Learned => AbsoluteConfig::Learned { width, most, std: 0.5 },
@@ -191,8 +191,8 @@ impl Model {
                     Ok(match config.middle {
                         Middle::None => Between::None,
                         Middle::Linear => Between::Linear(
-                            p.under("up", |p| Linear::new(linear(width, hidden), p))?,
-                            p.under("down", |p| Linear::new(linear(hidden, width), p))?,
+                            p.under("up", |p| LinearLayer::new(linear(width, hidden), p))?,
+                            p.under("down", |p| LinearLayer::new(linear(hidden, width), p))?,
                         ),
                         Middle::Curved(kind) => {
                             let own =
@@ -201,7 +201,7 @@ impl Model {
                         }
                     })
                 })?;
-                let mut norm = |name: &str| p.under(name, |p| Norm::new(NormConfig::layer(width), p));
+                let mut norm = |name: &str| p.under(name, |p| NormLayer::new(NormConfig::layer(width), p));
                 let norms = match config.norming {
                     Norming::None => None,
                     _ => Some([norm("attention_norm")?, norm("between_norm")?]),
@@ -210,10 +210,10 @@ impl Model {
             })?);
         }
         let final_norm = match config.norming {
-            Norming::Pre => Some(p.under("final_norm", |p| Norm::new(NormConfig::layer(width), p))?),
+            Norming::Pre => Some(p.under("final_norm", |p| NormLayer::new(NormConfig::layer(width), p))?),
             _ => None,
         };
-        let head = p.under("head", |p| Linear::new(linear(width, vocabulary), p))?;
+        let head = p.under("head", |p| LinearLayer::new(linear(width, vocabulary), p))?;
         Ok(Model { config, parameters, tokens, absolute, relative, blocks, final_norm, head })
     }
 
@@ -250,8 +250,8 @@ impl Model {
         };
         let mut x = x;
         for (layer, block) in self.blocks.iter().enumerate() {
-            x =
-                self.part(g, x, block, 0, |g, x| block.attention.forward(g, x, Source::Own, &surroundings))?;
+            x = self
+                .part(g, x, block, 0, |g, x| block.attention.forward(g, x, KeySource::Own, &surroundings))?;
             x = match &block.between {
                 Between::None => x,
                 Between::Linear(up, down) => self.part(g, x, block, 1, |g, x| {

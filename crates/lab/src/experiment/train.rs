@@ -55,7 +55,7 @@ impl Trained {
 
 /// One thread at the widest level: experiments run beside each other, and threads change no bit.
 pub fn one_cpu() -> Result<Cpu> {
-    Cpu::with(1, Level::best())
+    Ok(Cpu::with(1, Level::best())?)
 }
 
 /// Trains a model on a task. Clipping at a norm of 1.

@@ -5,8 +5,8 @@ use crate::picture::{Axis, Chart, Colours, Heat};
 use crate::{Context, Finding, Number, Verdict};
 use regard::Result;
 use regard::layers::{
-    AbsoluteConfig, AbsolutePositions, AttentionConfig, AttentionLayer, Context as Surroundings, Parameters,
-    Source, sinusoids,
+    AbsoluteConfig, AbsolutePositions, AttentionConfig, AttentionLayer, Context as Surroundings, KeySource,
+    Parameters, sinusoids,
 };
 use regard::prelude::*;
 
@@ -27,7 +27,7 @@ fn layer(x: &[f64], positions: bool) -> Result<Vec<f64>> {
         let attention = p.under("attention", |p| AttentionLayer::new(attention, p))?;
         let x = g.input("x", DType::F32, [1, LENGTH, WIDTH])?;
         let x = absolute.forward(g, x, None)?;
-        Ok(vec![attention.forward(g, x, Source::Own, &Surroundings::default())?])
+        Ok(vec![attention.forward(g, x, KeySource::Own, &Surroundings::default())?])
     })?;
     Ok(found[0].data().to_vec())
 }

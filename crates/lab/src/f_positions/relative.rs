@@ -6,8 +6,8 @@ use crate::{Context, Finding, Number, Table, Verdict};
 use regard::Result;
 use regard::cost;
 use regard::layers::{
-    AttentionConfig, AttentionLayer, Context as Surroundings, Parameters, RelativeConfig, RelativePositions,
-    Source, SourceConfig,
+    AttentionConfig, AttentionLayer, Context as Surroundings, KeySource, KeySourceConfig, Parameters,
+    RelativeConfig, RelativePositions,
 };
 use regard::ops::{Attention, AttentionMask, WeightsRequest, Window};
 use regard::prelude::*;
@@ -23,20 +23,23 @@ pub fn keeps_shape(context: &Context) -> Result<Finding> {
         let layer = AttentionLayer::new(AttentionConfig::new(e, h)?, &mut Parameters::new())?;
         let mut g = Graph::inference();
         let x = g.input("x", DType::F32, [2, n, e])?;
-        let y = layer.forward(&mut g, x, Source::Own, &Surroundings::default())?;
+        let y = layer.forward(&mut g, x, KeySource::Own, &Surroundings::default())?;
         other += usize::from(g.shape(y) != g.shape(x));
         table.row([g.shape(x).to_string(), h.to_string(), g.shape(y).to_string()]);
     }
     let (n, e, h) = (5, 12, 3);
     let config = AttentionConfig::new(e, h)?;
     let own = AttentionLayer::new(config, &mut Parameters::new())?;
-    let cross = AttentionConfig { source: SourceConfig::Memory(e), ..config };
+    let cross = AttentionConfig { source: KeySourceConfig::Memory(e), ..config };
     let cross = AttentionLayer::new(cross, &mut Parameters::new())?;
     let feed = Feed::new().with("x", array(&[2, n, e], &draws.normals(2 * n * e))?);
     let found = compute(&feed, |g| {
         let x = g.input("x", DType::F32, [2, n, e])?;
         let nobody = Surroundings::default();
-        Ok(vec![own.forward(g, x, Source::Own, &nobody)?, cross.forward(g, x, Source::Memory(x), &nobody)?])
+        Ok(vec![
+            own.forward(g, x, KeySource::Own, &nobody)?,
+            cross.forward(g, x, KeySource::Memory(x), &nobody)?,
+        ])
     })?;
     Ok(Finding::new(Verdict::Works, "Q = K = V = C: shapes stay, and the layer equals cross-attention whose memory is the stream itself.")
         .number(Number::count("shapes that change", other, 0))

@@ -9,8 +9,8 @@ use crate::statistics::Estimate;
 use crate::{Context, Finding, Table, Verdict};
 use regard::Result;
 use regard::layers::{
-    AttentionConfig, AttentionLayer, Context as Surroundings, Parameters, RelativeConfig, RelativePositions,
-    Source,
+    AttentionConfig, AttentionLayer, Context as Surroundings, KeySource, Parameters, RelativeConfig,
+    RelativePositions,
 };
 use regard::ops::{AdamW, Attention, AttentionOp, WeightsRequest};
 use regard::prelude::*;
@@ -237,7 +237,7 @@ fn record_step(
     let wanted = g.input("wanted", DType::F32, [batch, n, width])?;
     let (lr, step) = (g.input("lr", DType::F32, shape![])?, g.input("step", DType::I32, shape![])?);
     let bias = relative.bias(&mut g)?;
-    let y = layer.forward(&mut g, x, Source::Own, &Surroundings { bias, ..Default::default() })?;
+    let y = layer.forward(&mut g, x, KeySource::Own, &Surroundings { bias, ..Default::default() })?;
     let off = g.sub(y, wanted)?;
     let squares = g.square(off)?;
     let sum = g.sum_all(squares)?;
@@ -261,7 +261,7 @@ fn record_look(
 ) -> Result<()> {
     let x = g.input("x", DType::F32, [batch, n, width])?;
     let bias = relative.bias(g)?;
-    layer.forward(g, x, Source::Own, &Surroundings { bias, ..Default::default() })?;
+    layer.forward(g, x, KeySource::Own, &Surroundings { bias, ..Default::default() })?;
     let found = g.nodes().iter().find(|node| node.is::<AttentionOp>());
     if let Some([q, k, lse]) = found.map(|node| [node.inputs[0], node.inputs[1], node.outputs[1]]) {
         let spec = Attention { bias, ..Default::default() };

@@ -215,11 +215,8 @@ pub fn left_padding(_context: &Context) -> Result<Finding> {
     let generate = |prompts: &[Vec<i32>]| -> Result<Vec<Vec<i32>>> {
         let mut store = Store::new(0);
         let settings = Settings { rows: prompts.len(), ..Default::default() };
-        let told = |error: regard::generate::Error| {
-            regard_graph::Error::invalid("generate", error.to_string(), "see the cause")
-        };
-        let mut generator = Generator::new(&model, settings, &mut store, &cpu).map_err(told)?;
-        let found = generator.generate(&Request::greedy(prompts, 24), &mut store).map_err(told)?;
+        let mut generator = Generator::new(&model, settings, &mut store, &cpu)?;
+        let found = generator.generate(&Request::greedy(prompts, 24), &mut store)?;
         Ok(found.into_iter().map(|row| row.ids).collect())
     };
     let together = generate(&prompts)?;

@@ -7,8 +7,8 @@ use crate::experiment::{Learner, one_cpu};
 use crate::{Context, Draws};
 use regard::Result;
 use regard::layers::{
-    AttentionConfig, BlockConfig, Context as Surroundings, FeedForwardConfig, FeedForwardKind, Linear,
-    LinearConfig, NormConfig, NormPlace, Parameters, RelativeConfig, Stack, StackConfig,
+    AttentionConfig, BlockConfig, Context as Surroundings, FeedForwardConfig, FeedForwardKind, LinearConfig,
+    LinearLayer, NormConfig, NormPlace, Parameters, RelativeConfig, Stack, StackConfig,
 };
 use regard::ops::{AttentionMask, CrossEntropyOptions, IGNORE_INDEX, Window};
 use regard::prelude::*;
@@ -84,9 +84,9 @@ pub fn edits(a: &[usize], b: &[usize]) -> usize {
 
 /// The recogniser. Parameters: `input`, the blocks, `head`.
 pub struct Recogniser {
-    input: Linear,
+    input: LinearLayer,
     stack: Stack,
-    head: Linear,
+    head: LinearLayer,
     causal: bool,
     window: Option<usize>,
 }
@@ -97,7 +97,7 @@ impl Recogniser {
         let std = 1.0 / (WIDTH as f32).sqrt();
         let p = &mut Parameters::new();
         let linear = |inputs, outputs| LinearConfig { inputs, outputs, bias: true, std };
-        let input = p.under("input", |p| Linear::new(linear(FEATURES, WIDTH), p))?;
+        let input = p.under("input", |p| LinearLayer::new(linear(FEATURES, WIDTH), p))?;
         let kind = FeedForwardKind::Relu;
         let block = BlockConfig {
             attention: AttentionConfig { std, ..AttentionConfig::new(WIDTH, 4)? },
@@ -116,7 +116,7 @@ impl Recogniser {
         };
         let relative = RelativeConfig::Rotary(RotarySpec::default());
         let stack = Stack::new(StackConfig { layers: LAYERS, block, final_norm: true, relative }, p)?;
-        let head = p.under("head", |p| Linear::new(linear(WIDTH, SYMBOLS), p))?;
+        let head = p.under("head", |p| LinearLayer::new(linear(WIDTH, SYMBOLS), p))?;
         Ok(Recogniser { input, stack, head, causal, window })
     }
 

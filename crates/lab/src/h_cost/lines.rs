@@ -7,7 +7,7 @@ use crate::recurrent::Recurrent;
 use crate::{Context, Finding, Number, Table, Verdict};
 use regard::layers::{
     AttentionConfig, AttentionLayer, Context as Surroundings, FeedForward, FeedForwardConfig,
-    FeedForwardKind, Parameters, Source, SourceConfig,
+    FeedForwardKind, KeySource, KeySourceConfig, Parameters,
 };
 use regard::ops::AttentionOp;
 use regard::prelude::*;
@@ -17,12 +17,12 @@ use std::time::Instant;
 
 /// A graph of one attention layer over n_t queries and n_s keys.
 fn layer(d: usize, heads: usize, queries: usize, keys: usize) -> Result<Graph> {
-    let config = AttentionConfig { source: SourceConfig::Memory(d), ..AttentionConfig::new(d, heads)? };
+    let config = AttentionConfig { source: KeySourceConfig::Memory(d), ..AttentionConfig::new(d, heads)? };
     let layer = AttentionLayer::new(config, &mut Parameters::new())?;
     let mut g = Graph::inference();
     let x = g.input("x", DType::F32, [1, queries, d])?;
     let memory = g.input("memory", DType::F32, [1, keys, d])?;
-    let y = layer.forward(&mut g, x, Source::Memory(memory), &Surroundings::default())?;
+    let y = layer.forward(&mut g, x, KeySource::Memory(memory), &Surroundings::default())?;
     g.output("y", y)?;
     Ok(g)
 }
@@ -144,7 +144,7 @@ fn block(d: usize, n: usize, feed_forward: bool) -> Result<Graph> {
     let attention = parameters.under("attention", |p| AttentionLayer::new(AttentionConfig::new(d, 4)?, p))?;
     let mut g = Graph::inference();
     let x = g.input("x", DType::F32, [1, n, d])?;
-    let mut y = attention.forward(&mut g, x, Source::Own, &Surroundings::default())?;
+    let mut y = attention.forward(&mut g, x, KeySource::Own, &Surroundings::default())?;
     if feed_forward {
         let config = FeedForwardConfig {
             width: d,

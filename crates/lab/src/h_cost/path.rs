@@ -6,8 +6,8 @@ use crate::recurrent::Recurrent;
 use crate::{Context, Finding, Number, Table, Verdict};
 use regard::Result;
 use regard::layers::{
-    AttentionConfig, AttentionLayer, Context as Surroundings, Embedding, EmbeddingConfig, Linear,
-    LinearConfig, Parameters, Source,
+    AttentionConfig, AttentionLayer, Context as Surroundings, EmbeddingConfig, EmbeddingLayer, KeySource,
+    LinearConfig, LinearLayer, Parameters,
 };
 use regard::ops::{AdamW, AttentionMask, CrossEntropyOptions, IGNORE_INDEX};
 use regard::prelude::*;
@@ -20,9 +20,9 @@ enum Mixer {
 
 struct Reader {
     mixer: Mixer,
-    embedding: Embedding,
-    place: Embedding,
-    head: Linear,
+    embedding: EmbeddingLayer,
+    place: EmbeddingLayer,
+    head: LinearLayer,
     width: usize,
 }
 
@@ -39,12 +39,14 @@ impl Reader {
                 false => Mixer::Recurrent(Recurrent::new(width, p)?),
             })
         })?;
-        let embedding =
-            p.under("tokens", |p| Embedding::new(EmbeddingConfig { tokens: symbols, width, std: 1.0 }, p))?;
-        let place =
-            p.under("places", |p| Embedding::new(EmbeddingConfig { tokens: length, width, std: 1.0 }, p))?;
+        let embedding = p.under("tokens", |p| {
+            EmbeddingLayer::new(EmbeddingConfig { tokens: symbols, width, std: 1.0 }, p)
+        })?;
+        let place = p.under("places", |p| {
+            EmbeddingLayer::new(EmbeddingConfig { tokens: length, width, std: 1.0 }, p)
+        })?;
         let head = p.under("head", |p| {
-            Linear::new(LinearConfig { inputs: width, outputs: symbols, bias: true, std }, p)
+            LinearLayer::new(LinearConfig { inputs: width, outputs: symbols, bias: true, std }, p)
         })?;
         Ok(Reader { mixer, embedding, place, head, width })
     }
@@ -59,7 +61,7 @@ impl Reader {
         let y = match &self.mixer {
             Mixer::Attention(layer) => {
                 let mask = AttentionMask { causal: true, ..Default::default() };
-                layer.forward(g, x, Source::Own, &Surroundings { mask, ..Default::default() })?
+                layer.forward(g, x, KeySource::Own, &Surroundings { mask, ..Default::default() })?
             }
             Mixer::Recurrent(layer) => layer.forward(g, x)?,
         };

@@ -77,18 +77,15 @@ pub fn inference(context: &Context) -> Result<Finding> {
         ..GptConfig::SMALL
     })?;
     let mut store = Store::new(0);
-    let told = |error: regard::generate::Error| {
-        regard_graph::Error::invalid("generate", error.to_string(), "see the cause")
-    };
     let settings = Settings { chunk: 256, ..Default::default() };
-    let mut generator = Generator::new(&model, settings, &mut store, &one_cpu()?).map_err(told)?;
+    let mut generator = Generator::new(&model, settings, &mut store, &one_cpu()?)?;
     let (prompt, new) = (256usize, 64usize);
     let prompts = vec![(0..prompt as i32).map(|i| i % 61).collect::<Vec<i32>>()];
     let mut best = [f64::INFINITY; 2];
     for _ in 0..context.size(3, 12) {
         for (best, most) in best.iter_mut().zip([1, new + 1]) {
             let begun = Instant::now();
-            generator.generate(&Request::greedy(&prompts, most), &mut store).map_err(told)?;
+            generator.generate(&Request::greedy(&prompts, most), &mut store)?;
             *best = best.min(begun.elapsed().as_secs_f64());
         }
     }
@@ -99,7 +96,7 @@ pub fn inference(context: &Context) -> Result<Finding> {
     let mut runs = [0, 0];
     for (runs, most) in runs.iter_mut().zip([1, new + 1]) {
         let before = store.version(&cache)?;
-        generator.generate(&Request::greedy(&prompts, most), &mut store).map_err(told)?;
+        generator.generate(&Request::greedy(&prompts, most), &mut store)?;
         *runs = (store.version(&cache)? - before) as usize;
     }
     Ok(Finding::new(

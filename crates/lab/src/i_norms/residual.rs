@@ -8,7 +8,7 @@ use crate::{Context, Finding, Number, Table, Verdict};
 use regard::Result;
 use regard::layers::{
     AttentionConfig, AttentionLayer, Block, BlockConfig, Context as Surroundings, FeedForward,
-    FeedForwardConfig, FeedForwardKind, Norm, NormConfig, NormPlace, Parameters, Source,
+    FeedForwardConfig, FeedForwardKind, KeySource, NormConfig, NormLayer, NormPlace, Parameters,
 };
 use regard::prelude::*;
 
@@ -73,9 +73,9 @@ fn feed_forward() -> FeedForwardConfig {
 /// The parts of a block under the names that the block gives them.
 struct Parts {
     attention: AttentionLayer,
-    attention_norm: Norm,
+    attention_norm: NormLayer,
     feed_forward: FeedForward,
-    feed_forward_norm: Norm,
+    feed_forward_norm: NormLayer,
 }
 
 impl Parts {
@@ -84,9 +84,10 @@ impl Parts {
         let attention = config(NormPlace::Pre)?.attention;
         Ok(Parts {
             attention: p.under("attention", |p| AttentionLayer::new(attention, p))?,
-            attention_norm: p.under("attention_norm", |p| Norm::new(NormConfig::layer(WIDTH), p))?,
+            attention_norm: p.under("attention_norm", |p| NormLayer::new(NormConfig::layer(WIDTH), p))?,
             feed_forward: p.under("feed_forward", |p| FeedForward::new(feed_forward(), p))?,
-            feed_forward_norm: p.under("feed_forward_norm", |p| Norm::new(NormConfig::layer(WIDTH), p))?,
+            feed_forward_norm: p
+                .under("feed_forward_norm", |p| NormLayer::new(NormConfig::layer(WIDTH), p))?,
         })
     }
 
@@ -103,7 +104,7 @@ impl Parts {
             let norm = if part == 0 { &self.attention_norm } else { &self.feed_forward_norm };
             let before = if place == Some(NormPlace::Pre) { norm.forward(g, x)? } else { x };
             let y = match part {
-                0 => self.attention.forward(g, before, Source::Own, &Surroundings::default())?,
+                0 => self.attention.forward(g, before, KeySource::Own, &Surroundings::default())?,
                 _ => self.feed_forward.forward(g, before)?,
             };
             let sum = if past { g.add(x, y)? } else { y };

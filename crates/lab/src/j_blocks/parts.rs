@@ -7,7 +7,7 @@ use crate::{Context, Draws, Finding, Number, Table, Verdict};
 use regard::generate::{Generator, Request, Sampling, Settings};
 use regard::layers::{
     AbsoluteConfig, AbsolutePositions, AttentionConfig, AttentionLayer, Context as Surroundings, FeedForward,
-    FeedForwardConfig, FeedForwardKind, Parameters, Source, sinusoids,
+    FeedForwardConfig, FeedForwardKind, KeySource, Parameters, sinusoids,
 };
 use regard::models::{BertText, Positions, Transformer, TransformerConfig};
 use regard::ops::Attention;
@@ -149,7 +149,7 @@ pub fn who_mixes(_context: &Context) -> Result<Finding> {
         width,
     )?;
     let layer = AttentionLayer::new(AttentionConfig::new(width, 2)?, &mut Parameters::new())?;
-    let whole = map(|g, x| layer.forward(g, x, Source::Own, &Surroundings::default()), n, width)?;
+    let whole = map(|g, x| layer.forward(g, x, KeySource::Own, &Surroundings::default()), n, width)?;
     let size = n * width;
     let count = |can: &[f64], of: &dyn Fn(usize, usize) -> bool| {
         (0..size * size).filter(|at| can[*at] == 1.0 && of(at / size, at % size)).count()
@@ -295,17 +295,14 @@ pub fn generates(context: &Context) -> Result<Finding> {
     let model = gpt(Positions::Learned)?;
     let mut draws = context.draws("J8");
     let prompt: Vec<i32> = (0..6).map(|_| draws.below(VOCABULARY) as i32).collect();
-    let told = |error: regard::generate::Error| {
-        regard_graph::Error::invalid("generate", error.to_string(), "see the cause")
-    };
     let generate = |sampling: Sampling, rows: usize| -> Result<Vec<Vec<i32>>> {
         let mut store = Store::new(0);
         let cpu = crate::experiment::one_cpu()?;
-        let mut generator = Generator::new(&model, Settings { rows, ..Default::default() }, &mut store, &cpu)
-            .map_err(told)?;
+        let mut generator =
+            Generator::new(&model, Settings { rows, ..Default::default() }, &mut store, &cpu)?;
         let prompts = vec![prompt.clone(); rows];
         let request = Request { sampling, ..Request::greedy(&prompts, 20) };
-        Ok(generator.generate(&request, &mut store).map_err(told)?.into_iter().map(|row| row.ids).collect())
+        Ok(generator.generate(&request, &mut store)?.into_iter().map(|row| row.ids).collect())
     };
     let greedy = generate(Sampling::greedy(), 1)?.remove(0);
     // The same without any cache: the whole sequence again for every token.

@@ -8,7 +8,9 @@ use crate::experiment::{
 use crate::picture::{Axis, Chart, figure};
 use crate::{Context, Finding, Table, Verdict};
 use regard::Result;
-use regard::layers::{FeedForward, FeedForwardConfig, FeedForwardKind, Linear, LinearConfig, Parameters};
+use regard::layers::{
+    FeedForward, FeedForwardConfig, FeedForwardKind, LinearConfig, LinearLayer, Parameters,
+};
 use regard::ops::AdamW;
 use regard::prelude::*;
 
@@ -139,8 +141,8 @@ fn fit(context: &Context, hidden: usize, curved: bool, seed: u64) -> Result<f64>
     let linear = |inputs, outputs| LinearConfig { inputs, outputs, bias: true, std: 1.0 };
     let part = p.under("curved", |p| FeedForward::new(config, p))?;
     let (up, down) = (
-        p.under("up", |p| Linear::new(linear(2, hidden), p))?,
-        p.under("down", |p| Linear::new(linear(hidden, 2), p))?,
+        p.under("up", |p| LinearLayer::new(linear(2, hidden), p))?,
+        p.under("down", |p| LinearLayer::new(linear(hidden, 2), p))?,
     );
     let mut g = Graph::new();
     let x = g.input("x", DType::F32, [1, points, 2])?;

@@ -8,7 +8,7 @@ use crate::{Context, Finding, Number, Table, Verdict};
 use regard::Result;
 use regard::evaluate::{Bleu, Chrf, exact_match};
 use regard::generate::{Beams, Generator, Settings};
-use regard::layers::{Embedding, EmbeddingConfig, Linear, LinearConfig, Parameters};
+use regard::layers::{EmbeddingConfig, EmbeddingLayer, LinearConfig, LinearLayer, Parameters};
 use regard::models::{Transformer, TransformerConfig};
 use regard::ops::{Attention, AttentionMask, AttentionOp, CrossEntropyOptions, IGNORE_INDEX, WeightsRequest};
 use regard::prelude::*;
@@ -224,20 +224,17 @@ fn translations(
     numbers: &[usize],
     width: usize,
 ) -> Result<Vec<String>> {
-    let told = |error: regard::generate::Error| {
-        regard_graph::Error::invalid("translator", error.to_string(), "see the cause")
-    };
     // The caches of a store have one size: that of the widest search.
     let settings = Settings { rows: 50, beams: 4, source: Some(SOURCE), ..Default::default() };
-    let mut generator = Generator::with_sources(model, settings, store, &one_cpu()?).map_err(told)?;
+    let mut generator = Generator::with_sources(model, settings, store, &one_cpu()?)?;
     let mut found = vec![];
     for some in numbers.chunks(50) {
         let sources: Vec<Vec<i32>> =
             some.iter().map(|&n| words(n)[0].iter().copied().chain([END]).collect()).collect();
-        generator.read(&sources, store).map_err(told)?;
+        generator.read(&sources, store)?;
         let prompts = vec![vec![START]; some.len()];
         let beams = Beams { stop: &[END], ..Beams::new(&prompts, width, TARGET) };
-        let best = generator.search(&beams, store).map_err(told)?;
+        let best = generator.search(&beams, store)?;
         let first = best.iter().map(|beams| beams.first().map_or(&[][..], |beam| &beam.ids));
         found.extend(first.map(|ids| text(ids, &GERMAN)));
     }
@@ -278,19 +275,16 @@ pub fn translates(context: &Context) -> Result<Finding> {
     let (mut exact, mut greedy, mut bleu, mut chrf) = (vec![], vec![], vec![], vec![]);
     let mut shown = Table::new("Held-out numbers, beams of 4", &["English", "right", "said"]);
     let (mut curve, mut heat) = (vec![], (1, vec![]));
-    let told = |error: regard::evaluate::Error| {
-        regard_graph::Error::invalid("translator", error.to_string(), "see the cause")
-    };
     for &seed in &seeds {
         let (train, test) = split(context, seed);
         let (mut store, losses) = trained_transformer(&model, &train, steps, seed)?;
         let right: Vec<String> = test.iter().map(|&n| text(&words(n)[1], &GERMAN)).collect();
         let said = translations(&model, &mut store, &test, 4)?;
-        exact.push(exact_match(&said, &right).map_err(told)?);
-        greedy.push(exact_match(&translations(&model, &mut store, &test, 1)?, &right).map_err(told)?);
+        exact.push(exact_match(&said, &right)?);
+        greedy.push(exact_match(&translations(&model, &mut store, &test, 1)?, &right)?);
         let references: Vec<Vec<&str>> = right.iter().map(|right| vec![right.as_str()]).collect();
-        bleu.push(Bleu::default().corpus(&said, &references).map_err(told)?.score);
-        chrf.push(Chrf::default().corpus(&said, &references).map_err(told)?);
+        bleu.push(Bleu::default().corpus(&said, &references)?.score);
+        chrf.push(Chrf::default().corpus(&said, &references)?);
         if curve.is_empty() {
             curve = Trained::curve(&losses, 40);
             for ((&n, right), said) in test.iter().zip(&right).zip(&said).take(5) {
@@ -330,11 +324,11 @@ pub fn translates(context: &Context) -> Result<Finding> {
 /// A recurrent pair: one reads the source into a state, the other writes from it. There is no attention between them.
 struct Pair {
     parameters: Parameters,
-    source: Embedding,
-    target: Embedding,
+    source: EmbeddingLayer,
+    target: EmbeddingLayer,
     reader: Lstm,
     writer: Lstm,
-    head: Linear,
+    head: LinearLayer,
 }
 
 impl Pair {
@@ -342,8 +336,8 @@ impl Pair {
         let mut parameters = Parameters::new();
         let p = &mut parameters;
         let table = |tokens| EmbeddingConfig { tokens, width, std: 1.0 };
-        let source = p.under("source", |p| Embedding::new(table(ENGLISH.len()), p))?;
-        let target = p.under("target", |p| Embedding::new(table(GERMAN.len()), p))?;
+        let source = p.under("source", |p| EmbeddingLayer::new(table(ENGLISH.len()), p))?;
+        let target = p.under("target", |p| EmbeddingLayer::new(table(GERMAN.len()), p))?;
         let reader = p.under("reader", |p| Lstm::new(width, p))?;
         let writer = p.under("writer", |p| Lstm::new(width, p))?;
         let head = LinearConfig {
@@ -352,7 +346,7 @@ impl Pair {
             bias: true,
             std: 1.0 / (width as f32).sqrt(),
         };
-        let head = p.under("head", |p| Linear::new(head, p))?;
+        let head = p.under("head", |p| LinearLayer::new(head, p))?;
         Ok(Pair { parameters, source, target, reader, writer, head })
     }
 

@@ -2,7 +2,7 @@
 //! neighbours of each and multiplies them with one matrix, so that its weights are the same everywhere. Letters: B images,
 //! P pixels, C channels.
 
-use regard::layers::{Linear, LinearConfig, Parameters};
+use regard::layers::{LinearConfig, LinearLayer, Parameters};
 use regard::prelude::*;
 use regard_graph::Result;
 
@@ -13,8 +13,8 @@ const SIDE: usize = 8;
 /// over all pixels and a linear layer. Parameters: `conv.<n>`, `head`.
 pub struct Cnn {
     parameters: Parameters,
-    convolutions: Vec<Linear>,
-    head: Linear,
+    convolutions: Vec<LinearLayer>,
+    head: LinearLayer,
 }
 
 impl Cnn {
@@ -26,11 +26,11 @@ impl Cnn {
         for (layer, from) in [inputs, width, width].into_iter().enumerate() {
             let std = (2.0 / (9 * from) as f32).sqrt();
             let own = LinearConfig { inputs: 9 * from, outputs: width, bias: true, std };
-            convolutions.push(p.under(format!("conv.{layer}"), |p| Linear::new(own, p))?);
+            convolutions.push(p.under(format!("conv.{layer}"), |p| LinearLayer::new(own, p))?);
         }
         let std = 1.0 / (width as f32).sqrt();
         let head = LinearConfig { inputs: width, outputs: classes, bias: true, std };
-        let head = p.under("head", |p| Linear::new(head, p))?;
+        let head = p.under("head", |p| LinearLayer::new(head, p))?;
         Ok(Cnn { parameters, convolutions, head })
     }
 
@@ -124,7 +124,7 @@ mod tests {
     fn inside_the_border_a_shift_of_the_image_is_a_shift_of_the_features() {
         let mut p = Parameters::new();
         let own = LinearConfig { inputs: 9, outputs: 3, bias: true, std: 0.5 };
-        let convolution = Linear::new(own, &mut p).unwrap();
+        let convolution = LinearLayer::new(own, &mut p).unwrap();
         let features = |image: &[f32]| {
             let mut g = Graph::inference();
             let given = g.input("image", DType::F32, [1, 1, SIDE, SIDE]).unwrap();

@@ -180,7 +180,7 @@ pub fn class_token(context: &Context) -> Result<Finding> {
         program.set_f32("image", &[many, 2, 8, 8], &pixels)?;
         program.run(&mut store)?;
         let weights = (0..layers)
-            .map(|layer| program.array(&format!("weights.{layer}")))
+            .map(|layer| Ok(program.array(&format!("weights.{layer}"))?))
             .collect::<Result<Vec<_>>>()?;
         let heads = 2;
         // The mean over heads of a layer's weights, for one image: tokens × tokens.

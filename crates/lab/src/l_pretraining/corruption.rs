@@ -6,15 +6,10 @@ use crate::{Context, Finding, Number, Table, Verdict};
 use regard::Result;
 use regard::data::biographies::{Biographies, Settings};
 use regard::data::corruption::Spans;
-use regard_graph::Error;
-
-fn told(error: regard::data::Error) -> regard::Error {
-    Error::invalid("data", error.to_string(), "see the cause").into()
-}
 
 /// L1: deterministic, undone by its inverse, a quarter masked.
 pub fn spans(context: &Context) -> Result<Finding> {
-    let spans = Spans::new(context.seed, 1, 128).map_err(told)?;
+    let spans = Spans::new(context.seed, 1, 128)?;
     let text: Vec<u32> = (0..150).map(|i| 2 + i).collect();
     let many = context.size(20_000, 200_000) as u64;
     let (mut lengths, mut shares, mut lost, mut other, mut long) = (vec![], vec![], 0, 0, 0);
@@ -23,14 +18,14 @@ pub fn spans(context: &Context) -> Result<Finding> {
         lengths.push(cut.length as f64);
         shares.push(cut.masked as f64 / cut.length as f64);
         if example < 5000 {
-            let corrupted = spans.corrupt(0, example, &text).map_err(told)?;
-            lost += usize::from(spans.restore(&corrupted).map_err(told)? != text[..cut.length]);
-            other += usize::from(spans.corrupt(0, example, &text).map_err(told)? != corrupted);
+            let corrupted = spans.corrupt(0, example, &text)?;
+            lost += usize::from(spans.restore(&corrupted)? != text[..cut.length]);
+            other += usize::from(spans.corrupt(0, example, &text)? != corrupted);
             long += usize::from(corrupted.len() > 128);
         }
     }
     let changed = (0..1000).filter(|&e| spans.cut(0, e, 150) != spans.cut(1, e, 150)).count();
-    let shown = spans.corrupt(0, 0, &text[..40]).map_err(told)?;
+    let shown = spans.corrupt(0, 0, &text[..40])?;
     let mut table = Table::new("One example: the mark is 1", &["prefix, mark, suffix, mark, masked, mark"]);
     table.row([shown.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")]);
     Ok(Finding::new(Verdict::Works, "A text is cut to between 4 and 7/8 of the context, a quarter of it in the mean is taken out and put at the end, and restoring gives back what was not cut off.")
@@ -54,8 +49,7 @@ pub fn constant_answer(context: &Context) -> Result<Finding> {
         &["seed", "dev questions", "most frequent answer of train", "right for dev"],
     );
     for seed in 0..context.size(5, 20) as u64 {
-        let made = Biographies::new(Settings { seed, people: 1000, dev: 0.5, ..Default::default() })
-            .map_err(told)?;
+        let made = Biographies::new(Settings { seed, people: 1000, dev: 0.5, ..Default::default() })?;
         let common = made
             .places()
             .iter()

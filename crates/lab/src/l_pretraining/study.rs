@@ -84,9 +84,9 @@ pub fn baseline(context: &Context) -> Result<(String, f64)> {
     Ok((place, right as f64 / data.dev.len() as f64))
 }
 
-/// Said for errors of the rooms below.
-pub fn told(error: impl std::fmt::Display) -> regard::Error {
-    Error::invalid("study", error.to_string(), "see the cause").into()
+/// What cannot be, unless another claim or the study itself is broken.
+fn broken(what: &str) -> regard::Error {
+    Error::invalid("study", what, "run the claims again, and report it if it stays so").into()
 }
 
 fn people(context: &Context) -> People {
@@ -96,8 +96,8 @@ fn people(context: &Context) -> People {
 
 fn invented(context: &Context) -> Result<(Biographies, StudyData)> {
     let settings = people(context);
-    let made = Biographies::new(settings).map_err(told)?;
-    Ok((made, StudyData::invented(settings, Vocabulary::Pieces(500)).map_err(told)?))
+    let made = Biographies::new(settings)?;
+    Ok((made, StudyData::invented(settings, Vocabulary::Pieces(500))?))
 }
 
 /// How long a stage is; in full as the library's own small study.
@@ -117,10 +117,10 @@ pub fn students(context: &Context, arm: Arm) -> Result<Arc<Vec<Student>>> {
     static KNOWN: OnceLock<Mutex<HashMap<Key, Slot>>> = OnceLock::new();
     let broke = "another claim broke while it was trained";
     let slot = {
-        let mut known = KNOWN.get_or_init(Mutex::default).lock().map_err(|_| told(broke))?;
+        let mut known = KNOWN.get_or_init(Mutex::default).lock().map_err(|_| broken(broke))?;
         known.entry((context.seed, context.effort, arm.name())).or_default().clone()
     };
-    let mut slot = slot.lock().map_err(|_| told(broke))?;
+    let mut slot = slot.lock().map_err(|_| broken(broke))?;
     if let Some(found) = &*slot {
         return Ok(found.clone());
     }
@@ -145,8 +145,8 @@ fn student(context: &Context, arm: Arm, seed: u64, turn: usize) -> Result<Studen
     data.lines.retain(|line| !gone.contains(line));
     let cpu = one_cpu()?;
     let settings = settings(context, arm, seed);
-    let study = run(&data, &settings, &cpu, &mut regard::train::Silent, None).map_err(told)?;
-    let mut result = study.arms.into_iter().next().ok_or_else(|| told("no arm was run"))?;
+    let study = run(&data, &settings, &cpu, &mut regard::train::Silent, None)?;
+    let mut result = study.arms.into_iter().next().ok_or_else(|| broken("no arm was run"))?;
     let sure = sureness(&mut result, &data, &cpu)?;
     let dev = result.dev.iter().zip(sure).map(|(answer, (confidence, entropy))| Asked {
         question: answer.question.clone(),
@@ -167,12 +167,12 @@ fn student(context: &Context, arm: Arm, seed: u64, turn: usize) -> Result<Studen
 /// The probability of each answer that was given, and the entropy where it begins.
 fn sureness(result: &mut ArmResult, data: &StudyData, cpu: &Cpu) -> Result<Vec<(f64, f64)>> {
     let tokenizer = &data.tokenizer;
-    let mark = tokenizer.special(Special::Mask).ok_or_else(|| told("the vocabulary has no mark"))?;
+    let mark = tokenizer.special(Special::Mask).ok_or_else(|| broken("the vocabulary has no mark"))?;
     let mut texts = Vec::new();
     for answer in &result.dev {
-        let mut ids = prompt(&tokenizer.encode_bare(&answer.question).map_err(told)?, mark);
+        let mut ids = prompt(&tokenizer.encode_bare(&answer.question)?, mark);
         let begins = ids.len();
-        ids.extend(tokenizer.encode_bare(&answer.said).map_err(told)?);
+        ids.extend(tokenizer.encode_bare(&answer.said)?);
         ids.push(mark);
         texts.push((begins, ids));
     }
@@ -181,7 +181,7 @@ fn sureness(result: &mut ArmResult, data: &StudyData, cpu: &Cpu) -> Result<Vec<(
     let sizes = Sizes { batch: rows, ids: longest, ..Default::default() };
     let inputs = result.model.reads().declare(&mut g, sizes)?;
     let outputs = result.model.pass(&mut g, &inputs)?;
-    let logits = output(&outputs, "logits").ok_or_else(|| told("a decoder of the study has scores"))?;
+    let logits = output(&outputs, "logits").ok_or_else(|| broken("a decoder of the study has scores"))?;
     let probabilities = g.softmax(logits)?;
     g.output("probabilities", probabilities)?;
     let mut program = Program::new(g, &[], &mut result.store, cpu)?;
@@ -226,9 +226,8 @@ fn crossed(
         }
     }
     let mut answerer =
-        Answerer::new(&*result.model, &data.tokenizer, 64, 32, Precision::F32, &mut result.store, cpu)
-            .map_err(told)?;
-    let said = answerer.answer(&questions, &mut result.store, &mut unheard).map_err(told)?;
+        Answerer::new(&*result.model, &data.tokenizer, 64, 32, Precision::F32, &mut result.store, cpu)?;
+    let said = answerer.answer(&questions, &mut result.store, &mut unheard)?;
     Ok(pairs.into_iter().zip(said).map(|((first, last), said)| Crossed { first, last, said }).collect())
 }
 

@@ -127,8 +127,17 @@ impl AttentionWeightsOps for Graph {
             inputs.pop();
         }
         (form.dropout, form.dropout_stream) = (0.0, String::new());
+        let name = attention.name.clone();
         let indexed = matches!(request, WeightsRequest::TopK(_));
-        let found = self.apply(AttentionWeights { form, request }, &inputs)?;
+        let found = self.apply(AttentionWeights { form, request }, &inputs).map_err(|error| match error {
+            // Weights have no derivative, and a step has replaced what is learned about scores.
+            Error::NoGradient { .. } | Error::StaleState { .. } => Error::invalid(
+                "attention_weights",
+                format!("`{name}` stands in a graph that is recorded for training"),
+                "record the pass in `Graph::inference()`, look there, and run it with the same store",
+            ),
+            other => other,
+        })?;
         Ok(AttentionWeightsFound { values: found[0], indices: indexed.then(|| found[1]) })
     }
 }

@@ -233,3 +233,15 @@ fn a_recorded_attention_is_asked_by_its_number() {
     assert_eq!(text(0), "attention_weights: `scale` is no attention; ask for a node whose op is `attention`");
     assert_eq!(text(9), "attention_weights: there is no node 9; ask for a node whose op is `attention`");
 }
+
+#[test]
+fn looking_into_a_training_graph_says_where_to_look() {
+    let mut g = Graph::new();
+    let q = g.input_with_gradient("q", [1, 3, 1, 2]).unwrap();
+    g.attention(q, q, q, &Attention::default()).unwrap();
+    assert_eq!(
+        g.weights_of(0, WeightsRequest::Entropy).unwrap_err().to_string(),
+        "attention_weights: `attention` stands in a graph that is recorded for training; record the pass in \
+         `Graph::inference()`, look there, and run it with the same store"
+    );
+}

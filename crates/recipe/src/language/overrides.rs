@@ -92,9 +92,7 @@ fn stage<'t>(table: &'t mut Table, name: &str, key: &str, given: &str) -> Result
         return Err(Error::at(given, what, format!("leave the stage out: {key}=…")));
     }
     let unknown = || {
-        let known = names.iter().map(String::as_str);
-        let text = regard_graph::Error::unknown("stage", name, known).to_string();
-        let advice = text.rsplit("; ").next().unwrap_or_default();
+        let advice = regard_graph::offer("stage", name, names.iter().map(String::as_str));
         Error::at(given, format!("no stage is called `{name}`"), advice)
     };
     let all = table.get_mut("stage").and_then(Value::as_array_mut);

@@ -174,9 +174,9 @@ fn line_of(text: &str, place: &str, key: &str) -> String {
 
 /// "did you mean …" where a name is near, or all of them.
 fn nearest(name: &str, known: &[&str], all: &str) -> String {
-    match regard_graph::Error::unknown("key", name, known.iter().copied()).to_string() {
-        text if text.contains("did you mean") => text.rsplit("; ").next().unwrap_or_default().to_string(),
-        _ => format!("{all} {}", known.join(", ")),
+    match regard_graph::nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("{all} {}", known.join(", ")),
     }
 }
 
