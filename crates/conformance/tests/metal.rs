@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files of `ops` that may name the device crate besides kernels (`cpu*.rs`) and what they are handed: random numbers,
+/// Files of `ops` that may name the device crate besides kernels (`cpu*.rs`, `cuda*.rs`) and what they are handed: random numbers,
 /// which are the same on every device, and ops so small that contract and kernel share a file. The list only shrinks.
 const OPS_LIST: [&str; 5] = [
     "accumulate/mod.rs",
@@ -43,7 +43,8 @@ fn sources(folder: &str) -> Vec<(String, String)> {
 }
 
 fn is_kernel(file: &str) -> bool {
-    file.rsplit('/').next().unwrap().starts_with("cpu")
+    let name = file.rsplit('/').next().unwrap();
+    name.starts_with("cpu") || name.starts_with("cuda")
 }
 
 #[test]
