@@ -123,10 +123,13 @@ impl Function {
         self.attribute(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
     }
 
-    /// Lets launches ask for so much dynamic shared memory: past 48 KB it must be said once.
+    /// Lets launches ask for so much dynamic shared memory, which past 48 KB must be said. What was allowed before stays so.
     pub fn allow_shared(&mut self, bytes: u32) -> Result<(), CudaError> {
-        self.module.inner.card.bind()?;
         let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        if bytes <= self.attribute(attribute)? {
+            return Ok(());
+        }
+        self.module.inner.card.bind()?;
         // SAFETY: the function is of a loaded module.
         let answer = unsafe { cu::cuFuncSetAttribute(self.handle, attribute, bytes as i32) };
         check(answer, "asking for shared memory")

@@ -141,14 +141,16 @@ impl Room {
 
     fn function(&self, launch: &Launch) -> Result<Function, CudaError> {
         let key = (launch.source.clone(), launch.kernel);
-        if let Some(known) = self.functions.borrow().get(&key) {
-            return Ok(known.clone());
-        }
-        self.compile([launch.source.clone()])?;
-        let mut function = self.modules.borrow()[&launch.source].function(launch.kernel)?;
-        if launch.grid.shared > 0 {
-            function.allow_shared(launch.grid.shared)?;
-        }
+        let known = self.functions.borrow().get(&key).cloned();
+        let mut function = match known {
+            Some(known) => known,
+            None => {
+                self.compile([launch.source.clone()])?;
+                self.modules.borrow()[&launch.source].function(launch.kernel)?
+            }
+        };
+        // Sizes are chosen at run time: a later launch may need more than the first.
+        function.allow_shared(launch.grid.shared)?;
         self.functions.borrow_mut().insert(key, function.clone());
         Ok(function)
     }
