@@ -3,7 +3,7 @@
 //!
 //! | source | fields |
 //! |---|---|
-//! | [`TokenRows`] | `ids` and `targets` \[B T\] |
+//! | [`TokenRows`] | `ids` and `labels` \[B T\] |
 //! | [`Sequences`] | `ids` and `targets` \[B T\]; if asked `mask` and `position` \[B T\], `lengths` \[B\] |
 //! | [`Pairs`] | `source` and `source_mask` \[B S\], `ids` and `targets` \[B T\] |
 //! | [`Classified`] | `ids` and `mask` \[B T\], `targets` \[B\]; if asked `lengths` \[B\] |
