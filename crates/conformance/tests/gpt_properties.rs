@@ -350,10 +350,13 @@ fn requests_that_cannot_be_are_refused() {
     let error = Generator::new(&gpt, settings, &mut store, &cpu).err().unwrap().to_string();
     assert_eq!(error, "generate: rows, chunk or capacity is 0; give each at least 1");
     let (_, window) = families().pop().unwrap();
+    // A ring that is small for its chunks gets smaller ones; below the window nothing helps.
     let settings = Settings { capacity: Some(8), chunk: 4, ..Settings::default() };
+    assert!(Generator::new(&window, settings, &mut Store::new(0), &cpu).is_ok());
+    let settings = Settings { capacity: Some(6), ..settings };
     let error = Generator::new(&window, settings, &mut Store::new(0), &cpu).err().unwrap().to_string();
     assert_eq!(
         error,
-        "gpt: caches of 8 slots for runs of up to 4 ids; give them at least 10, or fewer ids at a time"
+        "gpt: caches of 6 slots for runs of up to 1 ids; give them at least 7, or fewer ids at a time"
     );
 }

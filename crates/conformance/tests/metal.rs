@@ -14,7 +14,7 @@ const OPS_LIST: [&str; 5] = [
     "scale/mod.rs",
 ];
 /// What kernels are handed, and the trait that they are written in.
-const HANDED: [&str; 2] = ["call.rs", "kernels.rs"];
+const HANDED: [&str; 3] = ["call.rs", "call/part.rs", "kernels.rs"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

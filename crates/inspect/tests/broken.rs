@@ -104,15 +104,15 @@ fn a_right_decoder_is_right() {
     assert!(found.iter().all(|finding| finding.holds() && finding.guilty.is_none()), "{found:?}");
     assert_eq!(
         found[0].sentence,
-        "causal: no position of `ids` can be felt before it, at 7 positions; judged 41 of 41 values"
+        "causal: no position of `ids` can be felt before it, at 7 positions; judged 45 of 45 values"
     );
     assert_eq!(
         found[1].sentence,
-        "padding-safe: what stands at 3 padded positions of `ids` reaches no real one; judged 41 of 41 values"
+        "padding-safe: what stands at 3 padded positions of `ids` reaches no real one; judged 45 of 45 values"
     );
     assert_eq!(
         found[2].sentence,
-        "batch-independent: none of 3 examples can change another; judged 41 of 41 values"
+        "batch-independent: none of 3 examples can change another; judged 45 of 45 values"
     );
     let sights = sight(&case, "ids").unwrap();
     assert_eq!(sights.len(), 2);
@@ -139,7 +139,7 @@ fn an_off_by_one_causal_mask_is_found_in_its_layer() {
     assert_eq!(
         found.sentence,
         "not causal: `block.1.attention.attention` looks 1 ahead (position [0 1] of `ids` can change its result at [0 0 0]); \
-         judged 41 of 41 values"
+         judged 45 of 45 values"
     );
     let ahead: Vec<usize> = sight(&case, "ids").unwrap().iter().map(|sight| sight.ahead).collect();
     assert_eq!(ahead, [0, 1], "the first block looks at nothing ahead, the second one position");

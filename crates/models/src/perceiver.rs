@@ -55,6 +55,21 @@ pub struct PerceiverConfig {
 }
 
 impl PerceiverConfig {
+    /// The usual one for so many tokens: two blocks on 64 latents, between reading and writing; nothing is seen before it is there.
+    pub fn new(vocabulary: usize) -> Self {
+        PerceiverConfig {
+            layers: 4,
+            heads: 8,
+            width: 256,
+            latents: 64,
+            context: 128,
+            vocabulary,
+            masking: PerceiverMasking::Prefix,
+            dropout: 0.0,
+            mechanisms: Mechanisms::NONE,
+        }
+    }
+
     fn check(&self) -> Result<()> {
         let nonsense = |what: String, advice: &str| Err(Error::invalid("perceiver", what, advice));
         let PerceiverConfig { layers, heads, width, latents, context, vocabulary, dropout, .. } = *self;

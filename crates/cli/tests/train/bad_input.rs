@@ -28,7 +28,10 @@ fn what_cannot_be_trained_is_said_before_anything_is_written() {
         (&["tiny.toml", "data.train=latin.txt"], "latin.txt:1: is not UTF-8: byte 3 of the line is 0xef"),
         (&["tiny.toml", "data.train=txt.text"], "cannot open txt.text: No such file"),
         (&["tiny.toml", "data.train=[]"], "data.train names no file; give the training files"),
-        (&["tiny.toml", "model.wdith=8"], "model.wdith=8: there is no key `wdith`; did you mean `width`?"),
+        (
+            &["tiny.toml", "model.wdith=8"],
+            "model.wdith=8: there is no key `wdith` in [model]; did you mean `width`?",
+        ),
         (&["empty.toml"], "data.train names no file; give the training files"),
         (&["none.toml"], "cannot read none.toml: No such file"),
         (&["."], "cannot read .: Is a directory"),

@@ -91,7 +91,7 @@ fn what_a_family_cannot_have_is_refused_before_anything_is_written() {
     let said = |overrides: &[&str]| scratch.refused(&[&["train", "recipe.toml"][..], overrides].concat());
     assert!(said(&["model.norm=batch"]).contains("BatchNorm mixes later positions into earlier ones"));
     assert!(said(&["model.reach=3"]).contains("`reach` is given without positions = \"clipped\""));
-    assert!(said(&["model.positions=clipt"]).contains("did you mean `clipped`?"));
+    assert!(said(&["model.positions=cliped"]).contains("did you mean `clipped`?"));
     assert!(said(&["model.latents=3"]).contains("a model of the family `gpt` has no `latents`"));
     assert!(said(&["model.family=bert"]).contains(
         "the task `language` with a model of the family `bert`; give model.family = \"gpt\" or \"perceiver\""

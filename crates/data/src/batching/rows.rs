@@ -16,7 +16,7 @@ pub fn pack<'a>(documents: impl IntoIterator<Item = &'a [u32]>, separator: Optio
     text
 }
 
-/// Rows of one long text with the next token as the target: `ids` and `labels` \[B T\].
+/// Rows of one long text with the next token as the label: `ids` and `labels` \[B T\].
 pub struct TokenRows {
     text: Arc<[u32]>,
     context: usize,

@@ -55,7 +55,7 @@ fn every_dtype_comes_back() {
     let folder = Folder::new("whole");
     let (path, one) = (folder.file("one.safetensors"), store());
     let saved = one.save(&path).unwrap();
-    assert_eq!(saved.files, [path.clone()]);
+    assert_eq!(saved.files, std::slice::from_ref(&path));
     let other = Store::load(&path).unwrap();
     assert_eq!(sorted(&one), sorted(&other));
     for name in one.names() {

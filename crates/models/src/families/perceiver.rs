@@ -109,14 +109,15 @@ impl Family for Perceivers {
     }
 
     fn make(&self, keys: &ModelKeys, needs: &Needs) -> Result<Arc<dyn Model>> {
+        let usual = PerceiverConfig::new(needs.vocabulary);
         Ok(Arc::new(Perceiver::new(PerceiverConfig {
-            layers: keys.size("layers").unwrap_or(4),
-            heads: keys.size("heads").unwrap_or(8),
-            width: keys.size("width").unwrap_or(256),
-            latents: keys.size("latents").unwrap_or(64),
-            context: keys.size("context").unwrap_or(128),
+            layers: keys.size("layers").unwrap_or(usual.layers),
+            heads: keys.size("heads").unwrap_or(usual.heads),
+            width: keys.size("width").unwrap_or(usual.width),
+            latents: keys.size("latents").unwrap_or(usual.latents),
+            context: keys.size("context").unwrap_or(usual.context),
             vocabulary: needs.vocabulary,
-            masking: keys.word("masking", &native::MASKINGS)?.unwrap_or(PerceiverMasking::Prefix),
+            masking: keys.word("masking", &native::MASKINGS)?.unwrap_or(usual.masking),
             dropout: needs.dropout.activations,
             mechanisms: Mechanisms::from_keys(keys)?.with_dropout(needs.dropout),
         })?))

@@ -24,7 +24,7 @@ pub fn needs(op: &Linear, request: &Request<'_>) -> Needs {
 
 /// What a product needs whose weight is stored in this way. The engine keeps packed copies of f32 weights in the store; any
 /// other is packed for the call.
-pub(crate) fn needs_with(op: &Linear, storage: Storage, request: &Request<'_>) -> Needs {
+fn needs_with(op: &Linear, storage: Storage, request: &Request<'_>) -> Needs {
     let (call, thread_scratch) = (request.call, Gemm::thread_scratch_bytes());
     if request.stored[1] && call.input_dtypes[1] == DType::F32 {
         let transposed = op.layout == WeightLayout::OutIn;
@@ -40,8 +40,18 @@ pub fn run(op: &FusedLinear, call: &CpuCall<'_>) {
     run_with(op, storage(op.linear().precision), call);
 }
 
+/// The same with a weight of 8-bit integers.
+pub(crate) fn run_quantised(op: &FusedLinear, call: &CpuCall<'_>) {
+    run_with(op, Storage::Int8, call);
+}
+
+/// What that needs.
+pub(crate) fn needs_quantised(op: &Linear, request: &Request<'_>) -> Needs {
+    needs_with(op, Storage::Int8, request)
+}
+
 /// The same with the weight stored in this way.
-pub(crate) fn run_with(op: &FusedLinear, storage: Storage, call: &CpuCall<'_>) {
+fn run_with(op: &FusedLinear, storage: Storage, call: &CpuCall<'_>) {
     let linear = op.linear();
     let (n, k) = linear.layout.sizes(call.dims(1));
     let rows = call.dims(0).rows();

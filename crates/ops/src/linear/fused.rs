@@ -11,7 +11,6 @@ use crate::{
     Activation, CpuCall, Fault, Kernels, Needs, NormKind, QuantisedLinear, ReferenceCall, Request,
     check_float,
 };
-use regard_device::Storage;
 use regard_graph::*;
 use std::sync::Arc;
 
@@ -240,7 +239,7 @@ impl Kernels for FusedLinear {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         match self.product {
             Product::Linear(_) => cpu::run(self, call),
-            Product::Quantised(_) => cpu::run_with(self, Storage::Int8, call),
+            Product::Quantised(_) => cpu::run_quantised(self, call),
         }
         Ok(())
     }

@@ -12,7 +12,6 @@ pub use weights::{Weights, with_weights};
 use crate::linear::cpu;
 use crate::linear::fused::FusedLinear;
 use crate::{CpuCall, Fault, Kernels, Linear, LinearOptions, Needs, Record, ReferenceCall, Request};
-use regard_device::Storage;
 use regard_graph::*;
 
 /// The product with a weight as integers; its settings are those of [`Linear`], whose precision rounds nothing here.
@@ -112,12 +111,12 @@ impl Kernels for QuantisedLinear {
     }
 
     fn needs(&self, request: &Request<'_>) -> Needs {
-        cpu::needs_with(&self.linear, Storage::Int8, request)
+        cpu::needs_quantised(&self.linear, request)
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         // That of `linear`, with another copy of the weight.
-        cpu::run_with(&FusedLinear::from(*self), Storage::Int8, call);
+        cpu::run_quantised(&FusedLinear::from(*self), call);
         Ok(())
     }
 }
