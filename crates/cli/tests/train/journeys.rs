@@ -290,10 +290,10 @@ fn a_classifier_of_images_is_trained_examined_and_used() {
     let said = scratch.refused(&["classify", "runs/tiny", "--image", "broken.png"]);
     assert!(said.starts_with("regard: broken.png: cannot be decoded: "), "{said}");
     // transformers' ViT has no pooling by the mean: such a model is written in our own words, and opens again.
-    scratch.run(&["train", "tiny.toml", "model.pooling=mean", "train.steps=2", "--out", "runs/mean"]);
+    scratch.said(&["train", "tiny.toml", "model.pooling=mean", "train.steps=2", "--out", "runs/mean"]);
     let config = std::fs::read_to_string(scratch.path("runs/mean/model/config.json")).unwrap();
     assert!(config.contains("\"regard-vit\""), "{config}");
-    scratch.run(&["describe", "runs/mean"]);
+    scratch.said(&["describe", "runs/mean"]);
 }
 
 #[test]
