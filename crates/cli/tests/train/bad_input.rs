@@ -72,7 +72,6 @@ fn what_cannot_be_trained_is_said_before_anything_is_written() {
         ),
         (&["tiny.toml", "model.width=15"], "gpt: a width of 15 cannot be shared by 2 heads"),
         (&["tiny.toml", "model.vocabulary=3"], "model.vocabulary is 3, and the tokenizer has "),
-        (&["tiny.toml", "train.label_smoothing=0.1"], "label smoothing of 0.1 for a decoder; "),
         (
             &["tiny.toml", "tokenizer.kind=file"],
             "tokenizer.kind is file, and no file is named; give tokenizer.path",

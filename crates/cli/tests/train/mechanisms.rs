@@ -59,7 +59,7 @@ fn a_recipe_sets_the_mechanisms_of_blocks() {
                 "rotary_base" => config["rotary"]["base"] == 100.0,
                 _ => match value.parse::<f64>() {
                     Ok(number) => config[key].as_f64() == Some(number),
-                    Err(_) => config[key] == Value::from(value),
+                    Err(_) => config[key] == *value,
                 },
             };
             assert!(kept, "{given} is not in {config}");
