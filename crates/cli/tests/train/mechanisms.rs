@@ -2,7 +2,6 @@
 //! promises; what a family cannot have is refused with the reason before anything is written.
 
 use crate::scratch::{LANGUAGE, Scratch};
-use serde_json::Value;
 
 /// Small recipes, each with overrides for mechanisms that its family does not have of its own.
 const ASKED: [&[&str]; 4] = [
