@@ -11,6 +11,7 @@ mod broadcast;
 #[allow(unsafe_code)] // hands out operands and results in the arena
 mod call;
 mod counted;
+mod cuda;
 mod cpu_product;
 mod cpu_runs;
 mod differentiate;
@@ -72,7 +73,6 @@ pub use attention::{
     Attended, Attention, AttentionBackward, AttentionBias, AttentionKind, AttentionMask, AttentionOp,
     AttentionOps, AttentionScale, Window,
 };
-pub use attention::{CudaCall, CudaPlan};
 pub use attention_weights::{AttentionWeights, AttentionWeightsFound, AttentionWeightsOps, WeightsRequest};
 pub use batch_norm::{BatchNorm, BatchNormBackward, BatchNormMode, BatchNormOps, BatchNormSpec, BatchNormed};
 pub use binary::{Arithmetic, Binary, BinaryOps};
@@ -86,6 +86,7 @@ pub use concat::{Concat, ConcatOps};
 pub use cross_entropy::{
     CrossEntropy, CrossEntropyBackward, CrossEntropyOps, CrossEntropyOptions, IGNORE_INDEX,
 };
+pub use cuda::{CudaCall, CudaList, CudaProduct, CudaWork, FaultSentence, NotYet, cuda_type};
 pub use differentiate::Differentiate;
 pub use dropout::{Dropout, DropoutOps};
 pub use embedding::{Embedding, EmbeddingBackward, EmbeddingOps};

@@ -7,7 +7,7 @@ use regard_graph::{Concrete, DType, Dims, Graph, Precision, Var};
 use regard_ops::prelude::*;
 use regard_ops::{
     Attention, AttentionBackward, AttentionBias, AttentionKind, AttentionMask, AttentionOp, AttentionScale,
-    CudaCall, CudaPlan, Window,
+    CudaCall, CudaList, Kernels, Window,
 };
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -28,7 +28,7 @@ fn plans(
     dtype: DType,
     shared: usize,
     spec: impl Fn(&mut Graph, Size) -> regard_graph::Result<Attention>,
-) -> [CudaPlan; 2] {
+) -> [CudaList; 2] {
     let [b, t, s, h, groups, d, e] = size;
     let record = || -> regard_graph::Result<Graph> {
         let mut g = Graph::new();
@@ -70,12 +70,15 @@ fn plans(
                 inputs: &inputs,
                 outputs: &outputs,
                 scratch: Address(SCRATCH),
+                copies: &vec![None; node.inputs.len()],
                 fault: Address(0),
+                stop: Address(0),
                 shared,
+                tf32: false,
             };
             match which {
-                0 => any.downcast_ref::<AttentionOp>().map(|op| op.cuda(&call)),
-                _ => any.downcast_ref::<AttentionBackward>().map(|op| op.cuda(&call)),
+                0 => any.downcast_ref::<AttentionOp>().map(|op| op.cuda(&call).unwrap()),
+                _ => any.downcast_ref::<AttentionBackward>().map(|op| op.cuda(&call).unwrap()),
             }
         });
         plans.next().unwrap()
@@ -131,7 +134,7 @@ fn wide(width: usize) -> Size {
 const FEW: Size = [2, 3, 300, 4, 2, 40, 70];
 
 /// Plans that together have every kernel, on tensor cores plain and with everything at once.
-fn all_plans() -> Vec<CudaPlan> {
+fn all_plans() -> Vec<CudaList> {
     let (f32, bf16) = (Precision::F32, Precision::Bf16);
     let mut all = Vec::new();
     all.extend(plans(ROWS, f32, DType::F32, MUCH, everything));
@@ -147,15 +150,15 @@ fn all_plans() -> Vec<CudaPlan> {
 }
 
 /// The sources of some plans, each once.
-fn sources(plans: impl IntoIterator<Item = CudaPlan>) -> Vec<Source> {
+fn sources(plans: impl IntoIterator<Item = CudaList>) -> Vec<Source> {
     let mut seen = HashSet::new();
-    let launches = plans.into_iter().flat_map(|plan| plan.launches);
+    let launches = plans.into_iter().flat_map(|plan| plan.launches().cloned().collect::<Vec<_>>());
     launches.map(|launch| launch.source).filter(|source| seen.insert(source.clone())).collect()
 }
 
 #[test]
 fn grids_cover_and_tiles_are_chosen_by_sizes() {
-    let names = |plan: &CudaPlan| plan.launches.iter().map(|launch| launch.kernel).collect::<Vec<_>>();
+    let names = |plan: &CudaList| plan.launches().map(|launch| launch.kernel).collect::<Vec<_>>();
     let [forward, backward] = plans(ROWS, Precision::F32, DType::F32, MUCH, with_table);
     assert_eq!(names(&forward), ["lay_out_table", "row_statistics", "mix"]);
     assert_eq!(
@@ -170,7 +173,7 @@ fn grids_cover_and_tiles_are_chosen_by_sizes() {
             "sum_parts"
         ]
     );
-    let blocks = |plan: &CudaPlan| plan.launches.iter().map(|launch| launch.grid.blocks).collect::<Vec<_>>();
+    let blocks = |plan: &CudaList| plan.launches().map(|launch| launch.grid.blocks).collect::<Vec<_>>();
     // 257 distances; 2 tiles of queries, 4 heads, 2 examples; the same for each of 2 chunks of 70 columns.
     assert_eq!(blocks(&forward), [[2, 1, 1], [16, 1, 1], [32, 1, 1]]);
     // 3 tiles of keys, 2 groups, 2 rows; twice that for 70 columns; 32 rows of a table times 4 heads.
@@ -197,8 +200,8 @@ fn grids_cover_and_tiles_are_chosen_by_sizes() {
     for width in [16, 64, 128] {
         for shared in [MUCH, LITTLE] {
             for plan in plans(wide(width), Precision::Bf16, DType::BF16, shared, causal) {
-                assert!(plan.launches.iter().all(|launch| launch.grid.shared as usize <= shared));
-                assert!(plan.launches.iter().any(|launch| launch.grid.shared > 0), "{width} {shared}");
+                assert!(plan.launches().all(|launch| launch.grid.shared as usize <= shared));
+                assert!(plan.launches().any(|launch| launch.grid.shared > 0), "{width} {shared}");
             }
         }
     }
@@ -209,19 +212,19 @@ fn nothing_is_launched_over_nothing() {
     for size in [[0, 5, 7, 2, 1, 16, 16], [2, 0, 7, 2, 1, 16, 16], [2, 5, 0, 2, 1, 16, 16]] {
         for precision in [Precision::F32, Precision::Bf16] {
             for plan in plans(size, precision, DType::F32, MUCH, with_table) {
-                assert!(plan.launches.iter().all(|launch| launch.grid.blocks[0] > 0), "{size:?}");
+                assert!(plan.launches().all(|launch| launch.grid.blocks[0] > 0), "{size:?}");
             }
         }
         // The gradient of a table is written even if no pair has a part in it.
         let [_, backward] = plans(size, Precision::F32, DType::F32, MUCH, with_table);
-        assert_eq!(backward.launches.last().unwrap().kernel, "sum_parts", "{size:?}");
+        assert_eq!(backward.launches().last().unwrap().kernel, "sum_parts", "{size:?}");
     }
 }
 
 #[test]
 fn scratch_is_inside_of_what_was_asked_for() {
     for plan in all_plans() {
-        for launch in &plan.launches {
+        for launch in plan.launches() {
             let words = launch.arguments.bytes().chunks_exact(8);
             for word in words.map(|word| u64::from_le_bytes(word.try_into().unwrap())) {
                 if word >> 32 == SCRATCH >> 32 {
@@ -318,7 +321,7 @@ fn every_file_compiles_within_bounds_and_reads_its_arguments() {
         layouts.insert(source, parameters(&compiled.cubin));
     }
     let mut kernels = HashSet::new();
-    for launch in all_plans().into_iter().flat_map(|plan| plan.launches) {
+    for launch in all_plans().iter().flat_map(|plan| plan.launches()) {
         assert_eq!(layouts[&launch.source][launch.kernel], launch.arguments.layout(), "{}", launch.kernel);
         kernels.insert(launch.kernel);
     }

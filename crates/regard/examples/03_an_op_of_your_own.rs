@@ -8,7 +8,7 @@
 use regard::check::Case;
 use regard::device::{math, multiversion};
 use regard::graph::*;
-use regard::ops::{CHUNK, CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use regard::ops::{CHUNK, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
 use regard::prelude::*;
 
 #[derive(Debug)]
@@ -88,6 +88,10 @@ impl Kernels for Softplus {
             part.store(0, part.items(), x);
         });
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }
 

@@ -7,7 +7,7 @@ mod record;
 pub use record::AdamWOps;
 pub(crate) use record::moments;
 
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
 use regard_graph::*;
 
 /// The settings of AdamW; the defaults are PyTorch's.
@@ -203,5 +203,9 @@ impl Kernels for AdamWStep {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call, check_step(call.i32(5)[0].into())?);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -4,7 +4,7 @@
 mod cpu;
 
 use crate::broadcast::{Walk, broadcast_reach, broadcast_shape};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
 use regard_graph::*;
 
 /// `out = a + b`, broadcast, i32.
@@ -107,5 +107,9 @@ impl Kernels for AddIntegers {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(call)
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

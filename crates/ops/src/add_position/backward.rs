@@ -3,7 +3,7 @@
 use super::{check_length, target};
 use crate::rows::check_indices;
 use crate::rows::cpu::Scatter;
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_dtype, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_dtype, check_float};
 use regard_graph::*;
 
 /// `out[p, c] = Σ dy[b, t, c]` over the places whose position is p.
@@ -134,5 +134,9 @@ impl Kernels for AddPositionBackward {
             scatter.run(call, 0, 0, |_, n| n % dy[1]);
         }
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -7,7 +7,7 @@ mod cpu;
 pub use backward::AddPositionBackward;
 
 use crate::rows::{Target, check_indices, listed, pointed};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype, check_float};
 use regard_graph::*;
 
 /// `y[b, t, c] = x[b, t, c] + table[position[b, t], c]`.
@@ -158,5 +158,9 @@ impl Kernels for AddPosition {
         }
         cpu::run(call, position);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -3,7 +3,7 @@
 mod cpu;
 
 use crate::broadcast::{Walk, broadcast_reach, broadcast_shape};
-use crate::{CpuCall, Fault, FillOps, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, FillOps, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
 use regard_graph::*;
 
 /// `state′ = x`.
@@ -119,5 +119,9 @@ impl Kernels for Assign {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -9,7 +9,7 @@ mod cpu;
 mod reference;
 
 use crate::attention::{AttentionOp, Extra, Form, record_form};
-use crate::{Attention, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{Attention, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
 use regard_graph::*;
 use std::ops::Range;
 
@@ -310,5 +310,9 @@ impl Kernels for AttentionWeights {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         self.check_run(call.dims(0)[1], call.dims(1)[1])?;
         cpu::run(&self.form, &self.request, call)
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -10,7 +10,7 @@ mod reference;
 pub use backward::BatchNormBackward;
 
 use crate::norm::check_epsilon;
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype, check_float};
 use regard_graph::*;
 
 /// Which statistics.
@@ -298,5 +298,9 @@ impl Kernels for BatchNorm {
         self.check_rows(call.dims(0).rows())?;
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -5,9 +5,7 @@ mod cpu;
 mod reference;
 
 use crate::broadcast::{broadcast_reach, broadcast_shape};
-use crate::{
-    CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, ScaleOps, SumToOps, check_float,
-};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, ScaleOps, SumToOps, check_float};
 use regard_graph::*;
 
 /// Which arithmetic.
@@ -154,5 +152,9 @@ impl Kernels for Binary {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self.kind, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::broadcast::{Walk, broadcast_reach, broadcast_shape};
 use crate::call::CHUNK;
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumTo, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumTo, check_float};
 use regard_graph::*;
 
 /// `out[i] = x[i without the repeated axes]`, or that over the number of repeats.
@@ -149,5 +149,9 @@ impl Kernels for BroadcastTo {
             }
         });
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -4,7 +4,7 @@
 mod cpu;
 
 use crate::rows::{Target, check_indices};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype, check_float};
 use regard_graph::*;
 use std::collections::HashSet;
 
@@ -200,5 +200,9 @@ impl Kernels for CacheWrite {
         let slots = call.i32(2).iter().map(|&slot| i64::from(slot));
         check_indices(slot_target(cache[1]), call.dims(2), slots)?;
         cpu::run(call, row)
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

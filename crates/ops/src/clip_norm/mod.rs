@@ -4,7 +4,7 @@
 
 mod cpu;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
 use regard_graph::*;
 
 /// The norm of all gradients, and the factor that clips it.
@@ -135,5 +135,9 @@ impl Kernels for ClipNorm {
             }
         });
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -2,7 +2,7 @@
 
 mod cpu;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SplitOps};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SplitOps};
 use regard_graph::*;
 
 /// The parts one after another along an axis.
@@ -146,5 +146,9 @@ impl Kernels for Concat {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self.axis, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

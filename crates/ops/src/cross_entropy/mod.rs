@@ -9,7 +9,7 @@ pub(crate) mod targets;
 
 pub use backward::CrossEntropyBackward;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
 use regard_graph::*;
 use targets::{check_options, check_target_dtype, live_rows, only_live};
 
@@ -152,5 +152,9 @@ impl Kernels for CrossEntropy {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call)
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

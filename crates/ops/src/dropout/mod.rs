@@ -7,7 +7,7 @@
 mod cpu;
 mod reference;
 
-use crate::{CpuCall, Fault, Kernels, Needs, RANDOM_LENGTH, RandomOps, Record, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, RANDOM_LENGTH, RandomOps, Record, ReferenceCall, Request};
 use crate::{check_float, stream_of};
 use regard_graph::*;
 
@@ -224,5 +224,9 @@ impl Kernels for Dropout {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -3,7 +3,7 @@
 use super::{EmbeddingOps, target};
 use crate::rows::cpu::Scatter;
 use crate::rows::{check_indices, listed};
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_dtype, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_dtype, check_float};
 use regard_graph::*;
 
 /// `out[v, c] = Σ dy[..., c]` over the places where `ids[...] = v`.
@@ -117,5 +117,9 @@ impl Kernels for EmbeddingBackward {
         check_indices(target(self.name(), call.out_dims(0)[0]), call.dims(1), numbers)?;
         self.scatter(call.dims(0), call.out_dims(0)).run(call, 0, 0, |_, n| ids[n] as usize);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

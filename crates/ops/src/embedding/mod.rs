@@ -7,7 +7,7 @@ mod cpu;
 pub use backward::EmbeddingBackward;
 
 use crate::rows::{Target, check_indices, listed, pointed};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype, check_float};
 use regard_graph::*;
 
 /// `out[..., c] = table[ids[...], c]`.
@@ -126,5 +126,9 @@ impl Kernels for Embedding {
         check_indices(target("embedding", call.dims(0)[0]), call.dims(1), numbers)?;
         cpu::run(call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

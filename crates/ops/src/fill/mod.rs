@@ -1,7 +1,7 @@
 //! A value of one repeated number: zeros, ones. Where differentiation begins and where it finds nothing.
 
 use crate::call::CHUNK;
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
 use regard_graph::*;
 
 /// `out = value` everywhere.
@@ -86,5 +86,9 @@ impl Kernels for Fill {
         let row = [self.value; CHUNK];
         call.chunks(call.out_dims(0).count(), |part| part.store(0, part.items(), &row[..part.len()]));
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -1,7 +1,7 @@
 //! Both gradients of a gated unit in one pass.
 
 use super::{Gate, cpu, infer};
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
 use regard_graph::*;
 
 /// `da = dy ⊙ b ⊙ act′(a)` and `db = dy ⊙ act(a)`.
@@ -100,5 +100,9 @@ impl Kernels for GatedBackward {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::backward(self.gate.function(), call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

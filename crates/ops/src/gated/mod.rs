@@ -6,7 +6,7 @@ mod cpu;
 
 pub use backward::GatedBackward;
 
-use crate::{CpuCall, Fault, Function, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Function, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
 use regard_graph::*;
 
 /// The activation of a gate.
@@ -137,5 +137,9 @@ impl Kernels for Gated {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::forward(self.gate.function(), call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

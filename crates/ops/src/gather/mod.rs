@@ -8,7 +8,7 @@ mod scatter;
 pub use scatter::ScatterAdd;
 
 use crate::rows::{Target, check_indices, listed, pointed};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_dtype};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype};
 use regard_graph::*;
 
 /// `out[…, m, …] = x[…, indices[m], …]` along one axis.
@@ -202,5 +202,9 @@ impl Kernels for Gather {
         check_indices(target("gather", call.dims(0)[self.axis]), call.dims(1), numbers)?;
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

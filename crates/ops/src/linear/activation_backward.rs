@@ -3,7 +3,7 @@
 use super::activation::{self, Activation};
 use crate::call::CHUNK;
 use crate::cpu_product::pointwise;
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float};
 use regard_device::{Data, times_derivative};
 use regard_graph::*;
 
@@ -96,5 +96,9 @@ impl Kernels for LinearActivationBackward {
             part.store(0, range, dy);
         });
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -7,10 +7,7 @@ use super::{Linear, activation, check_f32, cpu, reference};
 use crate::kernels::attached;
 use crate::norm::gathering;
 use crate::norm::statistics::statistics_pattern;
-use crate::{
-    Activation, CpuCall, Fault, Kernels, Needs, NormKind, QuantisedLinear, ReferenceCall, Request,
-    check_float,
-};
+use crate::{Activation, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NormKind, NotYet, QuantisedLinear, ReferenceCall, Request, check_float};
 use regard_graph::*;
 use std::sync::Arc;
 
@@ -242,5 +239,9 @@ impl Kernels for FusedLinear {
             Product::Quantised(_) => cpu::run_quantised(self, call),
         }
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

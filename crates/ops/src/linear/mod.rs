@@ -15,9 +15,7 @@ pub use activation::Activation;
 pub use activation_backward::LinearActivationBackward;
 pub use weight_gradient::WeightGradient;
 
-use crate::{
-    BinaryOps, Cast, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumToOps, check_float,
-};
+use crate::{BinaryOps, Cast, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumToOps, check_float};
 use fused::FusedLinear;
 use regard_graph::*;
 use std::any::Any;
@@ -330,5 +328,9 @@ impl Kernels for Linear {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(&FusedLinear::from(*self), call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -3,9 +3,7 @@
 //! are the gradient of a bias, and come along while the product has them in its cache.
 
 use super::{Linear, WeightLayout, cpu_weight_gradient};
-use crate::{
-    BroadcastOps, CastOps, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float,
-};
+use crate::{BroadcastOps, CastOps, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
 use regard_graph::*;
 
 /// `out[a b] = Σ left[... a] · right[... b]`, and perhaps `sums[a] = Σ left[... a]`.
@@ -135,5 +133,9 @@ impl Kernels for WeightGradient {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu_weight_gradient::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -11,10 +11,7 @@ mod reference;
 use crate::cross_entropy::targets::{check_options, check_target_dtype, live_rows, only_live};
 use crate::cross_entropy::{gradient_flops, loss_flops};
 use crate::linear::check_f32;
-use crate::{
-    BinaryOps, CpuCall, CrossEntropyOptions, Fault, Fill, Kernels, Needs, Record, ReferenceCall, Request,
-    SumToOps, check_float,
-};
+use crate::{BinaryOps, CpuCall, CrossEntropyOptions, CudaCall, CudaList, Fault, Fill, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumToOps, check_float};
 use regard_graph::*;
 
 /// Inputs: x, weight, perhaps a bias, targets, scale. Outputs: the loss; the rows' losses, unscaled; the gradients of
@@ -279,5 +276,9 @@ impl Kernels for LinearCrossEntropy {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call)
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -4,10 +4,7 @@
 mod cpu;
 mod reference;
 
-use crate::{
-    CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, ScaleOps, SumToOps, WeightGradient,
-    check_float,
-};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, ScaleOps, SumToOps, WeightGradient, check_float};
 use regard_graph::*;
 
 /// `out = scale · a · b`, matrix by matrix.
@@ -231,5 +228,9 @@ impl Kernels for Matmul {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -2,7 +2,7 @@
 //! residual stream added), of scale and of shift, in one pass over the rows.
 
 use super::{NormKind, cpu_backward, reference};
-use crate::{BinaryOps, CastOps, CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use crate::{BinaryOps, CastOps, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
 use regard_graph::*;
 
 /// Operands: dy, h, the mean of layer norm, 1/√(σ² + ε), then scale and the gradient of the stream as far as
@@ -197,5 +197,9 @@ impl Kernels for NormBackward {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu_backward::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

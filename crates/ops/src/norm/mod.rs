@@ -12,9 +12,7 @@ pub(crate) use cpu::gathering;
 
 pub use backward::NormBackward;
 
-use crate::{
-    CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumToOps, check_dtype, check_float,
-};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumToOps, check_dtype, check_float};
 use regard_graph::*;
 
 /// Which norm.
@@ -365,6 +363,10 @@ impl Kernels for Norm {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }
 

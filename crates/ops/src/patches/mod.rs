@@ -4,7 +4,7 @@
 
 mod cpu;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
 use regard_graph::*;
 
 /// Cuts images into patches.
@@ -185,6 +185,10 @@ impl Kernels for Patches {
         cpu::run(call, Geometry::new(call.dims(0), self.patch), call.dims(0)[0], cpu::Direction::Cut);
         Ok(())
     }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
+    }
 }
 
 impl Op for JoinPatches {
@@ -268,5 +272,9 @@ impl Kernels for JoinPatches {
         let geometry = Geometry::new(call.out_dims(0), self.patch);
         cpu::run(call, geometry, call.out_dims(0)[0], cpu::Direction::Join);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

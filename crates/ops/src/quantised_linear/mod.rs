@@ -11,7 +11,7 @@ pub use weights::{Weights, with_weights};
 
 use crate::linear::cpu;
 use crate::linear::fused::FusedLinear;
-use crate::{CpuCall, Fault, Kernels, Linear, LinearOptions, Needs, Record, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Linear, LinearOptions, Needs, NotYet, Record, ReferenceCall, Request};
 use regard_graph::*;
 
 /// The product with a weight as integers; its settings are those of [`Linear`], whose precision rounds nothing here.
@@ -118,5 +118,9 @@ impl Kernels for QuantisedLinear {
         // That of `linear`, with another copy of the weight.
         cpu::run_quantised(&FusedLinear::from(*self), call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Window, cpu};
 use crate::broadcast::{broadcast_reach, broadcast_shape};
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float};
 use regard_graph::*;
 
 /// `dx[j, index[j]] = dy[j]`, and 0 elsewhere.
@@ -122,5 +122,9 @@ impl Kernels for ReduceMaxBackward {
         check(call.i32(1).iter().map(|&i| i64::from(i)), window.dims.count())?;
         cpu::backward(call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

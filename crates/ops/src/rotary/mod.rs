@@ -5,7 +5,7 @@
 
 mod cpu;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype, check_float};
 use regard_graph::*;
 use std::sync::Arc;
 
@@ -299,5 +299,9 @@ impl Kernels for Rotary {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -1,7 +1,7 @@
 //! `y = scale · x + shift` with constants.
 
 use crate::call::CHUNK;
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
 use regard_device::multiversion;
 use regard_graph::*;
 
@@ -105,6 +105,10 @@ impl Kernels for Scale {
             part.store(0, range, x);
         });
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }
 

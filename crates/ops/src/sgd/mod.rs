@@ -6,7 +6,7 @@ mod record;
 
 pub use record::SgdOps;
 
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
 use regard_graph::*;
 
 /// The settings of SGD; by default plain descent.
@@ -187,5 +187,9 @@ impl Kernels for SgdStep {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

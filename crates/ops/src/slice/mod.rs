@@ -6,7 +6,7 @@ mod pad;
 
 pub use pad::PadSlice;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
 use regard_graph::*;
 
 /// Where a stretch lies.
@@ -193,5 +193,9 @@ impl Kernels for Slice {
         let start = check(self.start, call.dims(0)[self.axis], call.out_dims(0)[self.axis])?;
         cpu::slice(self.axis, start, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

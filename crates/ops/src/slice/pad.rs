@@ -1,7 +1,7 @@
 //! Zeros around a stretch: the gradient of a slice.
 
 use super::{Slice, Start, check, cpu, shifted};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
 use regard_graph::*;
 
 /// `y` is x along a stretch of one axis and 0 elsewhere.
@@ -104,5 +104,9 @@ impl Kernels for PadSlice {
         let start = check(self.start, call.out_dims(0)[self.axis], call.dims(0)[self.axis])?;
         cpu::pad(self.axis, start, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -1,7 +1,7 @@
 //! The gradients of softmax and its logarithm, from the result.
 
 use super::{cpu, reference, whole_rows};
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float};
 use regard_graph::*;
 
 /// `dx = β·y·(dy − Σ dy·y)`; for the logarithm `dx = β·(dy − eʸ·Σ dy)`.
@@ -82,5 +82,9 @@ impl Kernels for SoftmaxBackward {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::backward(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

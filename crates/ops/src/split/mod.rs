@@ -2,7 +2,7 @@
 
 mod cpu;
 
-use crate::{ConcatOps, CpuCall, Fault, FillOps, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{ConcatOps, CpuCall, CudaCall, CudaList, Fault, FillOps, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
 use regard_graph::*;
 
 /// Stretches of x one after another along an axis.
@@ -139,5 +139,9 @@ impl Kernels for Split {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self.axis, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

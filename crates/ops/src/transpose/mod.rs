@@ -2,7 +2,7 @@
 
 mod cpu;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
 use regard_graph::*;
 
 /// `y` has axis `order[k]` of x as its axis k.
@@ -116,5 +116,9 @@ impl Kernels for Transpose {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(&self.order, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

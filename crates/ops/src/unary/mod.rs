@@ -8,7 +8,7 @@ mod function;
 pub use backward::UnaryBackward;
 pub use function::Function;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
 use regard_graph::*;
 
 /// `y = f(x)`, elementwise.
@@ -148,5 +148,9 @@ impl Kernels for Unary {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::forward(self.function, call);
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }

@@ -2,6 +2,9 @@
 // No header of the toolkit is needed: the compiler's built-in functions and inline PTX suffice.
 
 typedef float f32;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -54,6 +57,17 @@ DEVICE void store8(bf16* at, const f32 (&x)[8]) {
     *(uint4*)at = make_uint4(round_bf16_pair(x[0], x[1]), round_bf16_pair(x[2], x[3]), round_bf16_pair(x[4], x[5]),
                              round_bf16_pair(x[6], x[7]));
 }
+
+// ---- Faults: an operand that is wrong is left for the host to tell, and what outlives the run stays as it is ----
+
+// The least place of all that are wrong, and the number that stands there. Nothing is done where nobody asks.
+DEVICE void fault_at(u64* word, u32* stop, u32 place, i32 number) {
+    if (!word) return;
+    atomicMin(word, u64(place) << 32 | u32(number));
+    *stop = 1;
+}
+// Whether something was found already.
+DEVICE bool stopped(const u32* stop) { return stop && *(volatile const u32*)stop != 0; }
 
 #define INFINITY_F32 __int_as_float(0x7f800000)
 
