@@ -11,9 +11,9 @@ mod broadcast;
 #[allow(unsafe_code)] // hands out operands and results in the arena
 mod call;
 mod counted;
-mod cuda;
 mod cpu_product;
 mod cpu_runs;
+mod cuda;
 mod differentiate;
 mod join;
 mod kernels;

@@ -8,7 +8,9 @@
 use regard::check::Case;
 use regard::device::{math, multiversion};
 use regard::graph::*;
-use regard::ops::{CHUNK, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
+use regard::ops::{
+    CHUNK, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request,
+};
 use regard::prelude::*;
 
 #[derive(Debug)]

@@ -1,7 +1,9 @@
 //! `state += x`: gradients of micro-batches, running sums. The state is replaced by its next version.
 
 use crate::call::CHUNK;
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_device::multiversion;
 use regard_graph::*;
 

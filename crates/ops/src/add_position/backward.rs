@@ -3,7 +3,10 @@
 use super::{check_length, target};
 use crate::rows::check_indices;
 use crate::rows::cpu::Scatter;
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// `out[p, c] = Σ dy[b, t, c]` over the places whose position is p.

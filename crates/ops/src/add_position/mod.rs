@@ -7,7 +7,10 @@ mod cpu;
 pub use backward::AddPositionBackward;
 
 use crate::rows::{Target, check_indices, listed, pointed};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// `y[b, t, c] = x[b, t, c] + table[position[b, t], c]`.

@@ -27,7 +27,13 @@ const CHUNK_ROWS: usize = 4;
 const ALIGNMENT: u64 = 16;
 
 /// Puts a kernel of a source on the list; one without blocks is left out.
-pub(super) fn push(list: &mut CudaList, unit: Unit<'_>, kernel: &'static str, grid: Grid, arguments: Arguments) {
+pub(super) fn push(
+    list: &mut CudaList,
+    unit: Unit<'_>,
+    kernel: &'static str,
+    grid: Grid,
+    arguments: Arguments,
+) {
     list.launch(Launch { source: unit.source(), kernel, grid, arguments });
 }
 

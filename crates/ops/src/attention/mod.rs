@@ -41,7 +41,9 @@ pub(crate) use form::{Extent, Extra, Form};
 pub(crate) use mask::{Cover, Known};
 pub(crate) use reference::{Naive, rows_of};
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, RandomOps, Record, ReferenceCall, Request};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, RandomOps, Record, ReferenceCall, Request,
+};
 use form::{BiasForm, scale_of};
 use regard_graph::*;
 

@@ -9,7 +9,9 @@ mod cpu;
 mod reference;
 
 use crate::attention::{AttentionOp, Extra, Form, record_form};
-use crate::{Attention, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
+use crate::{
+    Attention, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request,
+};
 use regard_graph::*;
 use std::ops::Range;
 

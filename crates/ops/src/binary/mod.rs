@@ -5,7 +5,10 @@ mod cpu;
 mod reference;
 
 use crate::broadcast::{broadcast_reach, broadcast_shape};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, ScaleOps, SumToOps, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, ScaleOps,
+    SumToOps, check_float,
+};
 use regard_graph::*;
 
 /// Which arithmetic.

@@ -2,7 +2,10 @@
 
 use crate::broadcast::{Walk, broadcast_reach, broadcast_shape};
 use crate::call::CHUNK;
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumTo, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumTo,
+    check_float,
+};
 use regard_graph::*;
 
 /// `out[i] = x[i without the repeated axes]`, or that over the number of repeats.

@@ -2,7 +2,9 @@
 
 mod cpu;
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SplitOps};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SplitOps,
+};
 use regard_graph::*;
 
 /// The parts one after another along an axis.

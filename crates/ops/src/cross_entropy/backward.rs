@@ -4,7 +4,9 @@
 use super::targets::{check_options, check_target_dtype, live_rows, only_live};
 use super::{cpu, gradient_flops, reference};
 use crate::linear::check_f32;
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `dlogits = dloss · (exp(logits − lse) − q)`, 0 where the target is ignored.

@@ -9,7 +9,9 @@ pub(crate) mod targets;
 
 pub use backward::CrossEntropyBackward;
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 use targets::{check_options, check_target_dtype, live_rows, only_live};
 

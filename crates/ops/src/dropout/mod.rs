@@ -7,7 +7,10 @@
 mod cpu;
 mod reference;
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, RANDOM_LENGTH, RandomOps, Record, ReferenceCall, Request};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, RANDOM_LENGTH, RandomOps, Record,
+    ReferenceCall, Request,
+};
 use crate::{check_float, stream_of};
 use regard_graph::*;
 

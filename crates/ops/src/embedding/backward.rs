@@ -3,7 +3,10 @@
 use super::{EmbeddingOps, target};
 use crate::rows::cpu::Scatter;
 use crate::rows::{check_indices, listed};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// `out[v, c] = Σ dy[..., c]` over the places where `ids[...] = v`.

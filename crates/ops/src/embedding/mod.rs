@@ -7,7 +7,10 @@ mod cpu;
 pub use backward::EmbeddingBackward;
 
 use crate::rows::{Target, check_indices, listed, pointed};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// `out[..., c] = table[ids[...], c]`.

@@ -1,7 +1,9 @@
 //! A value of one repeated number: zeros, ones. Where differentiation begins and where it finds nothing.
 
 use crate::call::CHUNK;
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `out = value` everywhere.

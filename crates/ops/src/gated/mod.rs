@@ -6,7 +6,10 @@ mod cpu;
 
 pub use backward::GatedBackward;
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Function, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Function, Kernels, Needs, NotYet, Record, ReferenceCall, Request,
+    check_float,
+};
 use regard_graph::*;
 
 /// The activation of a gate.

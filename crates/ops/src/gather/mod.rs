@@ -8,7 +8,9 @@ mod scatter;
 pub use scatter::ScatterAdd;
 
 use crate::rows::{Target, check_indices, listed, pointed};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
+};
 use regard_graph::*;
 
 /// `out[…, m, …] = x[…, indices[m], …]` along one axis.

@@ -3,7 +3,9 @@
 use super::{Gather, around, check_operands, target, with_axis};
 use crate::rows::cpu::Scatter;
 use crate::rows::{check_indices, listed, pointing};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `out[…, n, …] = Σ x[…, m, …]` over the m with `indices[m] = n`.

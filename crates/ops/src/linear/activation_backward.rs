@@ -3,7 +3,9 @@
 use super::activation::{self, Activation};
 use crate::call::CHUNK;
 use crate::cpu_product::pointwise;
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
+};
 use regard_device::{Data, times_derivative};
 use regard_graph::*;
 

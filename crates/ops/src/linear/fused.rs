@@ -7,7 +7,10 @@ use super::{Linear, activation, check_f32, cpu, reference};
 use crate::kernels::attached;
 use crate::norm::gathering;
 use crate::norm::statistics::statistics_pattern;
-use crate::{Activation, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NormKind, NotYet, QuantisedLinear, ReferenceCall, Request, check_float};
+use crate::{
+    Activation, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NormKind, NotYet, QuantisedLinear,
+    ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 use std::sync::Arc;
 

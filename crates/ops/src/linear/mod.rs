@@ -15,7 +15,10 @@ pub use activation::Activation;
 pub use activation_backward::LinearActivationBackward;
 pub use weight_gradient::WeightGradient;
 
-use crate::{BinaryOps, Cast, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumToOps, check_float};
+use crate::{
+    BinaryOps, Cast, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall,
+    Request, SumToOps, check_float,
+};
 use fused::FusedLinear;
 use regard_graph::*;
 use std::any::Any;

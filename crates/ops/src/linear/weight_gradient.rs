@@ -3,7 +3,10 @@
 //! are the gradient of a bias, and come along while the product has them in its cache.
 
 use super::{Linear, WeightLayout, cpu_weight_gradient};
-use crate::{BroadcastOps, CastOps, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    BroadcastOps, CastOps, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall,
+    Request, check_float,
+};
 use regard_graph::*;
 
 /// `out[a b] = Σ left[... a] · right[... b]`, and perhaps `sums[a] = Σ left[... a]`.

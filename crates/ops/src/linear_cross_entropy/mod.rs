@@ -11,7 +11,10 @@ mod reference;
 use crate::cross_entropy::targets::{check_options, check_target_dtype, live_rows, only_live};
 use crate::cross_entropy::{gradient_flops, loss_flops};
 use crate::linear::check_f32;
-use crate::{BinaryOps, CpuCall, CrossEntropyOptions, CudaCall, CudaList, Fault, Fill, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumToOps, check_float};
+use crate::{
+    BinaryOps, CpuCall, CrossEntropyOptions, CudaCall, CudaList, Fault, Fill, Kernels, Needs, NotYet, Record,
+    ReferenceCall, Request, SumToOps, check_float,
+};
 use regard_graph::*;
 
 /// Inputs: x, weight, perhaps a bias, targets, scale. Outputs: the loss; the rows' losses, unscaled; the gradients of

@@ -4,7 +4,10 @@
 mod cpu;
 mod reference;
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, ScaleOps, SumToOps, WeightGradient, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, ScaleOps,
+    SumToOps, WeightGradient, check_float,
+};
 use regard_graph::*;
 
 /// `out = scale · a · b`, matrix by matrix.

@@ -2,7 +2,9 @@
 //! residual stream added), of scale and of shift, in one pass over the rows.
 
 use super::{NormKind, cpu_backward, reference};
-use crate::{BinaryOps, CastOps, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
+use crate::{
+    BinaryOps, CastOps, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request,
+};
 use regard_graph::*;
 
 /// Operands: dy, h, the mean of layer norm, 1/√(σ² + ε), then scale and the gradient of the stream as far as

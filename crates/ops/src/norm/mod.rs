@@ -12,7 +12,10 @@ pub(crate) use cpu::gathering;
 
 pub use backward::NormBackward;
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumToOps, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumToOps,
+    check_dtype, check_float,
+};
 use regard_graph::*;
 
 /// Which norm.

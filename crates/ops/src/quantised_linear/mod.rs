@@ -11,7 +11,10 @@ pub use weights::{Weights, with_weights};
 
 use crate::linear::cpu;
 use crate::linear::fused::FusedLinear;
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Linear, LinearOptions, Needs, NotYet, Record, ReferenceCall, Request};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Linear, LinearOptions, Needs, NotYet, Record, ReferenceCall,
+    Request,
+};
 use regard_graph::*;
 
 /// The product with a weight as integers; its settings are those of [`Linear`], whose precision rounds nothing here.

@@ -2,7 +2,9 @@
 
 use super::{Window, cpu};
 use crate::broadcast::{broadcast_reach, broadcast_shape};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `dx[j, index[j]] = dy[j]`, and 0 elsewhere.

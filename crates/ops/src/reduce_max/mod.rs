@@ -8,7 +8,9 @@ pub use backward::ReduceMaxBackward;
 
 use crate::broadcast::reduce_reach;
 use crate::sum_to::{drop_axes, reduced_shape};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `max[j] = maxᵢ x[j, i]`, and the index i, row-major over the reduced axes.

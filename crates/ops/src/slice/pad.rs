@@ -1,7 +1,9 @@
 //! Zeros around a stretch: the gradient of a slice.
 
 use super::{Slice, Start, check, cpu, shifted};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `y` is x along a stretch of one axis and 0 elsewhere.

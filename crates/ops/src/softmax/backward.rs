@@ -1,7 +1,9 @@
 //! The gradients of softmax and its logarithm, from the result.
 
 use super::{cpu, reference, whole_rows};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `dx = β·y·(dy − Σ dy·y)`; for the logarithm `dx = β·(dy − eʸ·Σ dy)`.

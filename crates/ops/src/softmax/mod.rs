@@ -8,7 +8,9 @@ mod reference;
 
 pub use backward::SoftmaxBackward;
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `y = softmax(β·x)` or its logarithm, over the last axis.

@@ -2,7 +2,10 @@
 
 mod cpu;
 
-use crate::{ConcatOps, CpuCall, CudaCall, CudaList, Fault, FillOps, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
+use crate::{
+    ConcatOps, CpuCall, CudaCall, CudaList, Fault, FillOps, Kernels, Needs, NotYet, Record, ReferenceCall,
+    Request,
+};
 use regard_graph::*;
 
 /// Stretches of x one after another along an axis.

@@ -10,7 +10,10 @@ pub use axes::ReduceOps;
 pub(crate) use axes::{drop_axes, reduced_shape};
 
 use crate::broadcast::{broadcast_shape, reduce_reach};
-use crate::{BroadcastTo, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    BroadcastTo, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request,
+    check_float,
+};
 use regard_graph::*;
 
 /// `out[j] = Σ x[i]` over all i that broadcasting would fill from j, or their mean.
