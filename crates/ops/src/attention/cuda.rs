@@ -27,7 +27,13 @@ const CHUNK_ROWS: usize = 4;
 const ALIGNMENT: u64 = 16;
 
 /// Puts a kernel of a source on the list; one without blocks is left out.
-pub(super) fn push(list: &mut CudaList, unit: Unit<'_>, kernel: &'static str, grid: Grid, arguments: Arguments) {
+pub(super) fn push(
+    list: &mut CudaList,
+    unit: Unit<'_>,
+    kernel: &'static str,
+    grid: Grid,
+    arguments: Arguments,
+) {
     list.launch(Launch { source: unit.source(), kernel, grid, arguments });
 }
 
@@ -39,7 +45,7 @@ pub(super) fn on_tensor_cores(form: &Form, extent: &Extent, aligned: bool) -> bo
     fits && aligned && form.kind == AttentionKind::Soft && form.precision == Precision::Bf16
 }
 
-pub(super) fn line(blocks: usize, threads: u32, shared: usize) -> Grid {
+pub(crate) fn line(blocks: usize, threads: u32, shared: usize) -> Grid {
     assert!(blocks < 1 << 31, "{blocks} blocks in one launch");
     Grid { shared: shared as u32, ..Grid::line(blocks as u32, threads) }
 }

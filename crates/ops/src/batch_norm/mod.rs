@@ -5,12 +5,16 @@
 mod backward;
 mod cpu;
 mod cpu_backward;
+mod cuda;
 mod reference;
 
 pub use backward::BatchNormBackward;
 
 use crate::norm::check_epsilon;
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// Which statistics.
@@ -300,7 +304,7 @@ impl Kernels for BatchNorm {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self, call))
     }
 }

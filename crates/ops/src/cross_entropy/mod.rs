@@ -4,12 +4,15 @@
 
 mod backward;
 pub(crate) mod cpu;
+mod cuda;
 pub(crate) mod reference;
 pub(crate) mod targets;
 
 pub use backward::CrossEntropyBackward;
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 use targets::{check_options, check_target_dtype, live_rows, only_live};
 
@@ -154,7 +157,7 @@ impl Kernels for CrossEntropy {
         cpu::run(self, call)
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self, call))
     }
 }

@@ -3,7 +3,10 @@
 use super::{EmbeddingOps, target};
 use crate::rows::cpu::Scatter;
 use crate::rows::{check_indices, listed};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// `out[v, c] = Σ dy[..., c]` over the places where `ids[...] = v`.
@@ -119,7 +122,9 @@ impl Kernels for EmbeddingBackward {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(self
+            .scatter(call.call.inputs[0], call.call.outputs[0])
+            .cuda(call, target(self.name(), call.call.outputs[0][0])))
     }
 }

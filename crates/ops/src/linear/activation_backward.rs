@@ -1,9 +1,12 @@
 //! The gradient through the activation of a product: `dz = dy · activation′(z)`, undoing `y = activation(z)`.
 
 use super::activation::{self, Activation};
+use super::cuda;
 use crate::call::CHUNK;
 use crate::cpu_product::pointwise;
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
+};
 use regard_device::{Data, times_derivative};
 use regard_graph::*;
 
@@ -98,7 +101,7 @@ impl Kernels for LinearActivationBackward {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::activation_backward(self, call))
     }
 }

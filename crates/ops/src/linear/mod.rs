@@ -7,6 +7,7 @@ pub(crate) mod activation;
 mod activation_backward;
 pub(crate) mod cpu;
 mod cpu_weight_gradient;
+pub(crate) mod cuda;
 pub(crate) mod fused;
 pub(crate) mod reference;
 mod weight_gradient;
@@ -15,7 +16,10 @@ pub use activation::Activation;
 pub use activation_backward::LinearActivationBackward;
 pub use weight_gradient::WeightGradient;
 
-use crate::{BinaryOps, Cast, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumToOps, check_float};
+use crate::{
+    BinaryOps, Cast, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall,
+    Request, SumToOps, check_float,
+};
 use fused::FusedLinear;
 use regard_graph::*;
 use std::any::Any;
@@ -330,7 +334,7 @@ impl Kernels for Linear {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::linear(&FusedLinear::from(*self), call))
     }
 }

@@ -6,12 +6,16 @@
 mod cpu;
 mod cpu_softmax;
 mod cpu_work;
+mod cuda;
 mod reference;
 
 use crate::cross_entropy::targets::{check_options, check_target_dtype, live_rows, only_live};
 use crate::cross_entropy::{gradient_flops, loss_flops};
 use crate::linear::check_f32;
-use crate::{BinaryOps, CpuCall, CrossEntropyOptions, CudaCall, CudaList, Fault, Fill, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumToOps, check_float};
+use crate::{
+    BinaryOps, CpuCall, CrossEntropyOptions, CudaCall, CudaList, Fault, Fill, Kernels, Needs, NotYet, Record,
+    ReferenceCall, Request, SumToOps, check_float,
+};
 use regard_graph::*;
 
 /// Inputs: x, weight, perhaps a bias, targets, scale. Outputs: the loss; the rows' losses, unscaled; the gradients of
@@ -278,7 +282,7 @@ impl Kernels for LinearCrossEntropy {
         cpu::run(self, call)
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

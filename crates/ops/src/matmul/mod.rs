@@ -2,9 +2,13 @@
 //! transposed, and either may lack the leading axes, when one matrix meets all of the other's.
 
 mod cpu;
+mod cuda;
 mod reference;
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, ScaleOps, SumToOps, WeightGradient, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, ScaleOps,
+    SumToOps, WeightGradient, check_float,
+};
 use regard_graph::*;
 
 /// `out = scale · a · b`, matrix by matrix.
@@ -230,7 +234,7 @@ impl Kernels for Matmul {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

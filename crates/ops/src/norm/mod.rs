@@ -5,6 +5,7 @@
 mod backward;
 mod cpu;
 mod cpu_backward;
+pub(crate) mod cuda;
 mod reference;
 pub(crate) mod statistics;
 
@@ -12,7 +13,10 @@ pub(crate) use cpu::gathering;
 
 pub use backward::NormBackward;
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumToOps, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumToOps,
+    check_dtype, check_float,
+};
 use regard_graph::*;
 
 /// Which norm.
@@ -365,8 +369,8 @@ impl Kernels for Norm {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self, call))
     }
 }
 
