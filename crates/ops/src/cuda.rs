@@ -2,6 +2,10 @@
 //! and addresses alone. No card is needed to make one, so that lists are tested and sources compiled anywhere; the engine
 //! runs them. Which kernels are taken depends on settings and sizes, never on time: same sizes, same bits.
 
+pub(crate) mod fault;
+pub(crate) mod products;
+pub(crate) mod teams;
+
 use regard_device::cuda::kernels::Launch;
 use regard_device::cuda::{Address, Operands, Product, Region};
 use regard_graph::{Concrete, DType};
@@ -157,7 +161,7 @@ impl CudaList {
     /// So many bytes of scratch, aligned to 256.
     pub fn room(&mut self, call: &CudaCall<'_>, bytes: usize) -> Address {
         let offset = self.scratch;
-        self.scratch = (offset + bytes).next_multiple_of(256);
+        self.scratch = (offset + bytes.max(1)).next_multiple_of(256);
         call.scratch.after(offset)
     }
 

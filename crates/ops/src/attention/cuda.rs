@@ -45,7 +45,7 @@ pub(super) fn on_tensor_cores(form: &Form, extent: &Extent, aligned: bool) -> bo
     fits && aligned && form.kind == AttentionKind::Soft && form.precision == Precision::Bf16
 }
 
-pub(super) fn line(blocks: usize, threads: u32, shared: usize) -> Grid {
+pub(crate) fn line(blocks: usize, threads: u32, shared: usize) -> Grid {
     assert!(blocks < 1 << 31, "{blocks} blocks in one launch");
     Grid { shared: shared as u32, ..Grid::line(blocks as u32, threads) }
 }

@@ -30,8 +30,17 @@ pub struct Common<'a> {
 impl<'a> Common<'a> {
     /// The optional operands begin at `base`. Takes scratch for a table laid out by distance.
     pub fn new(form: &'a Form, call: &CudaCall<'_>, base: usize, plan: &mut CudaList) -> Self {
+        Common::build(form, call, base, true, plan)
+    }
+
+    /// The same where operand 2 is no value.
+    pub fn without_value(form: &'a Form, call: &CudaCall<'_>, base: usize, plan: &mut CudaList) -> Self {
+        Common::build(form, call, base, false, plan)
+    }
+
+    fn build(form: &'a Form, call: &CudaCall<'_>, base: usize, has_value: bool, plan: &mut CudaList) -> Self {
         let shapes = call.call.inputs;
-        let extent = Extent::new(shapes[0], shapes[1], Some(shapes[2]));
+        let extent = Extent::new(shapes[0], shapes[1], has_value.then(|| shapes[2]));
         let place = |extra: Extra| form.place(base, extra);
         let at = |extra: Extra| place(extra).map_or(Address(0), |input| call.inputs[input]);
         let per = |extra: Extra, axis: usize| {
@@ -49,7 +58,7 @@ impl<'a> Common<'a> {
         let operands = [
             call.inputs[0],
             call.inputs[1],
-            call.inputs[2],
+            if has_value { call.inputs[2] } else { Address(0) },
             at(Extra::Scale),
             at(Extra::KeyLengths),
             at(Extra::KeyMask),
@@ -109,7 +118,7 @@ impl<'a> Common<'a> {
             (1.0 / (1.0 - form.dropout as f64)) as f32,
             span,
         ];
-        let types = [0, 1, 2].map(|input| call.type_of(input));
+        let types = [0, 1, 2].map(|input| if input < 2 || has_value { call.type_of(input) } else { "f32" });
         Common { form, extent, types, sizes, operands, factors, radius, table_rows }
     }
 

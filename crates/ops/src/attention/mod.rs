@@ -37,6 +37,8 @@ pub use backward::Backward as AttentionBackward;
 pub use spec::{Attended, Attention, AttentionBias, AttentionKind, AttentionMask, AttentionScale, Window};
 
 pub(crate) use cpu_rows::{KeyTile, Terms, by_distance_floats, carve, carved_bytes};
+pub(crate) use cuda::line as cuda_line;
+pub(crate) use cuda_arguments::Common as CudaCommon;
 pub(crate) use form::{Extent, Extra, Form};
 pub(crate) use mask::{Cover, Known};
 pub(crate) use reference::{Naive, rows_of};

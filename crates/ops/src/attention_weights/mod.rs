@@ -6,6 +6,7 @@
 
 mod cost;
 mod cpu;
+mod cuda;
 mod reference;
 
 use crate::attention::{AttentionOp, Extra, Form, record_form};
@@ -314,7 +315,7 @@ impl Kernels for AttentionWeights {
         cpu::run(&self.form, &self.request, call)
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

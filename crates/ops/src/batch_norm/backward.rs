@@ -1,6 +1,6 @@
 //! The backward pass of batch norm: the gradients of x, scale and shift.
 
-use super::{BatchNormMode, cpu_backward, reference};
+use super::{BatchNormMode, cpu_backward, cuda, reference};
 use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
 use regard_graph::*;
 
@@ -138,7 +138,7 @@ impl Kernels for BatchNormBackward {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(self, call))
     }
 }

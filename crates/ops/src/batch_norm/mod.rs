@@ -5,6 +5,7 @@
 mod backward;
 mod cpu;
 mod cpu_backward;
+mod cuda;
 mod reference;
 
 pub use backward::BatchNormBackward;
@@ -303,7 +304,7 @@ impl Kernels for BatchNorm {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self, call))
     }
 }

@@ -2,7 +2,7 @@
 //! `dlogits = dloss · (softmax(logits) − q)`, with the softmax taken from the kept log-sum-exp.
 
 use super::targets::{check_options, check_target_dtype, live_rows, only_live};
-use super::{cpu, gradient_flops, reference};
+use super::{cpu, cuda, gradient_flops, reference};
 use crate::linear::check_f32;
 use crate::{
     CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
@@ -100,7 +100,7 @@ impl Kernels for CrossEntropyBackward {
         cpu::run_backward(self, call)
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(self, call))
     }
 }

@@ -4,6 +4,7 @@
 
 mod backward;
 pub(crate) mod cpu;
+mod cuda;
 pub(crate) mod reference;
 pub(crate) mod targets;
 
@@ -156,7 +157,7 @@ impl Kernels for CrossEntropy {
         cpu::run(self, call)
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self, call))
     }
 }

@@ -122,7 +122,9 @@ impl Kernels for EmbeddingBackward {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(self
+            .scatter(call.call.inputs[0], call.call.outputs[0])
+            .cuda(call, target(self.name(), call.call.outputs[0][0])))
     }
 }

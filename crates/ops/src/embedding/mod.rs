@@ -6,6 +6,7 @@ mod cpu;
 
 pub use backward::EmbeddingBackward;
 
+use crate::rows::cuda::embed;
 use crate::rows::{Target, check_indices, listed, pointed};
 use crate::{
     CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
@@ -131,7 +132,7 @@ impl Kernels for Embedding {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(embed(call, target("embedding", call.call.inputs[0][0])))
     }
 }

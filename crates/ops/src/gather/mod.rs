@@ -7,6 +7,7 @@ mod scatter;
 
 pub use scatter::ScatterAdd;
 
+use crate::rows::cuda::Gathered;
 use crate::rows::{Target, check_indices, listed, pointed};
 use crate::{
     CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
@@ -206,7 +207,10 @@ impl Kernels for Gather {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let (from, to) = (around(call.call.inputs[0], self.axis), around(call.call.outputs[0], self.axis));
+        let Around { outer, size: count, inner } = to;
+        let gathered = Gathered { outer, count, size: from.size, inner, batched: self.batched };
+        Ok(gathered.cuda(call, target("gather", from.size)))
     }
 }

@@ -136,7 +136,9 @@ impl Kernels for ScatterAdd {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(self
+            .scatter(call.call.inputs[0], call.call.outputs[0])
+            .cuda(call, target("scatter_add", call.call.outputs[0][self.axis])))
     }
 }

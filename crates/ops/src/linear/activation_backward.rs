@@ -1,6 +1,7 @@
 //! The gradient through the activation of a product: `dz = dy · activation′(z)`, undoing `y = activation(z)`.
 
 use super::activation::{self, Activation};
+use super::cuda;
 use crate::call::CHUNK;
 use crate::cpu_product::pointwise;
 use crate::{
@@ -100,7 +101,7 @@ impl Kernels for LinearActivationBackward {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::activation_backward(self, call))
     }
 }

@@ -3,7 +3,7 @@
 //! that reads y, what it has to know of its rows. Each part may be absent, and every combination means something. Nobody
 //! records it: [`crate::join`] puts it in the place of plain nodes, with the same bits.
 
-use super::{Linear, activation, check_f32, cpu, reference};
+use super::{Linear, activation, check_f32, cpu, cuda, reference};
 use crate::kernels::attached;
 use crate::norm::gathering;
 use crate::norm::statistics::statistics_pattern;
@@ -244,7 +244,7 @@ impl Kernels for FusedLinear {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::linear(self, call))
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod activation;
 mod activation_backward;
 pub(crate) mod cpu;
 mod cpu_weight_gradient;
+pub(crate) mod cuda;
 pub(crate) mod fused;
 pub(crate) mod reference;
 mod weight_gradient;
@@ -333,7 +334,7 @@ impl Kernels for Linear {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::linear(&FusedLinear::from(*self), call))
     }
 }

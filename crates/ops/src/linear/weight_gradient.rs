@@ -2,7 +2,7 @@
 //! Undoes `z = x · Wᵀ` with left = dz and right = x, or `z = x · W` with left = x and right = dz. Where left = dz, its sums
 //! are the gradient of a bias, and come along while the product has them in its cache.
 
-use super::{Linear, WeightLayout, cpu_weight_gradient};
+use super::{Linear, WeightLayout, cpu_weight_gradient, cuda};
 use crate::{
     BroadcastOps, CastOps, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall,
     Request, check_float,
@@ -138,7 +138,7 @@ impl Kernels for WeightGradient {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::weight_gradient(self, call))
     }
 }

@@ -6,6 +6,7 @@
 mod cpu;
 mod cpu_softmax;
 mod cpu_work;
+mod cuda;
 mod reference;
 
 use crate::cross_entropy::targets::{check_options, check_target_dtype, live_rows, only_live};
@@ -281,7 +282,7 @@ impl Kernels for LinearCrossEntropy {
         cpu::run(self, call)
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

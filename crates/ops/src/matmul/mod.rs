@@ -2,6 +2,7 @@
 //! transposed, and either may lack the leading axes, when one matrix meets all of the other's.
 
 mod cpu;
+mod cuda;
 mod reference;
 
 use crate::{
@@ -233,7 +234,7 @@ impl Kernels for Matmul {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

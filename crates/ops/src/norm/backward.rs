@@ -1,7 +1,7 @@
 //! The backward pass of the norms over the last axis: the gradient of h (with the one that arrives at the
 //! residual stream added), of scale and of shift, in one pass over the rows.
 
-use super::{NormKind, cpu_backward, reference};
+use super::{NormKind, cpu_backward, cuda, reference};
 use crate::{
     BinaryOps, CastOps, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request,
 };
@@ -201,7 +201,7 @@ impl Kernels for NormBackward {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(self, call))
     }
 }

@@ -5,6 +5,7 @@
 mod backward;
 mod cpu;
 mod cpu_backward;
+pub(crate) mod cuda;
 mod reference;
 pub(crate) mod statistics;
 
@@ -368,8 +369,8 @@ impl Kernels for Norm {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self, call))
     }
 }
 

@@ -4,6 +4,7 @@
 //! operand is the f32 weight itself; its integers are a packed copy in the store, a quarter of the bytes, remade whenever the
 //! weight changes.
 
+pub(crate) mod cuda;
 pub(crate) mod reference;
 mod weights;
 
@@ -123,7 +124,7 @@ impl Kernels for QuantisedLinear {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(crate::linear::cuda::linear(&FusedLinear::from(*self), call))
     }
 }

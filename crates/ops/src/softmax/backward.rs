@@ -1,6 +1,6 @@
 //! The gradients of softmax and its logarithm, from the result.
 
-use super::{cpu, reference, whole_rows};
+use super::{cpu, cuda, reference, whole_rows};
 use crate::{
     CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
 };
@@ -86,7 +86,7 @@ impl Kernels for SoftmaxBackward {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(self, call))
     }
 }

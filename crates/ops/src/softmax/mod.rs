@@ -4,6 +4,7 @@
 
 mod backward;
 mod cpu;
+mod cuda;
 mod reference;
 
 pub use backward::SoftmaxBackward;
@@ -137,7 +138,7 @@ impl Kernels for Softmax {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self, call))
     }
 }

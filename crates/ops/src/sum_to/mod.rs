@@ -4,6 +4,7 @@
 
 mod axes;
 mod cpu;
+pub(crate) mod cuda;
 mod reference;
 
 pub use axes::ReduceOps;
@@ -139,7 +140,7 @@ impl Kernels for SumTo {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }
