@@ -1,9 +1,12 @@
 //! The gradient of a table of positions: rows of dy added up by position.
 
-use super::{check_length, target};
+use super::{check_length, cuda, target};
 use crate::rows::check_indices;
 use crate::rows::cpu::Scatter;
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// `out[p, c] = Σ dy[b, t, c]` over the places whose position is p.
@@ -136,7 +139,7 @@ impl Kernels for AddPositionBackward {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(self.name(), self.positions, call))
     }
 }

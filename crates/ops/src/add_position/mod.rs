@@ -3,11 +3,15 @@
 
 mod backward;
 mod cpu;
+mod cuda;
 
 pub use backward::AddPositionBackward;
 
 use crate::rows::{Target, check_indices, listed, pointed};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// `y[b, t, c] = x[b, t, c] + table[position[b, t], c]`.
@@ -160,7 +164,7 @@ impl Kernels for AddPosition {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self.name(), self.positions, call))
     }
 }

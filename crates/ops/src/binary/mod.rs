@@ -5,7 +5,10 @@ mod cpu;
 mod reference;
 
 use crate::broadcast::{broadcast_reach, broadcast_shape};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, ScaleOps, SumToOps, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, ScaleOps,
+    SumToOps, check_float,
+};
 use regard_graph::*;
 
 /// Which arithmetic.
@@ -19,6 +22,18 @@ pub enum Arithmetic {
     Multiply,
     /// a / b
     Divide,
+}
+
+impl Arithmetic {
+    /// In CUDA C++.
+    fn expression(self) -> &'static str {
+        match self {
+            Arithmetic::Add => "x0 + x1",
+            Arithmetic::Subtract => "x0 - x1",
+            Arithmetic::Multiply => "x0 * x1",
+            Arithmetic::Divide => "x0 / x1",
+        }
+    }
 }
 
 /// `out = a ∘ b`, broadcast.
@@ -154,7 +169,7 @@ impl Kernels for Binary {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map(self.kind.expression(), &[]))
     }
 }

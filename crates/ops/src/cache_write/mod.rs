@@ -2,9 +2,13 @@
 //! state `[R S G D]`; where each position goes is said by `slot`, so that growing and ring caches are the same.
 
 mod cpu;
+mod cuda;
 
 use crate::rows::{Target, check_indices};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 use std::collections::HashSet;
 
@@ -202,7 +206,7 @@ impl Kernels for CacheWrite {
         cpu::run(call, row)
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

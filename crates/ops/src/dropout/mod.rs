@@ -5,9 +5,13 @@
 //! backward pass is the same op under the same name, so the mask is drawn again instead of stored.
 
 mod cpu;
+mod cuda;
 mod reference;
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, RANDOM_LENGTH, RandomOps, Record, ReferenceCall, Request};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, RANDOM_LENGTH, RandomOps, Record,
+    ReferenceCall, Request,
+};
 use crate::{check_float, stream_of};
 use regard_graph::*;
 
@@ -226,7 +230,7 @@ impl Kernels for Dropout {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

@@ -1,7 +1,9 @@
 //! A value of one repeated number: zeros, ones. Where differentiation begins and where it finds nothing.
 
 use crate::call::CHUNK;
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `out = value` everywhere.
@@ -88,7 +90,7 @@ impl Kernels for Fill {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map("s.v[0]", &[self.value]))
     }
 }

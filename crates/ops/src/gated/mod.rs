@@ -6,7 +6,10 @@ mod cpu;
 
 pub use backward::GatedBackward;
 
-use crate::{CpuCall, CudaCall, CudaList, Fault, Function, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Function, Kernels, Needs, NotYet, Record, ReferenceCall, Request,
+    check_float,
+};
 use regard_graph::*;
 
 /// The activation of a gate.
@@ -139,7 +142,7 @@ impl Kernels for Gated {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map(&format!("{} * x1", self.gate.function().expression("x0")), &[]))
     }
 }

@@ -3,12 +3,15 @@
 
 mod backward;
 mod cpu;
+mod cuda;
 
 pub use backward::ReduceMaxBackward;
 
 use crate::broadcast::reduce_reach;
 use crate::sum_to::{drop_axes, reduced_shape};
-use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `max[j] = maxᵢ x[j, i]`, and the index i, row-major over the reduced axes.
@@ -175,7 +178,7 @@ impl Kernels for ReduceMax {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(call))
     }
 }
