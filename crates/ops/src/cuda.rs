@@ -2,12 +2,15 @@
 //! and addresses alone. No card is needed to make one, so that lists are tested and sources compiled anywhere; the engine
 //! runs them. Which kernels are taken depends on settings and sizes, never on time: same sizes, same bits.
 
+mod elementwise;
 pub(crate) mod fault;
+mod movement;
 pub(crate) mod products;
+pub(crate) mod table;
 pub(crate) mod teams;
 
 use regard_device::cuda::kernels::Launch;
-use regard_device::cuda::{Address, Operands, Product, Region};
+use regard_device::cuda::{Address, Arguments, Grid, Operands, Product, Region, Source};
 use regard_graph::{Concrete, DType};
 use std::fmt;
 use std::sync::Arc;
@@ -47,9 +50,20 @@ impl CudaCall<'_> {
         self.call.outputs[output].count()
     }
 
+    /// The bytes of a number of an operand.
+    pub fn bytes(&self, input: usize) -> usize {
+        self.call.input_dtypes[input].bytes()
+    }
+
     /// Whether anybody reads a result.
     pub fn used(&self, output: usize) -> bool {
         self.call.used[output]
+    }
+
+    /// A grid with a thread for each of so many things, 256 to a block.
+    pub fn threads(count: usize) -> Grid {
+        assert!(count < 1 << 32, "{count} threads in one launch");
+        Grid::line(count.div_ceil(256) as u32, 256)
     }
 
     /// The type of an operand in `prelude.cuh`.
@@ -158,6 +172,13 @@ impl CudaList {
         }
     }
 
+    /// Fills so many bytes with ones.
+    pub fn set(&mut self, start: Address, bytes: usize) {
+        if bytes > 0 {
+            self.work.push(CudaWork::Fill { region: Region { start, bytes }, byte: 0xff });
+        }
+    }
+
     /// So many bytes of scratch, aligned to 256.
     pub fn room(&mut self, call: &CudaCall<'_>, bytes: usize) -> Address {
         let offset = self.scratch;
@@ -168,6 +189,19 @@ impl CudaList {
     /// What to say of a fault that kernels of this list leave in [`CudaCall::fault`].
     pub fn on_fault(&mut self, sentence: impl Fn(u32, i32) -> crate::Fault + Send + Sync + 'static) {
         self.fault = Some(Arc::new(sentence));
+    }
+
+    /// Does nothing but tell a fault that sizes alone show.
+    pub fn of_fault(call: &CudaCall<'_>, fault: crate::Fault) -> CudaList {
+        let mut list = CudaList::new();
+        list.launch(Launch {
+            source: Source::new("cuda/tell.cu", include_str!("cuda/tell.cu")),
+            kernel: "tell",
+            grid: Grid::line(1, 1),
+            arguments: Arguments::new().with(call.fault).with(call.stop),
+        });
+        list.on_fault(move |_, _| fault.clone());
+        list
     }
 
     /// The launches alone, for tests.

@@ -92,8 +92,9 @@ impl Kernels for Softplus {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        // Elementwise on a card: one expression of the operand, f32 whatever it is in memory.
+        Ok(call.map("fmaxf(x0, 0.0f) + log1pf(expf(-fabsf(x0)))", &[]))
     }
 }
 

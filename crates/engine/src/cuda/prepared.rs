@@ -5,11 +5,13 @@ use super::State;
 use crate::Result;
 use regard_device::cuda::{Arguments, Event, Function, Graph, Grid, Operands, Planned, Region};
 use regard_graph::Sizes;
-use regard_ops::{CudaList, CudaWork};
+use regard_ops::{CudaList, CudaWork, share_launches};
 
 pub(super) struct Prepared {
     pub sizes: Sizes,
-    /// For each step of the plan what it puts on the stream.
+    /// Whether what each step of the plan puts on the stream is kept apart, so that it can be measured.
+    pub by_step: bool,
+    /// For each step what it puts on the stream; everything as one step where they are not kept apart.
     steps: Vec<Vec<Ready>>,
     /// Host memory to be copied to inputs: offset there, and where to.
     pub uploads: Vec<(usize, Region)>,
@@ -29,15 +31,22 @@ impl Prepared {
     pub fn new(
         state: &mut State,
         sizes: Sizes,
-        lists: &[CudaList],
+        lists: Vec<CudaList>,
         uploads: Vec<(usize, Region)>,
+        by_step: bool,
     ) -> Result<Prepared> {
         state.compile(lists.iter().flat_map(CudaList::launches))?;
+        let lists = lists.into_iter().map(|list| list.work);
+        let lists = match by_step {
+            true => lists.collect(),
+            // Neighbouring steps of an optimizer share a launch.
+            false => vec![share_launches(lists.flatten())],
+        };
         let mut steps = Vec::with_capacity(lists.len());
         for list in lists {
-            steps.push(list.work.iter().map(|work| ready(state, work)).collect::<Result<_>>()?);
+            steps.push(list.iter().map(|work| ready(state, work)).collect::<Result<_>>()?);
         }
-        Ok(Prepared { sizes, steps, uploads, graph: None, runs: 0 })
+        Ok(Prepared { sizes, by_step, steps, uploads, graph: None, runs: 0 })
     }
 
     /// Puts everything on the stream: piece by piece at first, from the second run on as one graph.

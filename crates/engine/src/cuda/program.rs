@@ -11,7 +11,7 @@ use crate::{Numbers, Result, Store};
 use regard_device::Element;
 use regard_device::cuda::kernels::Launch;
 use regard_device::cuda::kernels::map::{Input, Map};
-use regard_device::cuda::{Address, Event, Function, Memory, Number, Pinned, Region};
+use regard_device::cuda::{Address, Event, Function, Memory, Pinned, Region};
 use regard_graph::plan::Place;
 use regard_graph::{Alias, Concrete, DType, Dims, Graph, Origin, Sizes, Var};
 use regard_ops::{CudaCall, CudaList, Kernels};
@@ -130,7 +130,7 @@ impl CudaProgram {
                 let count = store.entry_dims(entry).count();
                 packed += 2 * count;
                 let from = Input { at: store.place_on_card(entry, cuda)?, strides: vec![1] };
-                let cast = Map { body: "x0".into(), inputs: vec![Number::F32], output: Number::Bf16 };
+                let cast = Map::new("x0", &["f32"], "bf16");
                 let launch = cast.launch(&[count], &[from], [0.0; 4], address);
                 casts.push(Cast { entry, function: cuda.lock().function(&launch)?, launch });
             }
@@ -197,10 +197,12 @@ impl CudaProgram {
         for &entry in &self.entries {
             store.bring_to_card(entry, &cuda, &mut state)?;
         }
-        let at = match self.ready.iter().position(|ready| ready.sizes == *sizes) {
+        let measured = !spent.is_empty();
+        let same = |ready: &Prepared| ready.sizes == *sizes && ready.by_step == measured;
+        let at = match self.ready.iter().position(same) {
             Some(at) => at,
             None => {
-                let prepared = self.prepare(&mut state, planned, sizes, store)?;
+                let prepared = self.prepare(&mut state, planned, sizes, measured, store)?;
                 self.ready.insert(0, prepared);
                 self.ready.truncate(KEPT);
                 0
@@ -226,9 +228,9 @@ impl CudaProgram {
         // result may lie over an operand; arena and scratch have the memory that the lists asked for, and never move; blocks of
         // this program live as long as it does, entries as long as the store, and freeing any of them waits for the card.
         unsafe {
-            match spent.is_empty() {
-                true => ready.run(&mut state),
-                false => ready.run_measured(&mut state, spent),
+            match measured {
+                false => ready.run(&mut state),
+                true => ready.run_measured(&mut state, spent),
             }
         }
     }
@@ -239,6 +241,7 @@ impl CudaProgram {
         state: &mut State,
         planned: &PlannedGraph,
         sizes: &Sizes,
+        by_step: bool,
         store: &mut Store,
     ) -> Result<Prepared> {
         let entries = self.entries.iter().map(|&entry| store.place_on_card(entry, &self.cuda));
@@ -262,7 +265,7 @@ impl CudaProgram {
                 planned.graph.shape(input.var).at(sizes)?.count() * planned.graph.dtype(input.var).bytes();
             uploads.push((input.staged, Region { start: self.io.start().after(input.planned), bytes }));
         }
-        Prepared::new(state, *sizes, &lists, uploads)
+        Prepared::new(state, *sizes, lists, uploads, by_step)
     }
 
     pub fn wait(&self) -> Result<()> {

@@ -2,6 +2,7 @@
 //! decoupled and scaled by the learning rate, ε is added to the root after the bias correction.
 
 mod cpu;
+mod cuda;
 mod record;
 
 pub use record::AdamWOps;
@@ -157,8 +158,12 @@ impl Op for AdamWStep {
 fn check_step(step: i64) -> std::result::Result<i32, Fault> {
     match i32::try_from(step) {
         Ok(step) if step >= 1 => Ok(step),
-        _ => Err(Fault { op: "adamw", what: format!("step is {step}"), advice: "count steps from 1" }),
+        _ => Err(wrong_step(step)),
     }
+}
+
+fn wrong_step(step: i64) -> Fault {
+    Fault { op: "adamw", what: format!("step is {step}"), advice: "count steps from 1" }
 }
 
 impl Kernels for AdamWStep {
@@ -205,7 +210,7 @@ impl Kernels for AdamWStep {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

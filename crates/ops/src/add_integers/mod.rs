@@ -83,6 +83,10 @@ fn overflow(a: i32, b: i32) -> Fault {
     Fault { op: "add_integers", what, advice: "use smaller numbers" }
 }
 
+/// The sum in CUDA C++. The signs of both numbers differ from that of a sum that wrapped around.
+const SUM: &str = "((x0 ^ i32(u32(x0) + u32(x1))) & (x1 ^ i32(u32(x0) + u32(x1)))) < 0 \
+    ? (fault_at(e.fault, e.stop, u32(x1), x0), 0) : i32(u32(x0) + u32(x1))";
+
 impl Kernels for AddIntegers {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let [a, b] = [call.inputs[0], call.inputs[1]];
@@ -109,7 +113,10 @@ impl Kernels for AddIntegers {
         cpu::run(call)
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let mut list = call.map(SUM, &[]);
+        // The word has room for both numbers, one of them as the place.
+        list.on_fault(|b, a| overflow(a, b as i32));
+        Ok(list)
     }
 }

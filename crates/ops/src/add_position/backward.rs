@@ -1,6 +1,6 @@
 //! The gradient of a table of positions: rows of dy added up by position.
 
-use super::{check_length, target};
+use super::{check_length, cuda, target};
 use crate::rows::check_indices;
 use crate::rows::cpu::Scatter;
 use crate::{
@@ -139,7 +139,7 @@ impl Kernels for AddPositionBackward {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(self.name(), self.positions, call))
     }
 }

@@ -3,6 +3,7 @@
 
 mod backward;
 mod cpu;
+mod cuda;
 
 pub use backward::AddPositionBackward;
 
@@ -163,7 +164,7 @@ impl Kernels for AddPosition {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self.name(), self.positions, call))
     }
 }

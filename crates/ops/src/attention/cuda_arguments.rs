@@ -8,6 +8,7 @@ use super::reference::no_such_row;
 use super::spec::Window;
 use crate::{CudaCall, CudaList};
 use regard_device::cuda::{Address, Arguments};
+use regard_device::random::name_hash;
 
 const OPERANDS: usize = 16;
 const SIZES: usize = 22;
@@ -173,9 +174,4 @@ fn ways_of(bias: BiasForm, rows: usize) -> (u32, f32) {
 
 fn halves(word: u64) -> [u32; 2] {
     [word as u32, (word >> 32) as u32]
-}
-
-/// FNV-1a, by which `regard_device::Stream` tells names apart.
-fn name_hash(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ byte as u64).wrapping_mul(0x100_0000_01b3))
 }

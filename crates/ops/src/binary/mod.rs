@@ -24,6 +24,18 @@ pub enum Arithmetic {
     Divide,
 }
 
+impl Arithmetic {
+    /// In CUDA C++.
+    fn expression(self) -> &'static str {
+        match self {
+            Arithmetic::Add => "x0 + x1",
+            Arithmetic::Subtract => "x0 - x1",
+            Arithmetic::Multiply => "x0 * x1",
+            Arithmetic::Divide => "x0 / x1",
+        }
+    }
+}
+
 /// `out = a ∘ b`, broadcast.
 #[derive(Clone, Copy, Debug)]
 pub struct Binary {
@@ -157,7 +169,7 @@ impl Kernels for Binary {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map(self.kind.expression(), &[]))
     }
 }

@@ -154,7 +154,8 @@ impl Kernels for BroadcastTo {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let repeats = BroadcastTo::repeats(&call.call.inputs[0], &call.call.outputs[0]) as f32;
+        Ok(call.map(if self.mean { "x0 / s.v[0]" } else { "x0" }, &[repeats]))
     }
 }

@@ -2,6 +2,7 @@
 //! state `[R S G D]`; where each position goes is said by `slot`, so that growing and ring caches are the same.
 
 mod cpu;
+mod cuda;
 
 use crate::rows::{Target, check_indices};
 use crate::{
@@ -205,7 +206,7 @@ impl Kernels for CacheWrite {
         cpu::run(call, row)
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

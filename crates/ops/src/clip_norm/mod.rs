@@ -3,6 +3,7 @@
 //! the factor. Gradients are data here: nothing flows back through the norm.
 
 mod cpu;
+mod cuda;
 
 use crate::{
     CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
@@ -139,7 +140,7 @@ impl Kernels for ClipNorm {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

@@ -27,6 +27,15 @@ impl Comparison {
             Comparison::Equal => a == b,
         }
     }
+
+    /// In CUDA C++.
+    fn expression(self) -> &'static str {
+        match self {
+            Comparison::Less => "x0 < x1",
+            Comparison::LessEqual => "x0 <= x1",
+            Comparison::Equal => "x0 == x1",
+        }
+    }
 }
 
 /// `out = a ∘ b`, broadcast, as booleans.
@@ -153,7 +162,7 @@ impl Kernels for Compare {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map(self.comparison.expression(), &[]))
     }
 }

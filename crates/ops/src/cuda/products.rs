@@ -66,7 +66,7 @@ impl CudaList {
     /// Writes so many numbers as numbers of another kind.
     pub(crate) fn convert(&mut self, to: (Address, Number), from: (Address, Number), count: usize) {
         if count > 0 {
-            let map = Map { body: "x0".into(), inputs: vec![from.1], output: to.1 };
+            let map = Map::new("x0", &[from.1.name()], to.1.name());
             let input = Input { at: from.0, strides: vec![1] };
             self.launch(map.launch(&[count], &[input], [0.0; 4], to.0));
         }

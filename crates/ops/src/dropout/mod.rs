@@ -5,6 +5,7 @@
 //! backward pass is the same op under the same name, so the mask is drawn again instead of stored.
 
 mod cpu;
+mod cuda;
 mod reference;
 
 use crate::{
@@ -229,7 +230,7 @@ impl Kernels for Dropout {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

@@ -102,7 +102,11 @@ impl Kernels for GatedBackward {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let function = self.gate.function();
+        let value = function.expression("x0");
+        let saved = if function.from_result() { &value } else { "x0" };
+        let da = function.slope_expression(saved, "(x2 * x1)"); // y = act(a)·b
+        Ok(call.map_both([&da, &format!("x2 * {value}")], &[]))
     }
 }

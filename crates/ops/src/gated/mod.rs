@@ -142,7 +142,7 @@ impl Kernels for Gated {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map(&format!("{} * x1", self.gate.function().expression("x0")), &[]))
     }
 }

@@ -3,6 +3,7 @@
 //! layer on the rows equals a convolution of stride (p, q) with PyTorch's weight layout.
 
 mod cpu;
+mod cuda;
 
 use crate::{
     CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
@@ -188,8 +189,9 @@ impl Kernels for Patches {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let image = call.call.inputs[0];
+        Ok(cuda::list(call, Geometry::new(image, self.patch), image[0], cpu::Direction::Cut))
     }
 }
 
@@ -276,7 +278,8 @@ impl Kernels for JoinPatches {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let image = call.call.outputs[0];
+        Ok(cuda::list(call, Geometry::new(image, self.patch), image[0], cpu::Direction::Join))
     }
 }

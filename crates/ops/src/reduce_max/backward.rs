@@ -1,6 +1,6 @@
 //! The gradient of a maximum: all of it goes to the element that was the maximum.
 
-use super::{Window, cpu};
+use super::{Window, cpu, cuda};
 use crate::broadcast::{broadcast_reach, broadcast_shape};
 use crate::{
     CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
@@ -84,13 +84,14 @@ impl Op for ReduceMaxBackward {
 
 /// Every index lies in its window; a window without elements has no index to look at.
 fn check(indices: impl Iterator<Item = i64>, count: usize) -> std::result::Result<(), Fault> {
-    for (j, index) in indices.enumerate() {
-        if index < 0 || index as usize >= count {
-            let what = format!("index {j} is {index}, the maximum was over {count} elements");
-            return Err(Fault { op: "max_backward", what, advice: "give the index that `max` found" });
-        }
-    }
-    Ok(())
+    let outside = |&(_, index): &(usize, i64)| index < 0 || index as usize >= count;
+    indices.enumerate().find(outside).map_or(Ok(()), |(j, index)| Err(outside_of(j, index, count)))
+}
+
+/// What to say of an index outside of its window.
+pub(super) fn outside_of(j: usize, index: i64, count: usize) -> Fault {
+    let what = format!("index {j} is {index}, the maximum was over {count} elements");
+    Fault { op: "max_backward", what, advice: "give the index that `max` found" }
 }
 
 impl Kernels for ReduceMaxBackward {
@@ -126,7 +127,7 @@ impl Kernels for ReduceMaxBackward {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(call))
     }
 }

@@ -3,6 +3,7 @@
 
 mod backward;
 mod cpu;
+mod cuda;
 
 pub use backward::ReduceMaxBackward;
 
@@ -177,7 +178,7 @@ impl Kernels for ReduceMax {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(call))
     }
 }

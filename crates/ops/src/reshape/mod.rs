@@ -132,6 +132,6 @@ impl Kernels for Reshape {
     }
 
     fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+        Ok(CudaList::new()) // a view: the bytes are there already
     }
 }

@@ -4,6 +4,7 @@
 //! the others stay. Turning back is the inverse, and the gradient.
 
 mod cpu;
+mod cuda;
 
 use crate::{
     CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
@@ -304,7 +305,7 @@ impl Kernels for Rotary {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

@@ -30,11 +30,10 @@ pub fn check_indices(
 ) -> std::result::Result<(), Fault> {
     let outside =
         |&(_, index): &(usize, i64)| usize::try_from(index).map_or(true, |index| index >= target.size);
-    let found = indices.enumerate().find(outside);
-    found.map_or(Ok(()), |(at, index)| Err(outside_of(target, dims, at, index)))
+    indices.enumerate().find(outside).map_or(Ok(()), |(at, index)| Err(outside_of(target, dims, at, index)))
 }
 
-/// An index outside of its axis, at a place of an operand with these sizes.
+/// What to say of an index outside of its axis, at a place of the operand that holds the indices.
 pub fn outside_of(target: Target, dims: Dims, at: usize, index: i64) -> Fault {
     let place = Dims::new(&dims.coordinates(at)[..dims.len()]).map_or(String::new(), |at| at.to_string());
     let Target { op, operand, letter, size, advice } = target;

@@ -109,8 +109,8 @@ impl Kernels for Scale {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map("fmaf(x0, s.v[0], s.v[1])", &[self.scale, self.shift]))
     }
 }
 

@@ -2,6 +2,7 @@
 //! gradient, momentum is a running sum without dampening, Nesterov's variant looks one step ahead.
 
 mod cpu;
+mod cuda;
 mod record;
 
 pub use record::SgdOps;
@@ -189,7 +190,7 @@ impl Kernels for SgdStep {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

@@ -195,7 +195,15 @@ impl Kernels for Slice {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let (x, out) = (call.call.inputs[0], call.call.outputs[0]);
+        let start = match check(self.start, x[self.axis], out[self.axis]) {
+            Ok(start) => start,
+            Err(fault) => return Ok(CudaList::of_fault(call, fault)),
+        };
+        let from = call.inputs[0].after(start * x.strides()[self.axis] * call.bytes(0));
+        let mut list = CudaList::new();
+        list.movement(&out, call.bytes(0), (call.outputs[0], &out.strides()), (from, &x.strides()));
+        Ok(list)
     }
 }

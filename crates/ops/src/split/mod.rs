@@ -144,7 +144,16 @@ impl Kernels for Split {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let (mut list, mut from) = (CudaList::new(), call.inputs[0]);
+        let strides = call.call.inputs[0].strides();
+        for (output, &part) in call.call.outputs.iter().enumerate() {
+            if call.used(output) {
+                let to = (call.outputs[output], &part.strides()[..]);
+                list.movement(&part, call.bytes(0), to, (from, &strides));
+            }
+            from = from.after(part[self.axis] * strides[self.axis] * call.bytes(0));
+        }
+        Ok(list)
     }
 }

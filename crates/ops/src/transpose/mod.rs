@@ -118,7 +118,12 @@ impl Kernels for Transpose {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let (x, out) = (call.call.inputs[0], call.call.outputs[0]);
+        let strides = x.strides();
+        let from: Vec<usize> = self.order.iter().map(|&axis| strides[axis]).collect();
+        let mut list = CudaList::new();
+        list.movement(&out, call.bytes(0), (call.outputs[0], &out.strides()), (call.inputs[0], &from));
+        Ok(list)
     }
 }

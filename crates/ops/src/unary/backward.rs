@@ -85,7 +85,7 @@ impl Kernels for UnaryBackward {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map(&self.function.slope_expression("x0", "x1"), &[]))
     }
 }

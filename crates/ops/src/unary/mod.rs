@@ -3,6 +3,7 @@
 
 mod backward;
 pub(crate) mod cpu;
+mod cuda;
 mod function;
 
 pub use backward::UnaryBackward;
@@ -152,7 +153,7 @@ impl Kernels for Unary {
         Ok(())
     }
 
-    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Err(NotYet::op(self.name()))
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map(&self.function.expression("x0"), &[]))
     }
 }
