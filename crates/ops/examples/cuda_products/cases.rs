@@ -197,7 +197,7 @@ fn norms(all: &mut Vec<Trial>) {
             }
         }
     }
-    for (rows, width) in [(2, 3), (700, 40), (33, 64)] {
+    for (rows, width) in [(5, 3), (700, 40), (33, 64)] {
         for train in [true, false] {
             all.push(Trial::new(format!("batch_norm {rows}x{width} {train}"), 1e-5, move |g| {
                 let x = g.input_with_gradient("x", [rows, width])?;

@@ -1,8 +1,9 @@
 //! The product with a weight on a card: the library's product with its epilogue where that computes just what is asked for,
 //! and otherwise the product in f32 with one pass behind it.
 //!
-//! ReLU is left to the pass, since the library's hides NaN. The library's GELU is that of tanh, by the card's approximate
-//! tanh: where the result is bf16 its rounding outweighs this, elsewhere the pass computes it.
+//! A bias of f32 beside a result of bf16 the library refuses, and ReLU is left to the pass since the library's hides NaN. The
+//! library's GELU is that of tanh, by the card's approximate tanh: where the result is bf16 its rounding outweighs this,
+//! elsewhere the pass computes it.
 
 use super::fused::{FusedLinear, Product as Kind};
 use super::{Activation, LinearActivationBackward, WeightGradient, WeightLayout};
@@ -189,7 +190,8 @@ impl Sizes {
         let possible = self.k > 0
             && writes(self.operands, rest.y.1)
             && rest.scale == Address(0)
-            && aligned(rest.bias)
+            // A bias is of the result's numbers, or the library refuses it.
+            && (!bias || (rest.y.1 == Number::F32 && aligned(rest.bias)))
             && (!residual || rest.residual.1 == rest.y.1);
         if !possible {
             return None;
@@ -202,11 +204,11 @@ impl Sizes {
             (Activation::GeluTanh, Activation::None) => {
                 let keep = rest.z.0 != Address(0);
                 let kept = !keep || (rest.z.1 == Number::Bf16 && aligned(rest.z.0));
-                (fits && kept).then_some(Epilogue::Gelu { bias, keep })
+                (fits && kept).then_some(Epilogue::Gelu { bias: false, keep })
             }
             (Activation::None, Activation::GeluTanh) => {
                 let known = rest.at.1 == Number::Bf16 && aligned(rest.at.0);
-                (fits && known && !bias).then_some(Epilogue::GeluBackward { sums: false })
+                (fits && known).then_some(Epilogue::GeluBackward { sums: false })
             }
             _ => None,
         }
