@@ -74,7 +74,7 @@ impl Finish {
     }
 
     /// The same from a row on.
-    fn from_row(&self, p: Address, row: usize, width: usize) -> Finish {
+    fn at_row(&self, p: Address, row: usize, width: usize) -> Finish {
         let from = |(at, number): (Address, Number)| match at {
             Address(0) => (at, number),
             at => (at.after(row * width * number.bytes()), number),
@@ -164,7 +164,7 @@ pub fn linear(op: &FusedLinear, call: &CudaCall<'_>) -> CudaList {
             let operands = Operands { a, b, d: p, ..Operands::default() };
             let product = product(rows, Number::F32);
             list.multiply(CudaProduct { product, alpha: 1.0, beta: 0.0, operands });
-            list.launch(rest.from_row(p, first, n).launch(rows, n));
+            list.launch(rest.at_row(p, first, n).launch(rows, n));
         }
     }
     if let (Some(at), Some(kind)) = (statistics, op.statistics) {
@@ -185,7 +185,7 @@ impl Sizes {
     /// The epilogue that does everything, beside a residual as C; `None` where there is none.
     fn epilogue(&self, rest: &Finish) -> Option<Epilogue> {
         let bias = rest.bias != Address(0);
-        let aligned = |at: Address| at.0 % 16 == 0;
+        let aligned = |at: Address| at.0.is_multiple_of(16);
         let residual = rest.residual.0 != Address(0);
         let possible = self.k > 0
             && writes(self.operands, rest.y.1)
