@@ -148,7 +148,7 @@ fn few_nodes(g: &mut Graph) -> regard_graph::Result<Vec<CudaList>> {
     Ok(ours.map(|node| list_of(g, node, Made::default()).unwrap_or_else(|error| panic!("{error}"))).collect())
 }
 
-/// The bias, the residual, GELU and its derivative are done by the library where it has them.
+/// The residual and the derivative of GELU are done by the library; the bias where it has one.
 #[test]
 fn a_model_of_bf16_has_epilogues_and_asks_for_copies_of_weights() {
     let mut g = Graph::new();
@@ -156,7 +156,9 @@ fn a_model_of_bf16_has_epilogues_and_asks_for_copies_of_weights() {
     let lists = few_nodes(&mut g).unwrap();
     let all: Vec<&CudaProduct> = lists.iter().flat_map(products).collect();
     let count = |wanted: &dyn Fn(&CudaProduct) -> bool| all.iter().filter(|product| wanted(product)).count();
-    assert_eq!(count(&|one| one.product.epilogue == Epilogue::Gelu { bias: true, keep: true }), 1);
+    // The library has no f32 bias beside a bf16 result: GELU behind it is a pass.
+    let passes = lists.iter().flat_map(CudaList::launches).filter(|launch| launch.kernel == "finish_vectors");
+    assert_eq!(passes.count(), 1);
     assert_eq!(count(&|one| matches!(one.product.epilogue, Epilogue::GeluBackward { .. })), 1);
     assert_eq!(count(&|one| one.beta == 1.0 && one.product.d.number == Number::F32), 1);
     let wanted: usize = lists.iter().map(|list| list.wanted.len()).sum();

@@ -197,7 +197,7 @@ fn norms(all: &mut Vec<Trial>) {
             }
         }
     }
-    for (rows, width) in [(2, 3), (700, 40), (33, 64)] {
+    for (rows, width) in [(5, 3), (700, 40), (33, 64)] {
         for train in [true, false] {
             all.push(Trial::new(format!("batch_norm {rows}x{width} {train}"), 1e-5, move |g| {
                 let x = g.input_with_gradient("x", [rows, width])?;
@@ -392,4 +392,61 @@ fn weights(all: &mut Vec<Trial>) {
             }
         }
     }
+}
+
+/// Recordings of one op each, whose operands are wrong.
+#[allow(dead_code)] // a card has to find it
+pub fn faulty() -> Vec<Trial> {
+    let embedding = Trial::new("an id outside of its table", 0.0, |g| {
+        let table = g.input("table", DType::F32, [5, 8])?;
+        let ids = g.input("ids", DType::I32, [2, 3])?;
+        Ok(vec![g.embedding(table, ids, None)?])
+    });
+    let gather = Trial::new("an index outside of its axis", 0.0, |g| {
+        let x = g.input("x", DType::F32, [5, 8])?;
+        let indices = g.input("indices", DType::I32, [4])?;
+        Ok(vec![g.gather(x, indices, 0)?])
+    });
+    let scatter = Trial::new("an index outside of a sum", 0.0, |g| {
+        let x = g.input("x", DType::F32, [4, 8])?;
+        let indices = g.input("indices", DType::I32, [4])?;
+        Ok(vec![g.scatter_add(x, indices, 0, 3)?])
+    });
+    let loss = Trial::new("a target that is no class", 0.0, |g| {
+        let x = g.input("x", DType::F32, [3, 8])?;
+        let targets = g.input("targets", DType::I32, [3])?;
+        Ok(vec![g.cross_entropy(x, targets, CrossEntropyOptions::default())?])
+    });
+    let fused = Trial::new("a target that is no class, fused", 0.0, |g| {
+        let x = g.input("x", DType::F32, [3, 8])?;
+        let weight = g.input("weight", DType::F32, [5, 8])?;
+        let targets = g.input("targets", DType::I32, [3])?;
+        let scale = g.input("scale", DType::F32, Shape::scalar())?;
+        let options = CrossEntropyOptions::default();
+        Ok(vec![g.linear_cross_entropy(x, weight, None, targets, scale, options)?.loss])
+    });
+    let weights = Trial::new("a row that is none", 0.0, |g| {
+        let q = g.input("q", DType::F32, [2, 3, 1, 4])?;
+        let k = g.input("k", DType::F32, [2, 3, 1, 4])?;
+        let lse = g.input("lse", DType::F32, [2, 3, 1])?;
+        let spec =
+            Attention { key_row: Some(g.input("key_row", DType::I32, [2, 3])?), ..Attention::causal() };
+        Ok(vec![g.attention_weights(q, k, lse, &spec, WeightsRequest::Columns(vec![0]))?.values])
+    });
+    let statistics = Trial::new("one row without a variance", 0.0, |g| {
+        let rows = g.open('B', 4)?;
+        let x = g.input("x", DType::F32, shape![rows, 3])?;
+        let mean = g.state("mean", DType::F32, [3], Init::Zeros)?;
+        let variance = g.state("variance", DType::F32, [3], Init::Ones)?;
+        Ok(vec![g.batch_norm(x, [mean, variance], None, None, BatchNormSpec::default())?.normed])
+    });
+    vec![
+        embedding.given("ids", &[2, 3], &[0.0, 4.0, 1.0, 5.0, -1.0, 2.0]),
+        gather.given("indices", &[4], &[0.0, -7.0, 9.0, 1.0]),
+        scatter.given("indices", &[4], &[0.0, 2.0, 3.0, 1.0]),
+        loss.given("targets", &[3], &[7.0, f64::from(IGNORE_INDEX), 8.0]),
+        fused.given("targets", &[3], &[4.0, 5.0, -3.0]).given("scale", &[], &[1.0]),
+        weights.given("key_row", &[2, 3], &[0.0, 1.0, 0.0, 1.0, 2.0, 0.0]),
+        Trial { case: statistics.case.size('B', 1), ..statistics },
+    ]
 }

@@ -12,8 +12,8 @@ mod room;
 
 use regard_engine::check::{Recorded, relative_error};
 use regard_engine::reference::{self, Mode};
-use regard_graph::{DType, Dims};
-use regard_ops::{Array, Kernels, ReferenceCall, kernels_of};
+use regard_graph::{DType, Dims, Origin, Var};
+use regard_ops::{Array, Fault, Kernels, ReferenceCall, kernels_of};
 use room::{Call, Room, Trouble, aliases};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -47,6 +47,11 @@ fn main() -> ExitCode {
         }
         for (recorded, how) in trial.graphs().iter().zip(["", ", joined"]) {
             check(&room, &mut report, &format!("{}{how}", trial.name), recorded, trial.bound);
+        }
+    }
+    if wanted.is_empty() || wanted.iter().any(|part| part == "faults") {
+        for trial in cases::faulty() {
+            check_fault(&room, &mut report, &trial);
         }
     }
     println!("{} calls, {} failed", report.calls, report.failures.len());
@@ -104,7 +109,13 @@ fn check(room: &Room, report: &mut Report, name: &str, recorded: &Recorded, boun
             ways.push((alone, over, " alone"));
         }
         let kernels: &dyn Kernels = &**kernels;
-        let want = wanted(kernels, &inputs, &outputs);
+        let want = match reference_of(kernels, &inputs, &outputs) {
+            Ok(want) => want,
+            Err(fault) => {
+                fail(report, format!("{name}: {fault}"));
+                continue;
+            }
+        };
         for (used, over, how) in ways {
             let call = Call { kernels, inputs: inputs.clone(), outputs: outputs.clone(), used, over };
             let what = format!("{name}: {}{how}", node.op.name());
@@ -124,12 +135,54 @@ fn check(room: &Room, report: &mut Report, name: &str, recorded: &Recorded, boun
     }
 }
 
+/// One op with a wrong operand: the card's sentence is the reference's, and states stay as they are.
+fn check_fault(room: &Room, report: &mut Report, trial: &cases::Trial) {
+    let Recorded { graph, feed, .. } =
+        trial.case.forward().unwrap_or_else(|error| panic!("{}: {error}", trial.name));
+    let sizes = feed.sizes(&graph).unwrap_or_else(|error| panic!("{}: {error}", trial.name));
+    let node = &graph.nodes()[0];
+    let operand = |var: Var| match &graph.value(var).origin {
+        Origin::Input(name) => held(&feed.inputs[name], graph.dtype(var)),
+        _ => Array::zeros(graph.shape(var).bound()),
+    };
+    let inputs: Vec<(DType, Array)> =
+        node.inputs.iter().map(|&var| (graph.dtype(var), operand(var))).collect();
+    let dims =
+        |var: Var| graph.shape(var).at(&sizes).unwrap_or_else(|error| panic!("{}: {error}", trial.name));
+    let outputs: Vec<(DType, Dims)> = node.outputs.iter().map(|&var| (graph.dtype(var), dims(var))).collect();
+    let Some(kernels) = kernels_of(node) else { return };
+    let kernels: &dyn Kernels = &**kernels;
+    let want = reference_of(kernels, &inputs, &outputs).err();
+    let over = aliases(&kernels.aliases(), true, &inputs, &outputs);
+    let used = vec![true; outputs.len()];
+    let call = Call { kernels, inputs, outputs, used, over: over.clone() };
+    report.calls += 1;
+    match room.run(&call) {
+        Ok(outcome) => {
+            if outcome.fault != want || want.is_none() {
+                fail(report, format!("{}: said {:?}, not {want:?}", trial.name, outcome.fault));
+            }
+            let changed =
+                over.iter().any(|&(output, input)| outcome.results[output] != call.inputs[input].1.data());
+            if changed || !outcome.kept {
+                fail(report, format!("{}: something was changed all the same", trial.name));
+            }
+        }
+        Err(Trouble::NotYet(missing)) => fail(report, missing),
+        Err(Trouble::Cuda(error)) => fail(report, format!("{}: {error}", trial.name)),
+    }
+}
+
 fn fail(report: &mut Report, line: String) {
     println!("FAIL {line}");
     report.failures.push(line);
 }
 
-fn wanted(kernels: &dyn Kernels, inputs: &[(DType, Array)], outputs: &[(DType, Dims)]) -> Vec<Array> {
+fn reference_of(
+    kernels: &dyn Kernels,
+    inputs: &[(DType, Array)],
+    outputs: &[(DType, Dims)],
+) -> Result<Vec<Array>, Fault> {
     let operands: Vec<&Array> = inputs.iter().map(|(_, array)| array).collect();
     let mut results: Vec<Array> = outputs.iter().map(|output| Array::zeros(output.1)).collect();
     let used = vec![true; outputs.len()];
@@ -141,10 +194,8 @@ fn wanted(kernels: &dyn Kernels, inputs: &[(DType, Array)], outputs: &[(DType, D
         macs: 0,
         flops: 0,
     };
-    if let Err(fault) = kernels.reference(&mut call) {
-        println!("FAIL the reference: {fault}");
-    }
-    results
+    kernels.reference(&mut call)?;
+    Ok(results)
 }
 
 /// What is wrong with a call, if something is.

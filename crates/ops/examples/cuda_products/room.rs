@@ -170,7 +170,7 @@ impl Room {
         kept &= behind[needs..].iter().all(|&byte| byte == 0xff);
         let word =
             fault.to_vec::<u8>(&self.stream)?.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-        let found = (word != u64::MAX).then(|| (word >> 32) as u32).zip(list.fault.as_ref());
+        let found = (word != u64::MAX).then_some((word >> 32) as u32).zip(list.fault.as_ref());
         let fault = found.map(|(place, sentence)| sentence(place, word as u32 as i32));
         Ok(Outcome { results, kept, fault })
     }

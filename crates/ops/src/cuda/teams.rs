@@ -19,7 +19,7 @@ pub(crate) fn size(size: usize) -> u32 {
 
 /// 1 where rows of this width can be loaded eight numbers at a time from all of these addresses, 0 where not.
 pub(crate) fn in_vectors(width: usize, addresses: &[Address]) -> u32 {
-    u32::from(width.is_multiple_of(PART) && addresses.iter().all(|at| at.0 % 16 == 0))
+    u32::from(width.is_multiple_of(PART) && addresses.iter().all(|at| at.0.is_multiple_of(16)))
 }
 
 /// The threads that have a row together: a warp, or a whole block.
@@ -30,8 +30,8 @@ impl Team {
     /// For rows that are read as often as they are needed.
     pub fn of(width: usize) -> Team {
         match width {
-            ..=1024 => Team(32),
-            ..=8192 => Team(256),
+            0..=1024 => Team(32),
+            1025..=8192 => Team(256),
             _ => Team(1024),
         }
     }

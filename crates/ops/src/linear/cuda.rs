@@ -1,8 +1,9 @@
 //! The product with a weight on a card: the library's product with its epilogue where that computes just what is asked for,
 //! and otherwise the product in f32 with one pass behind it.
 //!
-//! ReLU is left to the pass, since the library's hides NaN. The library's GELU is that of tanh, by the card's approximate
-//! tanh: where the result is bf16 its rounding outweighs this, elsewhere the pass computes it.
+//! A bias of f32 beside a result of bf16 the library refuses, and ReLU is left to the pass since the library's hides NaN. The
+//! library's GELU is that of tanh, by the card's approximate tanh: where the result is bf16 its rounding outweighs this,
+//! elsewhere the pass computes it.
 
 use super::fused::{FusedLinear, Product as Kind};
 use super::{Activation, LinearActivationBackward, WeightGradient, WeightLayout};
@@ -73,7 +74,7 @@ impl Finish {
     }
 
     /// The same from a row on.
-    fn from_row(&self, p: Address, row: usize, width: usize) -> Finish {
+    fn at_row(&self, p: Address, row: usize, width: usize) -> Finish {
         let from = |(at, number): (Address, Number)| match at {
             Address(0) => (at, number),
             at => (at.after(row * width * number.bytes()), number),
@@ -163,7 +164,7 @@ pub fn linear(op: &FusedLinear, call: &CudaCall<'_>) -> CudaList {
             let operands = Operands { a, b, d: p, ..Operands::default() };
             let product = product(rows, Number::F32);
             list.multiply(CudaProduct { product, alpha: 1.0, beta: 0.0, operands });
-            list.launch(rest.from_row(p, first, n).launch(rows, n));
+            list.launch(rest.at_row(p, first, n).launch(rows, n));
         }
     }
     if let (Some(at), Some(kind)) = (statistics, op.statistics) {
@@ -184,12 +185,13 @@ impl Sizes {
     /// The epilogue that does everything, beside a residual as C; `None` where there is none.
     fn epilogue(&self, rest: &Finish) -> Option<Epilogue> {
         let bias = rest.bias != Address(0);
-        let aligned = |at: Address| at.0 % 16 == 0;
+        let aligned = |at: Address| at.0.is_multiple_of(16);
         let residual = rest.residual.0 != Address(0);
         let possible = self.k > 0
             && writes(self.operands, rest.y.1)
             && rest.scale == Address(0)
-            && aligned(rest.bias)
+            // A bias is of the result's numbers, or the library refuses it.
+            && (!bias || (rest.y.1 == Number::F32 && aligned(rest.bias)))
             && (!residual || rest.residual.1 == rest.y.1);
         if !possible {
             return None;
@@ -202,11 +204,11 @@ impl Sizes {
             (Activation::GeluTanh, Activation::None) => {
                 let keep = rest.z.0 != Address(0);
                 let kept = !keep || (rest.z.1 == Number::Bf16 && aligned(rest.z.0));
-                (fits && kept).then_some(Epilogue::Gelu { bias, keep })
+                (fits && kept).then_some(Epilogue::Gelu { bias: false, keep })
             }
             (Activation::None, Activation::GeluTanh) => {
                 let known = rest.at.1 == Number::Bf16 && aligned(rest.at.0);
-                (fits && known && !bias).then_some(Epilogue::GeluBackward { sums: false })
+                (fits && known).then_some(Epilogue::GeluBackward { sums: false })
             }
             _ => None,
         }

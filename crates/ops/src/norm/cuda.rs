@@ -20,8 +20,8 @@ const _: () = assert!(MOST_COLUMNS == 16 * 32);
 /// The team of a row that stays in registers.
 fn team(width: usize) -> Team {
     match width {
-        ..=1024 => Team(32),
-        ..=8192 => Team(256),
+        0..=1024 => Team(32),
+        1025..=8192 => Team(256),
         _ => Team(512),
     }
 }
@@ -29,8 +29,8 @@ fn team(width: usize) -> Team {
 /// The same where sums of columns stay there, too.
 fn team_with_sums(width: usize) -> Team {
     match width {
-        ..=512 => Team(32),
-        ..=4096 => Team(128),
+        0..=512 => Team(32),
+        513..=4096 => Team(128),
         _ => Team(512),
     }
 }

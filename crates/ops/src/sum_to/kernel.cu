@@ -1,5 +1,5 @@
 // Sums over axes in a fixed order that depends on sizes alone. What is summed is cut into parts of `length`; where there are
-// several, their sums are summed in a second launch. X and Y are the types in memory; sums are f32.
+// several, their sums are summed in a second launch. X and Y are the types in memory.
 
 #include "row.cuh"
 
@@ -18,17 +18,31 @@ DEVICE u64 offset(const Axes& axes, u32 flat) {
     return axes.count > 0 ? at + u64(flat) * axes.strides[0] : 0;
 }
 
+// As `reduce_team`, in f64: long sums cancel, and memory is what they wait for.
+DEVICE double sum_team(double x, double* room) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(0xffffffffu, x, distance);
+    if (TEAM == 32) return x;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = room[0];
+#pragma unroll
+    for (int warp = 1; warp < THREADS / 32; warp++) x += room[warp];
+    return x;
+}
+
 // The innermost axes are summed: a team has one part of one result. y[result][part].
 KERNEL sum_runs(Y* y, const X* x, Axes kept, Axes summed, u32 results, u32 count, u32 parts, u32 length, f32 terms) {
-    __shared__ f32 room[THREADS / 32];
+    __shared__ double room[THREADS / 32];
     u32 item = MY_ROW;
     if (item >= results * parts) return;
     u32 begin = item % parts * length, end = min(begin + length, count);
     const X* from = x + offset(kept, item / parts);
-    f32 sum = 0.0f;
-    for (u32 s = begin + LANE; s < end; s += TEAM) sum += load(from + offset(summed, s));
-    sum = reduce_row<Sum>(sum, room);
-    if (LANE == 0) store(y + item, sum / terms);
+    double sum = 0.0;
+    for (u32 s = begin + LANE; s < end; s += TEAM) sum += double(load(from + offset(summed, s)));
+    sum = sum_team(sum, room);
+    if (LANE == 0) store(y + item, f32(sum) / terms);
 }
 
 #define WIDE 32
