@@ -261,7 +261,7 @@ fn sizes_of_nothing_are_no_launches_but_sums_are_written() {
             all.iter().flat_map(|(_, list)| list.launches().map(|l| l.kernel)).collect();
         assert!(kernels.contains("clip"), "the norm of nothing is 0");
         assert_eq!(kernels.contains("sum_rows"), size[2] > 0, "so is the gradient of a table of positions");
-        assert!(!kernels.contains("adamw") && !kernels.contains("dropout"), "{kernels:?}");
+        assert!(!kernels.contains("adamw"), "{kernels:?}");
     }
 }
 

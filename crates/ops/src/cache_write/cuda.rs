@@ -49,7 +49,7 @@ pub fn list(op: &CacheWrite, call: &CudaCall<'_>) -> CudaList {
 
 /// What `kernel.cu` means by a place and a number.
 fn sentence(cache: Dims, slot: Dims, row: Option<Dims>, place: u32, number: i32) -> Fault {
-    let (kind, at) = (place >> 30, (place & (1 << 30) - 1) as usize);
+    let (kind, at) = (place >> 30, (place & ((1 << 30) - 1)) as usize);
     match (kind, row) {
         (0, Some(row)) => outside_of(row_target(cache[0]), row, at, number.into()),
         (0 | 1, _) => outside_of(slot_target(cache[1]), slot, at, number.into()),
