@@ -80,13 +80,21 @@ impl AttentionOp {
             push(&mut plan, common.unit("forward", Some(tile)), "attend", grid, arguments);
             return plan;
         }
-        let statistics = plan.room(call, extent.b * extent.t * extent.h * 8);
+        let rows = extent.b * extent.t * extent.h;
+        let statistics = plan.room(call, rows * 8);
+        // What is mixed follows from the choice, whether anybody reads it or not.
+        let choice = match self.form.kind.is_hard() && !call.used(2) {
+            true => plan.room(call, rows * 4),
+            false => choice,
+        };
         let blocks = tiles(extent.t, ROW_TILE) * extent.h * extent.b;
         let arguments = common.arguments().with(lse).with(choice).with(statistics);
         push(&mut plan, common.unit("rows", None), "row_statistics", line(blocks, ROW_THREADS, 0), arguments);
-        let arguments = common.arguments().with(y).with(choice).with(statistics);
-        let blocks = blocks * tiles(extent.e, ROW_TILE);
-        push(&mut plan, common.unit("rows", None), "mix", line(blocks, ROW_THREADS, 0), arguments);
+        if call.used(0) {
+            let arguments = common.arguments().with(y).with(choice).with(statistics);
+            let blocks = blocks * tiles(extent.e, ROW_TILE);
+            push(&mut plan, common.unit("rows", None), "mix", line(blocks, ROW_THREADS, 0), arguments);
+        }
         plan
     }
 
