@@ -91,7 +91,7 @@ fn lists_fit() {
 fn bounds(kernel: &str) -> (u32, u32) {
     match kernel {
         // Of rows wider than 8192 not all sums fit.
-        "norm_backward" => (255, 256),
+        "norm_backward" => (255, 400),
         "pick" | "sum_columns" | "entropy" | "largest" | "check_rows" => (255, 0),
         "norm_rows" => (168, 0),
         _ => (96, 0),
@@ -104,8 +104,8 @@ fn every_source_compiles_within_bounds_and_reads_its_arguments() {
     let mut lists = lists(Made::default());
     lists.extend(crate::lists(Made { off: 1, ..Made::default() }));
     let left = compiled_as_launched(&compiler, &lists, bounds);
-    // Files are compiled whole: what one list leaves out another one launches, but not for every setting.
-    let never: Vec<&String> = left.iter().filter(|kernel| kernel.as_str() != "map_strided").collect();
+    // The kernel that lays out tables of biases has a neighbour which serves the gradients of attention alone.
+    let never: Vec<&String> = left.iter().filter(|kernel| kernel.as_str() != "sum_parts").collect();
     assert!(never.is_empty(), "no list launches {never:?}");
 }
 
