@@ -73,9 +73,9 @@ pub fn answers(
     model: &Path,
     questions: &[String],
     most: usize,
-    cpu: &Cpu,
+    device: &Device,
     registry: &Registry,
 ) -> Result<Vec<String>> {
-    let mut session = Session::open(&model.to_string_lossy(), &OpenOptions::new(registry), cpu)?;
+    let mut session = Session::open(&model.to_string_lossy(), &OpenOptions::new(registry), device)?;
     Ok(session.ask(questions, most, &mut |_, _| ControlFlow::Continue(()))?)
 }

@@ -67,7 +67,7 @@ enum Verdict {
 
 /// Audits.
 pub fn run(options: &Options, registry: &Registry) -> Result<()> {
-    let cpu = options.machine.cpu()?;
+    let device = options.machine.device()?;
     let opened = options.weights.open(&options.model, registry)?;
     let model = &*opened.model;
     let (alone, others) = match model.reads().pixels {
@@ -92,20 +92,15 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     for (title, other) in others {
         rows.push(match other {
             Err(why) => skipped(title, why),
-            Ok((way, how)) => judged(title, how, compare(&alone, &cpu, &way, &cpu, &mut store, how)?),
+            Ok((way, how)) => judged(title, how, compare(&alone, &device, &way, &device, &mut store, how)?),
         });
     }
-    let threads = if cpu.pool().threads() == 1 { 2 } else { 1 };
-    let other = Cpu::with(threads, cpu.level())?;
-    let title = format!("on {} and on {threads} threads", cpu.pool().threads());
-    rows.push(judged(
-        &title,
-        Agreement::Bits,
-        compare(&alone, &cpu, &alone, &other, &mut store, Agreement::Bits)?,
-    ));
-    let looked = compare_looked(&alone, look, &mut store, &cpu)?;
+    let (title, other) = elsewhere(&device)?;
+    let compared = compare(&alone, &device, &alone, &other, &mut store, Agreement::Bits)?;
+    rows.push(judged(&title, Agreement::Bits, compared));
+    let looked = compare_looked(&alone, look, &mut store, &device)?;
     rows.push(judged("looked at and not", Agreement::Bits, looked));
-    rows.push(reference(&alone, &mut store, &cpu)?);
+    rows.push(reference(&alone, &mut store, &device)?);
     rows.push(chance(&alone, &opened)?);
 
     let broken = rows.iter().filter(|row| row.verdict == Verdict::Broken).count();
@@ -205,7 +200,19 @@ fn skipped(title: &str, why: String) -> Row {
     Row { title: title.into(), verdict: Verdict::Skipped, sentence: why, comparison: None }
 }
 
-fn reference(alone: &Way, store: &mut Store, cpu: &Cpu) -> Result<Row> {
+/// The same device otherwise, where nothing may change: other threads of the CPU, a card once more.
+fn elsewhere(device: &Device) -> Result<(String, Device)> {
+    match device.cpu() {
+        Some(cpu) => {
+            let threads = if cpu.pool().threads() == 1 { 2 } else { 1 };
+            let title = format!("on {} and on {threads} threads", cpu.pool().threads());
+            Ok((title, Cpu::with(threads, cpu.level())?.into()))
+        }
+        None => Ok(("on the card, twice".into(), device.clone())),
+    }
+}
+
+fn reference(alone: &Way, store: &mut Store, device: &Device) -> Result<Row> {
     let title = "against the f64 reference";
     let graph = (alone.stages[0].record)()?;
     let costs = regard::cost::cost(&graph, &Default::default(), &Default::default(), None)?;
@@ -218,7 +225,7 @@ fn reference(alone: &Way, store: &mut Store, cpu: &Cpu) -> Result<Row> {
         return Ok(skipped(title, sentence));
     }
     let how = Agreement::Within(ROUNDING);
-    Ok(judged(title, how, compare_reference(alone, store, cpu, how)?))
+    Ok(judged(title, how, compare_reference(alone, store, device, how)?))
 }
 
 /// An answer has no chance in it.

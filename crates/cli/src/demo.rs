@@ -42,7 +42,7 @@ const ASKED: usize = 3;
 
 /// Runs the demo.
 pub fn run(options: &Options, registry: &Registry) -> Result<()> {
-    let cpu = options.machine.cpu()?;
+    let device = options.machine.device()?;
     let stop = on_interrupt()?;
     let began = Instant::now();
     let data = StudyData::small()?;
@@ -57,7 +57,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         out.flush()?;
     }
     let mut shown = Shown { bars: Bars::new(options.json) };
-    let study = study::run(&data, &settings, &cpu, &mut shown, Some(&*stop))?;
+    let study = study::run(&data, &settings, &device, &mut shown, Some(&*stop))?;
     shown.bars.clear();
     keep(&study, &data, &options.out, "Where was somebody born? The study in small", INVENTED)?;
 
@@ -67,7 +67,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let mut asked = Vec::new();
     if let Some(best) = best {
         let questions: Vec<String> = data.dev.iter().take(ASKED).map(|one| one.text.clone()).collect();
-        let said = answers(&options.out.join(best.arm.name()), &questions, 32, &cpu, registry)?;
+        let said = answers(&options.out.join(best.arm.name()), &questions, 32, &device, registry)?;
         asked = data.dev.iter().zip(said).collect();
     }
     if options.json {

@@ -67,7 +67,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         batch: options.batch.map(usize::from),
         most: options.max.map(usize::from),
     };
-    let mut exam = tested(session.opened(), recipe.as_ref(), &asked, &options.machine.cpu()?)?;
+    let mut exam = tested(session.opened(), recipe.as_ref(), &asked, &options.machine.device()?)?;
     let beams = options.beams.map_or(recipe.map_or(4, |recipe| recipe.evaluate.beams.max(1)), usize::from);
     let findings = exam.examine(beams, session.store()?)?;
     let path = &session.opened().path;

@@ -45,7 +45,7 @@ impl Weights {
     /// Opens the model to use it.
     pub fn session(self, model: &str, held: Held, machine: &Machine, registry: &Registry) -> Result<Session> {
         let options = OpenOptions { registry, which: self.which(), weights: held.weights() };
-        Ok(Session::open(model, &options, &machine.cpu()?)?)
+        Ok(Session::open(model, &options, &machine.device()?)?)
     }
 }
 

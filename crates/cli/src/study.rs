@@ -83,11 +83,11 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.arms.is_empty() {
         settings.arms = options.arms.iter().map(|name| arm(name)).collect::<Result<Vec<Arm>>>()?;
     }
-    let cpu = options.machine.cpu()?;
+    let device = options.machine.device()?;
     let stop = on_interrupt()?;
     let began = Instant::now();
     let mut shown = Shown { bars: Bars::new(options.json) };
-    let study = study::run(&data, &settings, &cpu, &mut shown, Some(&*stop))?;
+    let study = study::run(&data, &settings, &device, &mut shown, Some(&*stop))?;
     shown.bars.clear();
     keep(&study, &data, &options.out, "Where was somebody born?", &lead)?;
     let mut out = std::io::stdout().lock();

@@ -57,7 +57,7 @@ impl std::error::Error for Interrupted {}
 
 /// Runs the command.
 pub fn run(options: &Options, registry: &Registry) -> Result<()> {
-    let cpu = options.machine.cpu()?;
+    let device = options.machine.device()?;
     let began = Instant::now();
     let mut bars = Bars::new(options.json);
     // Made before the folder: a recipe that cannot run leaves nothing behind.
@@ -82,7 +82,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     };
     job.said().iter().for_each(|line| bars.say(line));
     let stop = on_interrupt()?;
-    let outcome = job.train(&folder, &cpu, &mut bars, Some(&stop))?;
+    let outcome = job.train(&folder, &device, &mut bars, Some(&stop))?;
     bars.clear();
     let seconds = began.elapsed().as_secs_f64();
     print(options.json, &job, &folder, &outcome, seconds)

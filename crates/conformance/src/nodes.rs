@@ -1,4 +1,4 @@
-//! Every node of a random program by itself: the operands that the CPU engine gave it, what it computed, what its
+//! Every node of a random program by itself: the operands that the engine gave it, what it computed, what its
 //! specification gives for the same operands, and how well those operands determine that result at all.
 
 use crate::programs::Recipe;
@@ -76,15 +76,19 @@ fn recorded(case: &Case<'_>, trained: Option<Recipe>) -> Recorded {
     recorded
 }
 
-/// Every value of a program as the CPU engine computes it; with a recipe, after a step of an optimizer.
-pub fn all_values(case: &Case<'_>, trained: Option<Recipe>, cpu: &Cpu) -> (Graph, HashMap<usize, Array>) {
+/// Every value of a program as an engine computes it; with a recipe, after a step of an optimizer.
+pub fn all_values(
+    case: &Case<'_>,
+    trained: Option<Recipe>,
+    device: &impl AsDevice,
+) -> (Graph, HashMap<usize, Array>) {
     let Recorded { mut graph, feed, .. } = recorded(case, trained);
     let vars: Vec<Var> = graph.nodes().iter().flat_map(|node| node.outputs.clone()).collect();
     for var in &vars {
         graph.output(&format!("value.{}", var.index()), *var).unwrap();
     }
     let mut store = Store::new(0);
-    let mut program = Program::new(graph, &[], &mut store, cpu).unwrap();
+    let mut program = Program::new(graph, &[], &mut store, device).unwrap();
     fill_store(&mut store, &feed).unwrap();
     let mut values = HashMap::new();
     for (index, value) in program.graph().values().iter().enumerate() {
@@ -113,9 +117,9 @@ pub fn all_values(case: &Case<'_>, trained: Option<Recipe>, cpu: &Cpu) -> (Graph
     (recorded(case, trained).graph, values)
 }
 
-/// All nodes of a program, each given the very operands that the CPU engine gave it.
-pub fn node_runs(recipe: Recipe, cpu: &Cpu) -> Vec<NodeRun> {
-    let (graph, values) = all_values(&case(recipe), Some(recipe), cpu);
+/// All nodes of a program, each given the very operands that the engine gave it.
+pub fn node_runs(recipe: Recipe, device: &impl AsDevice) -> Vec<NodeRun> {
+    let (graph, values) = all_values(&case(recipe), Some(recipe), device);
     graph.nodes().iter().map(|node| node_run(&graph, node, &values)).collect()
 }
 

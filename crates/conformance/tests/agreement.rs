@@ -1,4 +1,4 @@
-//! Random programs on the CPU engine against the reference, node by node, values and gradients, f32 and bf16, at
+//! Random programs on the CPU engine, and on a card where there is one, against the reference, node by node, values and gradients, f32 and bf16, at
 //! every SIMD level.
 
 use regard::check::Recorded;
@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 const PROGRAMS: u64 = 600;
 
 /// Each node, given the very operands that the CPU engine gave it, against its specification; the ops that occurred.
-fn check_nodes(recipe: Recipe, bounds: &Bounds, cpu: &Cpu) -> BTreeSet<String> {
+fn check_nodes(recipe: Recipe, bounds: &Bounds, device: &Device) -> BTreeSet<String> {
     let mut ops = BTreeSet::new();
-    for run in node_runs(recipe, cpu) {
+    for run in node_runs(recipe, device) {
         for (index, result) in run.results.iter().enumerate() {
             let (error, bound) = (result.error(), bounds.of(&run, index));
             assert!(
@@ -26,7 +26,7 @@ fn check_nodes(recipe: Recipe, bounds: &Bounds, cpu: &Cpu) -> BTreeSet<String> {
                 run.op,
                 run.attributes,
                 result.condition,
-                cpu.level()
+                device.name()
             );
         }
         ops.insert(run.op);
@@ -36,12 +36,17 @@ fn check_nodes(recipe: Recipe, bounds: &Bounds, cpu: &Cpu) -> BTreeSet<String> {
 
 fn check_programs(precision: Precision) {
     let bounds = Bounds::new();
-    let engines: Vec<Cpu> = Level::available().iter().map(|&level| Cpu::with(2, level).unwrap()).collect();
+    let levels = Level::available().iter().map(|&level| Cpu::with(2, level).unwrap().into());
+    let engines: Vec<Device> = levels.collect();
+    let card = regard::check::card().cloned().map(Device::from);
     let mut ops = BTreeSet::new();
     for seed in 0..PROGRAMS {
         // Each level in turn; that levels give the same bits is asserted below.
         let engine = &engines[seed as usize % engines.len()];
         ops.extend(check_nodes(Recipe::new(seed, precision), &bounds, engine));
+        if let Some(card) = &card {
+            check_nodes(Recipe::new(seed, precision), &bounds, card);
+        }
     }
     // What is easily lost from the programs without anybody noticing.
     for op in ["patches", "join_patches", "max", "max_backward", "cache_write", "adamw", "sgd", "clip_norm"] {

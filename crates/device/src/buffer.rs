@@ -27,16 +27,18 @@ mod sealed {
     impl Sealed for half::bf16 {}
     impl Sealed for i32 {}
     impl Sealed for u32 {}
+    impl Sealed for u64 {}
     impl Sealed for u8 {}
 }
 
 /// A type as which a buffer may be viewed: plain numbers, for which every bit pattern is a value.
-pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {}
+pub trait Element: sealed::Sealed + Copy + Default + Send + Sync + 'static {}
 impl Element for f32 {}
 impl Element for f64 {}
 impl Element for bf16 {}
 impl Element for i32 {}
 impl Element for u32 {}
+impl Element for u64 {}
 impl Element for u8 {}
 
 /// A zeroed block, aligned to 64 bytes (to a page when large, to a huge page when huge), freed on drop.

@@ -38,7 +38,9 @@ fn every_source_compiles_without_spills() {
             let place = format!("{} {:?} for {architecture}", source.name, source.defines);
             assert_eq!(compiled.cubin[..4], *b"\x7fELF", "{place}");
             let kernels = resources(&compiled.log);
-            assert_eq!(kernels.len(), source.text.matches("__global__").count(), "{place}: {}", compiled.log);
+            // A macro may make several kernels.
+            let named = source.text.matches("__global__").count();
+            assert!(kernels.len() >= named, "{place}: {}", compiled.log);
             for needs in kernels {
                 assert!((1..=REGISTERS).contains(&needs.registers), "{place}: {needs:?}");
                 assert_eq!((needs.spills, needs.stack), ((0, 0), 0), "{place}: {needs:?}");

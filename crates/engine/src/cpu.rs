@@ -119,26 +119,28 @@ impl Cpu {
             for &(_, pack) in &step.packs {
                 store.refresh_copy(pack, |kind, dims, numbers, out| {
                     make_copy(kind, dims, numbers, out, self.pool(), self.level());
-                });
+                })?;
             }
-            let mut address = |place: Option<Place>| match place {
-                None => std::ptr::null_mut(),
-                // SAFETY: every place lies inside of its memory (`Plan::check`), and `grow` above made sure that the
-                // arena is large enough; the offsets are therefore in bounds.
-                Some(Place::Arena { offset, .. }) => unsafe { arena_at.add(offset) },
-                // SAFETY: as above; the program's own block has `io_bytes`.
-                Some(Place::Io { offset, .. }) => unsafe { io_at.add(offset) },
-                // SAFETY: as above; the constants' block has `constant_bytes`.
-                Some(Place::Constant { offset, .. }) => unsafe { constants_at.add(offset) },
-                Some(Place::Stored(index)) => store.entry_pointer(entries[index]),
+            let mut address = |place: Option<Place>| -> Result<*mut u8> {
+                Ok(match place {
+                    None => std::ptr::null_mut(),
+                    // SAFETY: every place lies inside of its memory (`Plan::check`), and `grow` above made sure that the
+                    // arena is large enough; the offsets are therefore in bounds.
+                    Some(Place::Arena { offset, .. }) => unsafe { arena_at.add(offset) },
+                    // SAFETY: as above; the program's own block has `io_bytes`.
+                    Some(Place::Io { offset, .. }) => unsafe { io_at.add(offset) },
+                    // SAFETY: as above; the constants' block has `constant_bytes`.
+                    Some(Place::Constant { offset, .. }) => unsafe { constants_at.add(offset) },
+                    Some(Place::Stored(index)) => store.entry_pointer(entries[index])?,
+                })
             };
             let node = &graph.nodes()[step.node];
             for (slot, &var) in step.inputs.iter_mut().zip(&node.inputs) {
-                slot.at = address(plan.places[var.index()]);
+                slot.at = address(plan.places[var.index()])?;
                 slot.dims = graph.shape(var).at(sizes)?;
             }
             for ((slot, &var), &used) in step.outputs.iter_mut().zip(&node.outputs).zip(&step.used) {
-                slot.at = if used { address(plan.places[var.index()]) } else { std::ptr::null_mut() };
+                slot.at = if used { address(plan.places[var.index()])? } else { std::ptr::null_mut() };
                 slot.dims = graph.shape(var).at(sizes)?;
             }
             let scratch = step.scratch.map_or((std::ptr::null_mut(), 0), |slot| {

@@ -126,7 +126,7 @@ impl Cpu {
     }
 }
 
-fn kernels_at(graph: &Graph, node: usize) -> Result<&Arc<dyn Kernels>> {
+pub(crate) fn kernels_at(graph: &Graph, node: usize) -> Result<&Arc<dyn Kernels>> {
     let node = &graph.nodes()[node];
     kernels_of(node).ok_or_else(|| Error::NoKernels { node: node.name.clone() })
 }
@@ -149,6 +149,11 @@ fn needs_of(graph: &Graph, index: usize, kernels: &dyn Kernels, used: &[bool], c
     };
     let (threads, level) = (cpu.pool().threads(), cpu.level());
     kernels.needs(&Request { call: &call, stored: &stored, threads, level })
+}
+
+/// The constants of a graph as they lie in memory, on whatever device.
+pub(crate) fn constant_bytes(graph: &Graph, plan: &Plan) -> Result<Vec<u8>> {
+    Ok(lay_constants(graph, plan)?.as_slice::<u8>().to_vec())
 }
 
 fn lay_constants(graph: &Graph, plan: &Plan) -> Result<Buffer> {

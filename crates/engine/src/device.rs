@@ -8,6 +8,7 @@
 //! Shapes, costs, gradients and plans never depend on it.
 
 use crate::cpu_program::CpuProgram;
+use crate::cuda::{Cuda, CudaProgram};
 use crate::program::PlannedGraph;
 use crate::{Cpu, Numbers, Result, Store};
 use regard_device::Element;
@@ -21,6 +22,14 @@ use regard_ops::{Needs, join};
 pub enum Device {
     /// The processor, with memory of the host.
     Cpu(Cpu),
+    /// An NVIDIA card, with memory of its own.
+    Cuda(Cuda),
+}
+
+impl From<Cuda> for Device {
+    fn from(cuda: Cuda) -> Device {
+        Device::Cuda(cuda)
+    }
 }
 
 impl From<Cpu> for Device {
@@ -47,6 +56,12 @@ impl AsDevice for Cpu {
     }
 }
 
+impl AsDevice for Cuda {
+    fn as_device(&self) -> Device {
+        Device::Cuda(self.clone())
+    }
+}
+
 impl Device {
     /// Counts the work that this device executes at actual sizes. With `keep` only what has to run counts, as for
     /// [`regard_graph::cost()`].
@@ -59,6 +74,8 @@ impl Device {
     ) -> Result<Costs> {
         match self {
             Device::Cpu(_) => Cpu::executed(g, sizes, integers, keep),
+            // Its kernels do what the mathematics says, but for what attention computes again.
+            Device::Cuda(_) => Ok(regard_graph::cost(g, sizes, integers, keep)?),
         }
     }
 
@@ -69,13 +86,48 @@ impl Device {
                 let (values, threads) = cpu.arena_bytes();
                 values + threads
             }
+            Device::Cuda(cuda) => {
+                let (values, scratch) = cuda.arena_bytes();
+                values + scratch
+            }
         }
+    }
+
+    /// Bytes that the device has left for programs and stores, where it says.
+    pub fn memory_available(&self) -> Option<u64> {
+        match self {
+            Device::Cpu(_) => regard_device::machine::memory_available(),
+            Device::Cuda(cuda) => cuda.free_memory().ok().map(|(free, _)| free as u64),
+        }
+    }
+
+    /// The CPU, if it is one: for what only makes sense there, threads and SIMD levels.
+    pub fn cpu(&self) -> Option<&Cpu> {
+        match self {
+            Device::Cpu(cpu) => Some(cpu),
+            Device::Cuda(_) => None,
+        }
+    }
+
+    /// What it is, in a few words.
+    pub fn name(&self) -> String {
+        match self {
+            Device::Cpu(cpu) => format!("{} threads, {}", cpu.pool().threads(), cpu.level()),
+            Device::Cuda(cuda) => cuda.facts().name.clone(),
+        }
+    }
+
+    /// Whether memory that a program was given is taken only when it is first touched, as systems do with that of the host:
+    /// then whoever makes programs has to ask whether it is there. A card refuses what it does not have at once.
+    pub fn takes_memory_late(&self) -> bool {
+        matches!(self, Device::Cpu(_))
     }
 
     /// Joins nodes that the device computes better together, but for values that are kept. No value changes a bit.
     pub(crate) fn join(&self, g: &mut Graph, keep: &[Var]) -> Result<()> {
         match self {
             Device::Cpu(_) => Ok(join(g, keep)?),
+            Device::Cuda(_) => Ok(g.prune(keep)?),
         }
     }
 
@@ -83,6 +135,8 @@ impl Device {
     pub(crate) fn needs(&self, g: &Graph, keep: &[Var]) -> Result<Vec<Needs>> {
         match self {
             Device::Cpu(cpu) => cpu.needs(g, keep),
+            // Scratch is a block of its own there, which all steps use in turn.
+            Device::Cuda(_) => Ok(vec![Needs::default(); g.nodes().len()]),
         }
     }
 
@@ -90,6 +144,7 @@ impl Device {
     pub(crate) fn load(&self, planned: &PlannedGraph, needs: &[Needs], store: &mut Store) -> Result<Loaded> {
         match self {
             Device::Cpu(cpu) => Ok(Loaded::Cpu(CpuProgram::new(cpu, planned, needs, store)?)),
+            Device::Cuda(cuda) => Ok(Loaded::Cuda(Box::new(CudaProgram::new(cuda, planned, store)?))),
         }
     }
 }
@@ -97,6 +152,7 @@ impl Device {
 /// What a device has made of a program: its half of it.
 pub(crate) enum Loaded {
     Cpu(CpuProgram),
+    Cuda(Box<CudaProgram>),
 }
 
 /// Memory that a device takes for a program beside what the plan says, in bytes.
@@ -111,14 +167,16 @@ impl Loaded {
     pub fn taken(&self) -> Taken {
         match self {
             Loaded::Cpu(program) => program.taken(),
+            Loaded::Cuda(program) => program.taken(),
         }
     }
 
     /// Host memory for the numbers of an input that begins at this offset of the inputs' block, to be written before the
     /// next run. May wait until the run before has fetched what is there.
-    pub fn input<T: Element>(&mut self, offset: usize, count: usize) -> &mut [T] {
+    pub fn input<T: Element>(&mut self, offset: usize, count: usize) -> Result<&mut [T]> {
         match self {
-            Loaded::Cpu(program) => program.input(offset, count),
+            Loaded::Cpu(program) => Ok(program.input(offset, count)),
+            Loaded::Cuda(program) => program.input(offset, count),
         }
     }
 
@@ -132,6 +190,7 @@ impl Loaded {
     ) -> Result<()> {
         match self {
             Loaded::Cpu(program) => program.run(planned, sizes, store, spent),
+            Loaded::Cuda(program) => program.run(planned, sizes, store, spent),
         }
     }
 
@@ -140,6 +199,7 @@ impl Loaded {
         match self {
             // Runs are done when they return.
             Loaded::Cpu(_) => Ok(()),
+            Loaded::Cuda(program) => program.wait(),
         }
     }
 
@@ -148,6 +208,7 @@ impl Loaded {
         self.wait()?;
         match self {
             Loaded::Cpu(program) => Ok(program.read(place, count)),
+            Loaded::Cuda(program) => program.read(place, count),
         }
     }
 }

@@ -16,6 +16,12 @@ pub enum Error {
     #[error(transparent)]
     Device(#[from] DeviceError),
 
+    #[error(transparent)]
+    Cuda(#[from] regard_device::cuda::CudaError),
+
+    #[error(transparent)]
+    NotYet(#[from] regard_ops::NotYet),
+
     #[error("{node}: {fault}")]
     Fault { node: String, fault: Fault },
 

@@ -1,8 +1,9 @@
-//! The numbers of an entry of a store, and which version of them lies where. Today the newest version is always in host
-//! memory. A device that updates its own copy raises the version without touching the host's, which is then brought up
-//! to date by whoever reads it; what the host writes makes the copies of devices stale in the same way.
+//! The numbers of an entry of a store, and which version of them lies where: in host memory, on a card, or both. Whoever
+//! changes them raises the version where it did so; whoever reads them elsewhere brings the newest there first.
 
-use crate::Numbers;
+use crate::cuda::{Cuda, State};
+use crate::{Numbers, Result};
+use regard_device::cuda::{Address, Memory, Region};
 use regard_device::{Buffer, Element};
 
 pub(crate) struct Held {
@@ -11,11 +12,22 @@ pub(crate) struct Held {
     host: Buffer,
     /// The version that lies in host memory.
     host_version: u64,
+    /// Cards that have had them, each with a place for them that stays.
+    cards: Vec<OnCard>,
+}
+
+/// The numbers on a card.
+struct OnCard {
+    cuda: Cuda,
+    memory: Memory,
+    version: u64,
+    /// A copy in bf16 and the version that it was made from.
+    bf16: Option<(Memory, Option<u64>)>,
 }
 
 impl Held {
     pub fn on_host(host: Buffer) -> Held {
-        Held { version: 0, host, host_version: 0 }
+        Held { version: 0, host, host_version: 0, cards: Vec::new() }
     }
 
     pub fn version(&self) -> u64 {
@@ -27,18 +39,43 @@ impl Held {
         self.host.len()
     }
 
-    /// The newest numbers.
-    pub fn read<T: Element>(&self, count: usize) -> Numbers<'_, T> {
-        Numbers::lent(&self.host().as_slice::<T>()[..count])
+    // ---- in host memory ----
+
+    /// The newest numbers: lent if they lie in host memory, else a copy.
+    pub fn read<T: Element>(&self, count: usize) -> Result<Numbers<'_, T>> {
+        if self.host_version == self.version {
+            return Ok(Numbers::lent(&self.host.as_slice::<T>()[..count]));
+        }
+        let mut numbers = vec![T::default(); count];
+        self.fetch(&mut numbers)?;
+        Ok(Numbers::copied(numbers))
     }
 
-    /// The newest numbers as they lie in host memory.
-    pub fn host(&self) -> &Buffer {
-        assert_eq!(self.host_version, self.version, "no device has a newer version");
-        &self.host
+    /// The newest numbers as they lie in host memory, to which they are brought first.
+    pub fn host(&mut self) -> Result<&Buffer> {
+        if self.host_version != self.version {
+            let mut host = std::mem::replace(&mut self.host, Buffer::zeroed(1)?);
+            let fetched = self.fetch(host.as_mut_slice::<u8>());
+            self.host = host;
+            fetched?;
+            self.host_version = self.version;
+        }
+        Ok(&self.host)
     }
 
-    /// Host memory, about to be written: what it holds afterwards is the newest version.
+    /// Copies from the card that has the newest version.
+    #[allow(unsafe_code)] // reads an address on the card
+    fn fetch<T: Element>(&self, numbers: &mut [T]) -> Result<()> {
+        let card = self.cards.iter().find(|card| card.version == self.version);
+        let card = card.unwrap_or_else(|| unreachable!("the newest version lies somewhere"));
+        let mut state = card.cuda.lock();
+        state.wait()?;
+        let from = Region { start: card.memory.start(), bytes: size_of_val(numbers) };
+        // SAFETY: the memory has as many bytes as the host's and lives as long as `self`.
+        unsafe { state.download(numbers, from) }
+    }
+
+    /// Host memory, about to be overwritten: what it holds afterwards is the newest version.
     pub fn write(&mut self) -> &mut Buffer {
         self.changed_on_host();
         &mut self.host
@@ -51,8 +88,78 @@ impl Held {
     }
 
     /// Where kernels of the host find the newest numbers, and may change them.
-    pub fn host_pointer(&mut self) -> *mut u8 {
-        assert_eq!(self.host_version, self.version, "no device has a newer version");
-        self.host.as_mut_ptr()
+    pub fn host_pointer(&mut self) -> Result<*mut u8> {
+        self.host()?;
+        Ok(self.host.as_mut_ptr())
+    }
+
+    // ---- on a card ----
+
+    /// Bytes that a card would have to give for the numbers, and for a copy in bf16 where it is wanted.
+    pub fn missing_on_card(&self, cuda: &Cuda, bf16: bool) -> usize {
+        let bytes = self.host.len();
+        match self.cards.iter().find(|card| card.cuda.id() == cuda.id()) {
+            None => bytes + if bf16 { bytes / 2 } else { 0 },
+            Some(card) if bf16 && card.bf16.is_none() => bytes / 2,
+            Some(_) => 0,
+        }
+    }
+
+    /// Where the numbers are on a card, from now on.
+    pub fn place_on_card(&mut self, cuda: &Cuda) -> Result<Address> {
+        if !self.cards.iter().any(|card| card.cuda.id() == cuda.id()) {
+            let memory = Memory::new(cuda.card(), self.host.len())?;
+            self.cards.push(OnCard { cuda: cuda.clone(), memory, version: u64::MAX, bf16: None });
+        }
+        Ok(self.on_card(cuda).memory.start())
+    }
+
+    /// Where a copy in bf16 is on a card that has the numbers, from now on.
+    pub fn place_bf16(&mut self, cuda: &Cuda) -> Result<Address> {
+        let bytes = self.host.len() / 2;
+        let card = self.on_card(cuda);
+        if card.bf16.is_none() {
+            card.bf16 = Some((Memory::new(card.cuda.card(), bytes)?, None));
+        }
+        Ok(card.bf16.as_ref().map_or(Address(0), |(memory, _)| memory.start()))
+    }
+
+    /// Brings the newest version to the card, after what is on its stream.
+    #[allow(unsafe_code)] // writes to an address on the card
+    pub fn bring_to_card(&mut self, cuda: &Cuda, state: &mut State) -> Result<()> {
+        let (version, bytes) = (self.version, self.host.len());
+        if self.on_card(cuda).version == version {
+            return Ok(());
+        }
+        // They may have changed last on yet another card, whose lock is another one.
+        self.host()?;
+        let to = Region { start: self.on_card(cuda).memory.start(), bytes };
+        // SAFETY: the memory has as many bytes as the host's and lives as long as `self`.
+        unsafe { state.upload(to, self.host.as_slice::<u8>()) }?;
+        self.on_card(cuda).version = version;
+        Ok(())
+    }
+
+    /// Whether the copy in bf16 is older than the numbers; from now on it counts as made from them.
+    pub fn take_stale_bf16(&mut self, cuda: &Cuda) -> bool {
+        let version = self.version;
+        match &mut self.on_card(cuda).bf16 {
+            Some((_, made_from)) if *made_from != Some(version) => {
+                *made_from = Some(version);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Says that kernels of the card change the numbers where they lie.
+    pub fn changed_on_card(&mut self, cuda: &Cuda) {
+        self.version += 1;
+        self.on_card(cuda).version = self.version;
+    }
+
+    fn on_card(&mut self, cuda: &Cuda) -> &mut OnCard {
+        let card = self.cards.iter_mut().find(|card| card.cuda.id() == cuda.id());
+        card.unwrap_or_else(|| unreachable!("a program of a card has placed it there"))
     }
 }

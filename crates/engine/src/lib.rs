@@ -1,10 +1,12 @@
 //! Runs a recorded graph: the [`Store`] of what outlives a run, the [`mod@reference`] engine that says what is
-//! right, and the [`Program`], which a [`Device`] runs fast: today the [`Cpu`].
+//! right, and the [`Program`], which a [`Device`] runs fast: the [`Cpu`] or a [`Cuda`] card.
 
 pub mod check;
 #[allow(unsafe_code)] // turns planned offsets into addresses
 mod cpu;
 mod cpu_program;
+#[allow(unsafe_code)] // turns planned offsets into addresses on a card
+mod cuda;
 mod device;
 mod error;
 mod executed;
@@ -16,6 +18,7 @@ pub mod reference;
 mod store;
 
 pub use cpu::Cpu;
+pub use cuda::Cuda;
 pub use device::{AsDevice, Device};
 pub use error::{Error, Result};
 pub use feed::{Feed, sizes_of};

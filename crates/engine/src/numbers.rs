@@ -26,6 +26,11 @@ impl<'a, T: Clone> Numbers<'a, T> {
         Numbers(Cow::Borrowed(numbers))
     }
 
+    /// Numbers that were brought from elsewhere.
+    pub(crate) fn copied(numbers: Vec<T>) -> Self {
+        Numbers(Cow::Owned(numbers))
+    }
+
     /// Some of them, from one index to before another.
     pub fn part(self, range: Range<usize>) -> Self {
         Numbers(match self.0 {
@@ -111,7 +116,7 @@ mod tests {
     #[test]
     fn lent_or_copied_they_read_the_same() {
         let own = [1, 2, 3, 4];
-        let (lent, copied) = (Numbers::lent(&own), Numbers(Cow::Owned(own.to_vec())));
+        let (lent, copied) = (Numbers::lent(&own), Numbers::copied(own.to_vec()));
         assert_eq!(lent, copied);
         assert!(own == lent && own.to_vec() == copied && own[..] == lent);
         assert_eq!((&lent).into_iter().sum::<i32>(), copied.iter().sum::<i32>());

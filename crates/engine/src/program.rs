@@ -146,10 +146,10 @@ impl Program {
         let (offset, dtype) = self.place_input(name, dims, numbers.len(), &[DType::F32, DType::BF16])?;
         match dtype {
             DType::BF16 => {
-                let slots = self.loaded.input::<bf16>(offset, numbers.len());
+                let slots = self.loaded.input::<bf16>(offset, numbers.len())?;
                 slots.iter_mut().zip(numbers).for_each(|(slot, &x)| *slot = bf16::from_f32(x));
             }
-            _ => self.loaded.input::<f32>(offset, numbers.len()).copy_from_slice(numbers),
+            _ => self.loaded.input::<f32>(offset, numbers.len())?.copy_from_slice(numbers),
         }
         Ok(())
     }
@@ -157,14 +157,14 @@ impl Program {
     /// Sets an integer input.
     pub fn set_i32(&mut self, name: &str, dims: &[usize], numbers: &[i32]) -> Result<()> {
         let (offset, _) = self.place_input(name, dims, numbers.len(), &[DType::I32])?;
-        self.loaded.input::<i32>(offset, numbers.len()).copy_from_slice(numbers);
+        self.loaded.input::<i32>(offset, numbers.len())?.copy_from_slice(numbers);
         Ok(())
     }
 
     /// Sets a boolean input.
     pub fn set_bools(&mut self, name: &str, dims: &[usize], truths: &[bool]) -> Result<()> {
         let (offset, _) = self.place_input(name, dims, truths.len(), &[DType::Bool])?;
-        let slots = self.loaded.input::<u8>(offset, truths.len());
+        let slots = self.loaded.input::<u8>(offset, truths.len())?;
         slots.iter_mut().zip(truths).for_each(|(slot, &truth)| *slot = u8::from(truth));
         Ok(())
     }

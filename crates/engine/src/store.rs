@@ -2,10 +2,12 @@
 //! Every entry carries a version; copies of a weight in the form of some engine are caches that know the version they were made
 //! from, so an optimizer, an import or a patch can never leave a stale copy behind.
 
+use crate::cuda::{Cuda, State};
 use crate::feed::check_numbers;
 use crate::held::Held;
 use crate::{Error, Numbers, Result};
 use half::bf16;
+use regard_device::cuda::Address;
 use regard_device::random::unit_f32;
 use regard_device::{Buffer, Element, Stream};
 use regard_graph::{DType, Dims, Fact, Init, Shape, Stored};
@@ -97,7 +99,7 @@ impl Store {
     pub fn f32(&self, name: &str) -> Result<Numbers<'_, f32>> {
         let entry = &self.entries[self.find(name)?];
         expect_dtype(name, entry.fact.dtype, DType::F32)?;
-        Ok(entry.held.read(entry.fact.shape.bound().count()))
+        entry.held.read(entry.fact.shape.bound().count())
     }
 
     /// The numbers of an entry of any dtype.
@@ -106,10 +108,10 @@ impl Store {
         let (dims, held) = (entry.fact.shape.bound(), &entry.held);
         let count = dims.count();
         Ok(match entry.fact.dtype {
-            DType::F32 => to_array(dims, &held.read::<f32>(count), f64::from),
-            DType::BF16 => to_array(dims, &held.read::<bf16>(count), bf16::to_f64),
-            DType::I32 => to_array(dims, &held.read::<i32>(count), f64::from),
-            DType::Bool => to_array(dims, &held.read::<u8>(count), f64::from),
+            DType::F32 => to_array(dims, &held.read::<f32>(count)?, f64::from),
+            DType::BF16 => to_array(dims, &held.read::<bf16>(count)?, bf16::to_f64),
+            DType::I32 => to_array(dims, &held.read::<i32>(count)?, f64::from),
+            DType::Bool => to_array(dims, &held.read::<u8>(count)?, f64::from),
         })
     }
 
@@ -216,28 +218,63 @@ impl Store {
     }
 
     /// Brings a copy up to date with its entry, by the engine whose form it is.
-    pub(crate) fn refresh_copy(&mut self, copy: usize, make: impl FnOnce(CopyKind, Dims, &[f32], &mut [u8])) {
+    pub(crate) fn refresh_copy(
+        &mut self,
+        copy: usize,
+        make: impl FnOnce(CopyKind, Dims, &[f32], &mut [u8]),
+    ) -> Result<()> {
         let copy = &mut self.copies[copy];
-        let entry = &self.entries[copy.entry];
+        let entry = &mut self.entries[copy.entry];
         if copy.made_from == Some(entry.held.version()) {
-            return;
+            return Ok(());
         }
         let dims = entry.fact.shape.bound();
-        let numbers = &entry.held.host().as_slice::<f32>()[..dims.count()];
+        let numbers = &entry.held.host()?.as_slice::<f32>()[..dims.count()];
         make(copy.kind, dims, numbers, copy.buffer.as_mut_slice::<u8>());
         copy.made_from = Some(entry.held.version());
+        Ok(())
     }
 
     pub(crate) fn copy_bytes(&self, copy: usize) -> &[u8] {
         self.copies[copy].buffer.as_slice::<u8>()
     }
 
-    pub(crate) fn entry_pointer(&mut self, entry: usize) -> *mut u8 {
+    pub(crate) fn entry_pointer(&mut self, entry: usize) -> Result<*mut u8> {
         self.entries[entry].held.host_pointer()
     }
 
     pub(crate) fn changed(&mut self, entry: usize) {
         self.entries[entry].held.changed_on_host();
+    }
+
+    /// Bytes that a card would have to give for an entry, and for a copy in bf16 where it is wanted.
+    pub(crate) fn missing_on_card(&self, entry: usize, cuda: &Cuda, bf16: bool) -> usize {
+        self.entries[entry].held.missing_on_card(cuda, bf16)
+    }
+
+    /// Where an entry is on a card, from now on.
+    pub(crate) fn place_on_card(&mut self, entry: usize, cuda: &Cuda) -> Result<Address> {
+        self.entries[entry].held.place_on_card(cuda)
+    }
+
+    /// Where a copy of an entry in bf16 is on a card, from now on.
+    pub(crate) fn place_bf16(&mut self, entry: usize, cuda: &Cuda) -> Result<Address> {
+        self.entries[entry].held.place_bf16(cuda)
+    }
+
+    /// Brings the newest numbers of an entry to a card that has a place for them.
+    pub(crate) fn bring_to_card(&mut self, entry: usize, cuda: &Cuda, state: &mut State) -> Result<()> {
+        self.entries[entry].held.bring_to_card(cuda, state)
+    }
+
+    /// Whether a card's copy of an entry in bf16 must be made anew, which is done now.
+    pub(crate) fn take_stale_bf16(&mut self, entry: usize, cuda: &Cuda) -> bool {
+        self.entries[entry].held.take_stale_bf16(cuda)
+    }
+
+    /// Says that kernels of a card change an entry where it lies.
+    pub(crate) fn changed_on_card(&mut self, entry: usize, cuda: &Cuda) {
+        self.entries[entry].held.changed_on_card(cuda);
     }
 }
 

@@ -5,7 +5,7 @@ use regard_engine::check::{Case, Exactness};
 use regard_engine::{Cpu, Error, Program, Store};
 use regard_graph::*;
 use regard_ops::prelude::*;
-use regard_ops::{CHUNK, CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use regard_ops::{CHUNK, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
 use std::sync::Arc;
 
 /// What the op lies about.
@@ -89,6 +89,10 @@ impl Kernels for Double {
             part.store(0, range, x);
         });
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }
 

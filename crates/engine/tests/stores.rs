@@ -8,7 +8,7 @@ use regard_engine::check::Case;
 use regard_engine::{Cpu, Error, Program, Store};
 use regard_graph::*;
 use regard_ops::prelude::*;
-use regard_ops::{CHUNK, CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use regard_ops::{CHUNK, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -137,6 +137,10 @@ impl Kernels for Double {
             }
         });
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }
 
@@ -289,6 +293,10 @@ impl Kernels for Fickle {
     }
     fn cpu(&self, _call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         Ok(())
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Err(NotYet::op(self.name()))
     }
 }
 

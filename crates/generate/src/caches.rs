@@ -5,7 +5,7 @@ use crate::places::Places;
 use crate::reader::Reader;
 use crate::steps::{Model, Steps, refuse};
 use crate::{Result, Settings};
-use regard_engine::{Cpu, Numbers, Program, Store};
+use regard_engine::{Device, Numbers, Program, Store};
 use regard_graph::{DType, Graph, shape};
 use regard_models::{Cached, Decoding, Keys};
 
@@ -31,7 +31,7 @@ impl Caching {
         rows: usize,
         settings: &Settings,
         store: &mut Store,
-        cpu: &Cpu,
+        device: &Device,
     ) -> Result<Caching> {
         let Settings { beams, mut chunk, precision, .. } = *settings;
         chunk = chunk.min(settings.capacity.or(model.context()).unwrap_or(chunk));
@@ -59,7 +59,7 @@ impl Caching {
         };
         let reader = match model {
             Model::One(_) => None,
-            Model::Pair(model) => Some(Reader::new(model, settings, store, cpu)?),
+            Model::Pair(model) => Some(Reader::new(model, settings, store, device)?),
         };
 
         let mut g = Graph::inference();
@@ -98,7 +98,7 @@ impl Caching {
             (Model::Pair(_), None) => return refuse("nothing reads the sources", "plan with a reader"),
         };
         g.output("scores", scores)?;
-        let program = Program::new(g, &[], store, cpu)?;
+        let program = Program::new(g, &[], store, device)?;
         let key_row = vec![0; if beams == 1 { 0 } else { rows * capacity }];
         let (vocabulary, places) = (model.vocabulary(), Places::new(rows, capacity));
         Ok(Caching { program, reader, rows, chunk, vocabulary, capacity, limit, ring, places, key_row })

@@ -4,7 +4,7 @@
 use crate::reader::Reader;
 use crate::steps::{Model, Steps, check_ids, plan};
 use crate::{Decoder, EncoderDecoder, Error, Result, Sampling};
-use regard_engine::{Cpu, Program, Store};
+use regard_engine::{AsDevice, Device, Program, Store};
 use regard_graph::Precision;
 use std::ops::ControlFlow;
 
@@ -171,8 +171,13 @@ impl Row {
 
 impl Generator {
     /// Plans the program of a model whose parameters are, or will be, in the store.
-    pub fn new(model: &dyn Decoder, settings: Settings, store: &mut Store, cpu: &Cpu) -> Result<Self> {
-        Generator::planned(Model::One(model), settings, store, cpu)
+    pub fn new(
+        model: &dyn Decoder,
+        settings: Settings,
+        store: &mut Store,
+        device: &impl AsDevice,
+    ) -> Result<Self> {
+        Generator::planned(Model::One(model), settings, store, &device.as_device())
     }
 
     /// The same for a model that reads sources. What is continued is the target, from its start token on.
@@ -180,13 +185,13 @@ impl Generator {
         model: &dyn EncoderDecoder,
         settings: Settings,
         store: &mut Store,
-        cpu: &Cpu,
+        device: &impl AsDevice,
     ) -> Result<Self> {
-        Generator::planned(Model::Pair(model), settings, store, cpu)
+        Generator::planned(Model::Pair(model), settings, store, &device.as_device())
     }
 
-    fn planned(model: Model<'_>, settings: Settings, store: &mut Store, cpu: &Cpu) -> Result<Self> {
-        let steps = plan(model, &settings, store, cpu)?;
+    fn planned(model: Model<'_>, settings: Settings, store: &mut Store, device: &Device) -> Result<Self> {
+        let steps = plan(model, &settings, store, device)?;
         Ok(Generator { steps, settings, vocabulary: model.vocabulary() })
     }
 
@@ -343,6 +348,7 @@ impl Generator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use regard_engine::Cpu;
     use regard_models::{Gpt, GptConfig, T5, T5Config};
 
     #[test]

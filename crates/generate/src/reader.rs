@@ -3,7 +3,7 @@
 
 use crate::steps::check_ids;
 use crate::{EncoderDecoder, Error, Result, Settings};
-use regard_engine::{Cpu, Program, Store};
+use regard_engine::{Device, Program, Store};
 use regard_graph::{DType, Graph, shape};
 
 /// The program that reads, and what it read last.
@@ -21,7 +21,7 @@ impl Reader {
         model: &dyn EncoderDecoder,
         settings: &Settings,
         store: &mut Store,
-        cpu: &Cpu,
+        device: &Device,
     ) -> Result<Reader> {
         let rows = settings.rows;
         let Some(capacity) = settings.source.or(model.context()).filter(|&capacity| capacity > 0) else {
@@ -37,7 +37,7 @@ impl Reader {
         let slot = g.input("slot", DType::I32, shape![rows, s])?;
         let memory = model.encode(&mut g, source, Some(mask))?;
         model.keep(&mut g, memory, slot, capacity)?;
-        let program = Program::new(g, &[], store, cpu)?;
+        let program = Program::new(g, &[], store, device)?;
         Ok(Reader { program, rows, vocabulary: model.source_vocabulary(), capacity, lengths: Vec::new() })
     }
 

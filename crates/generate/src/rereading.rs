@@ -4,7 +4,7 @@
 use crate::reader::Reader;
 use crate::steps::{Steps, refuse};
 use crate::{Decoder, Error, Result, Settings};
-use regard_engine::{Cpu, Numbers, Program, Store};
+use regard_engine::{Device, Numbers, Program, Store};
 use regard_graph::{DType, Graph, shape};
 use regard_models::Known;
 
@@ -24,7 +24,7 @@ impl Rereading {
         rows: usize,
         settings: &Settings,
         store: &mut Store,
-        cpu: &Cpu,
+        device: &Device,
     ) -> Result<Rereading> {
         let limit = match (model.context(), settings.capacity) {
             (Some(context), Some(capacity)) => context.min(capacity),
@@ -38,7 +38,7 @@ impl Rereading {
         let last = g.input("last", DType::I32, shape![b, 1])?;
         let scores = model.next(&mut g, ids, Known::Nothing { last })?;
         g.output("scores", scores)?;
-        let program = Program::new(g, &[], store, cpu)?;
+        let program = Program::new(g, &[], store, device)?;
         let (vocabulary, texts, place) = (model.vocabulary(), vec![Vec::new(); rows], vec![None; rows]);
         Ok(Rereading { program, vocabulary, limit, texts, place })
     }

@@ -6,7 +6,7 @@ use crate::caches::Caching;
 use crate::reader::Reader;
 use crate::rereading::Rereading;
 use crate::{Decoder, EncoderDecoder, Error, Result, Settings};
-use regard_engine::{Cpu, Numbers, Program, Store};
+use regard_engine::{Device, Numbers, Program, Store};
 use regard_models::Caches;
 
 /// What is planned: a model of one stream, or one that reads a source.
@@ -82,7 +82,7 @@ pub fn plan(
     model: Model<'_>,
     settings: &Settings,
     store: &mut Store,
-    cpu: &Cpu,
+    device: &Device,
 ) -> Result<Box<dyn Steps + Send>> {
     if settings.rows == 0 || settings.chunk == 0 || settings.capacity == Some(0) {
         return refuse("rows, chunk or capacity is 0", "give each at least 1");
@@ -95,9 +95,9 @@ pub fn plan(
     };
     match model {
         Model::One(model) if model.caches() == Caches::None => {
-            Ok(Box::new(Rereading::new(model, rows, settings, store, cpu)?))
+            Ok(Box::new(Rereading::new(model, rows, settings, store, device)?))
         }
-        _ => Ok(Box::new(Caching::new(model, rows, settings, store, cpu)?)),
+        _ => Ok(Box::new(Caching::new(model, rows, settings, store, device)?)),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::{Error, Result};
 use regard_data::Field;
-use regard_engine::{Cpu, Program, Store};
+use regard_engine::{AsDevice, Program, Store};
 use regard_graph::{Graph, Precision};
 use regard_layers::taps::ask;
 use regard_models::inputs::{IDS, MASK, PIXELS, SOURCE, SOURCE_MASK, TYPES};
@@ -75,7 +75,7 @@ pub fn record_in(model: &dyn Model, sizes: Sizes, precision: Precision) -> Resul
 pub fn forward(
     model: &dyn Model,
     store: &mut Store,
-    cpu: &Cpu,
+    device: &impl AsDevice,
     batch: &Batch,
     taps: &[&str],
 ) -> Result<Vec<Answer>> {
@@ -83,7 +83,7 @@ pub fn forward(
     let (sizes, fields) = fields(&reads, batch)?;
     let mut graph = record(model, sizes)?;
     taps.iter().try_for_each(|tap| ask(&mut graph, tap).map(|_| ()))?;
-    let mut program = Program::new(graph, taps, store, cpu)?;
+    let mut program = Program::new(graph, taps, store, device)?;
     feed(&mut program, &fields)?;
     program.run(store)?;
     let mut names: Vec<String> = program.graph().outputs().map(|(name, _)| name.to_string()).collect();

@@ -3,7 +3,7 @@
 
 use crate::{Error, Result};
 use regard_engine::reference::{self, Mode};
-use regard_engine::{Cpu, Feed, Program, Store};
+use regard_engine::{AsDevice, Device, Feed, Program, Store};
 use regard_graph::axes::{Standing, axes};
 use regard_graph::{Alias, Axes, Graph, Integers, Label, Sizes, Var};
 use regard_ops::Array;
@@ -101,12 +101,13 @@ enum Kept {
 /// Compares two ways, each on its own engine.
 pub fn compare(
     a: &Way,
-    on_a: &Cpu,
+    on_a: &impl AsDevice,
     b: &Way,
-    on_b: &Cpu,
+    on_b: &impl AsDevice,
     store: &mut Store,
     how: Agreement,
 ) -> Result<Comparison> {
+    let (on_a, on_b) = (&on_a.as_device(), &on_b.as_device());
     let first = collect(a, Kept::Outputs, store, on_a)?;
     let second = collect(b, Kept::Outputs, store, on_b)?;
     let mut found = weigh(&first, &second, how)?;
@@ -123,30 +124,37 @@ pub fn compare_looked(
     way: &Way,
     look: impl Fn(&mut Graph) -> Result<()>,
     store: &mut Store,
-    cpu: &Cpu,
+    device: &impl AsDevice,
 ) -> Result<Comparison> {
-    let plain = collect(way, Kept::Outputs, store, cpu)?;
+    let device = &device.as_device();
+    let plain = collect(way, Kept::Outputs, store, device)?;
     let names = plain.order.clone();
     let mut looked = Collected::default();
     for stage in &way.stages {
         let mut graph = (stage.record)()?;
         look(&mut graph)?;
         keep_everything(&mut graph)?;
-        run_stage(graph, stage, store, cpu, &mut looked)?;
+        run_stage(graph, stage, store, device, &mut looked)?;
     }
     looked.order.retain(|name| names.contains(name));
     weigh(&plain, &looked, Agreement::Bits)
 }
 
 /// Compares a way of one run with the reference, value by value: f64, one thread, each op by its specification.
-pub fn compare_reference(way: &Way, store: &mut Store, cpu: &Cpu, how: Agreement) -> Result<Comparison> {
+pub fn compare_reference(
+    way: &Way,
+    store: &mut Store,
+    device: &impl AsDevice,
+    how: Agreement,
+) -> Result<Comparison> {
+    let device = &device.as_device();
     let [stage] = way.stages.as_slice() else {
         return Err(Error::invalid(format!("{} has several programs", way.title), "compare one of them"));
     };
     let [turn] = stage.turns.as_slice() else {
         return Err(Error::invalid(format!("{} has several runs", way.title), "compare one of them"));
     };
-    let fast = collect(way, Kept::Outputs, store, cpu)?;
+    let fast = collect(way, Kept::Outputs, store, device)?;
     let mut graph = (stage.record)()?;
     let mut feed = Feed::new();
     for (name, array) in &turn.inputs {
@@ -166,7 +174,7 @@ pub fn compare_reference(way: &Way, store: &mut Store, cpu: &Cpu, how: Agreement
     let mut found = weigh(&fast, &exact(&graph)?, how)?;
     if !found.same {
         keep_everything(&mut graph)?;
-        let fast = collect(way, Kept::Everything, store, cpu)?;
+        let fast = collect(way, Kept::Everything, store, device)?;
         found.first = differing(&fast, &exact(&graph)?, how);
     }
     Ok(found)
@@ -266,20 +274,26 @@ impl Collected {
     }
 }
 
-fn collect(way: &Way, kept: Kept, store: &mut Store, cpu: &Cpu) -> Result<Collected> {
+fn collect(way: &Way, kept: Kept, store: &mut Store, device: &Device) -> Result<Collected> {
     let mut collected = Collected::default();
     for stage in &way.stages {
         let mut graph = (stage.record)()?;
         if kept == Kept::Everything && stage.compared {
             keep_everything(&mut graph)?;
         }
-        run_stage(graph, stage, store, cpu, &mut collected)?;
+        run_stage(graph, stage, store, device, &mut collected)?;
     }
     Ok(collected)
 }
 
-fn run_stage(graph: Graph, stage: &Stage, store: &mut Store, cpu: &Cpu, into: &mut Collected) -> Result<()> {
-    let mut program = Program::new(graph, &[], store, cpu)?;
+fn run_stage(
+    graph: Graph,
+    stage: &Stage,
+    store: &mut Store,
+    device: &Device,
+    into: &mut Collected,
+) -> Result<()> {
+    let mut program = Program::new(graph, &[], store, device)?;
     let names: Vec<String> = program.graph().outputs().map(|(name, _)| name.to_string()).collect();
     for turn in &stage.turns {
         for (name, array) in &turn.inputs {

@@ -15,7 +15,7 @@ pub use cards::Cards;
 pub use clock::{Clocked, clock};
 
 use crate::Result;
-use regard_engine::{Cpu, Memory, Program, Store};
+use regard_engine::{AsDevice, Cpu, Memory, Program, Store};
 use regard_graph::{Alias, CostRow, Costs, Graph, Init, Node, Role, Var, cost};
 use regard_ops::{AttentionOp, joined};
 
@@ -53,12 +53,12 @@ pub fn predict(g: &Graph, cards: &Cards) -> Result<Prediction> {
 }
 
 /// The memory that a program will take, without making or reading a weight: pages of zeros take none until they are touched.
-pub fn memory(g: Graph, cpu: &Cpu) -> Result<Memory> {
+pub fn memory(g: Graph, device: &impl AsDevice) -> Result<Memory> {
     let mut store = Store::new(0);
     for stored in g.stored().iter().filter(|stored| stored.role == Role::Parameter) {
         store.declare(&stored.name, &stored.fact.shape, Init::Zeros)?;
     }
-    Ok(Program::new(g, &[], &mut store, cpu)?.memory())
+    Ok(Program::new(g, &[], &mut store, device)?.memory())
 }
 
 /// The work of what has to run, as the mathematics has it.

@@ -51,6 +51,11 @@ impl Walk {
         Walk { strides, rank: out.len(), out }
     }
 
+    /// How far apart neighbours along each axis of the result lie in the operand; 0 where it is repeated.
+    pub fn strides(&self) -> &[usize] {
+        &self.strides[..self.rank]
+    }
+
     /// The operand's flat index for the result's flat index.
     pub fn flat(&self, flat: usize) -> usize {
         let at = self.out.coordinates(flat);

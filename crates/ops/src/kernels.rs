@@ -1,8 +1,8 @@
 //! How an op is computed. [`Kernels`] is the second half of an op's contract, beside
-//! [`regard_graph::Op`]: the f64 specification and the fast CPU version. No default methods: an op that
-//! lacks one does not compile.
+//! [`regard_graph::Op`]: the f64 specification, the fast CPU version, and what a CUDA card is given to do.
+//! No default methods: an op that lacks one does not compile.
 
-use crate::{Array, CpuCall};
+use crate::{Array, CpuCall, CudaCall, CudaList, NotYet};
 use regard_device::{Level, Storage};
 use regard_graph::{Attachment, Concrete, DType, Error, Graph, Node, Op, Precision, Var, Work};
 use std::borrow::Cow;
@@ -35,6 +35,10 @@ pub trait Kernels: Op {
     /// The fast version. Must not allocate, and must give the same bits for any number of threads, at any
     /// SIMD level (of one order of bf16 sums: [`Level::same_bits`]), and for any other rows in the batch.
     fn cpu(&self, call: &CpuCall<'_>) -> Result<(), Fault>;
+
+    /// What a CUDA card is given to do, described without one. The same bits for any other rows in the batch; no atomic
+    /// sums of floats. [`NotYet`] where cards do not compute it.
+    fn cuda(&self, call: &CudaCall<'_>) -> Result<CudaList, NotYet>;
 }
 
 /// What `Kernels::needs` is told.

@@ -1,8 +1,9 @@
 //! The maths of Regard: one folder per operation.
 //!
 //! Each folder holds the op's contract (`mod.rs`: shapes, cost, reach, gradient) and its tests (`tests.rs`). Its f64
-//! specification (`Kernels::reference`) and its fast version (`Kernels::cpu`) stand in `mod.rs` where they are a few lines, in
-//! `reference.rs` and `cpu.rs` where they are more; what only the backward pass needs, in files of that name. Recording is an
+//! specification (`Kernels::reference`), its fast version (`Kernels::cpu`) and what a card is given to do (`Kernels::cuda`)
+//! stand in `mod.rs` where they are a few lines, in `reference.rs`, `cpu.rs` and `cuda.rs` where they are more, with the CUDA
+//! source beside them (`kernel.cu`); what only the backward pass needs, in files of that name. Recording is an
 //! extension trait for each op, so that `use regard_ops::prelude::*` makes `g.add(a, b)` read like maths, and a user's crate
 //! can add an op of its own with nothing but [`Record::apply`].
 
@@ -13,6 +14,7 @@ mod call;
 mod counted;
 mod cpu_product;
 mod cpu_runs;
+mod cuda;
 mod differentiate;
 mod join;
 mod kernels;
@@ -72,7 +74,6 @@ pub use attention::{
     Attended, Attention, AttentionBackward, AttentionBias, AttentionKind, AttentionMask, AttentionOp,
     AttentionOps, AttentionScale, Window,
 };
-pub use attention::{CudaCall, CudaPlan};
 pub use attention_weights::{AttentionWeights, AttentionWeightsFound, AttentionWeightsOps, WeightsRequest};
 pub use batch_norm::{BatchNorm, BatchNormBackward, BatchNormMode, BatchNormOps, BatchNormSpec, BatchNormed};
 pub use binary::{Arithmetic, Binary, BinaryOps};
@@ -86,6 +87,8 @@ pub use concat::{Concat, ConcatOps};
 pub use cross_entropy::{
     CrossEntropy, CrossEntropyBackward, CrossEntropyOps, CrossEntropyOptions, IGNORE_INDEX,
 };
+pub use cuda::table::share_launches;
+pub use cuda::{CudaCall, CudaList, CudaProduct, CudaWork, FaultSentence, NotYet, cuda_type};
 pub use differentiate::Differentiate;
 pub use dropout::{Dropout, DropoutOps};
 pub use embedding::{Embedding, EmbeddingBackward, EmbeddingOps};

@@ -1,22 +1,19 @@
 //! The launches of attention on NVIDIA cards, without a card: grids cover, scratch suffices, arguments are laid out as the
-//! compiled kernels read them, and every file compiles within bounds. Where the compiler is not found this says so and passes,
-//! unless `REGARD_CUDA_LIBRARIES` says where it is.
+//! compiled kernels read them, and every file compiles within bounds.
 
-use regard_device::cuda::{Address, Architecture, Compiled, Compiler, Source, libraries, resources};
-use regard_graph::{Concrete, DType, Dims, Graph, Precision, Var};
+mod cuda;
+
+use cuda::{
+    LITTLE, MUCH, Made, are_within_bounds, compiled_as_launched, compiler, list_of, scratch_suffices, sources,
+};
+use regard_device::cuda::Architecture;
+use regard_graph::{DType, Graph, Precision, Var};
 use regard_ops::prelude::*;
 use regard_ops::{
     Attention, AttentionBackward, AttentionBias, AttentionKind, AttentionMask, AttentionOp, AttentionScale,
-    CudaCall, CudaPlan, Window,
+    CudaList, Window,
 };
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap, HashSet};
-
-/// What a block may have on an H200, and on the cards with the least.
-const MUCH: usize = 227 * 1024;
-const LITTLE: usize = 99 * 1024;
-/// An upper half that no two sizes side by side have.
-const SCRATCH: u64 = 0x7abc << 32;
 
 /// B T S H G D E.
 type Size = [usize; 7];
@@ -28,7 +25,7 @@ fn plans(
     dtype: DType,
     shared: usize,
     spec: impl Fn(&mut Graph, Size) -> regard_graph::Result<Attention>,
-) -> [CudaPlan; 2] {
+) -> [CudaList; 2] {
     let [b, t, s, h, groups, d, e] = size;
     let record = || -> regard_graph::Result<Graph> {
         let mut g = Graph::new();
@@ -48,38 +45,11 @@ fn plans(
         Ok(g)
     };
     let graph = record().unwrap();
-    [0, 1].map(|which| {
-        let mut plans = graph.nodes().iter().filter_map(|node| {
-            let any: &dyn Any = node.op.as_ref();
-            let at = |vars: &[Var]| vars.iter().map(|&var| graph.shape(var).bound()).collect::<Vec<Dims>>();
-            let of = |vars: &[Var]| vars.iter().map(|&var| graph.dtype(var)).collect::<Vec<DType>>();
-            let call = Concrete {
-                inputs: &at(&node.inputs),
-                outputs: &at(&node.outputs),
-                input_dtypes: &of(&node.inputs),
-                output_dtypes: &of(&node.outputs),
-                integers: &vec![None; node.inputs.len()],
-                used: &vec![true; node.outputs.len()],
-            };
-            let addresses =
-                |count: usize, first: u64| (0..count as u64).map(|i| Address((first + i) << 20)).collect();
-            let (inputs, outputs): (Vec<Address>, Vec<Address>) =
-                (addresses(node.inputs.len(), 1), addresses(node.outputs.len(), 64));
-            let call = CudaCall {
-                call: &call,
-                inputs: &inputs,
-                outputs: &outputs,
-                scratch: Address(SCRATCH),
-                fault: Address(0),
-                shared,
-            };
-            match which {
-                0 => any.downcast_ref::<AttentionOp>().map(|op| op.cuda(&call)),
-                _ => any.downcast_ref::<AttentionBackward>().map(|op| op.cuda(&call)),
-            }
-        });
-        plans.next().unwrap()
-    })
+    let found = |is_it: fn(&dyn Any) -> bool| {
+        let node = graph.nodes().iter().find(|node| is_it(node.op.as_ref())).unwrap();
+        list_of(&graph, node, Made { shared, ..Made::default() }).unwrap()
+    };
+    [found(|op| op.is::<AttentionOp>()), found(|op| op.is::<AttentionBackward>())]
 }
 
 fn causal(_: &mut Graph, _: Size) -> regard_graph::Result<Attention> {
@@ -131,7 +101,7 @@ fn wide(width: usize) -> Size {
 const FEW: Size = [2, 3, 300, 4, 2, 40, 70];
 
 /// Plans that together have every kernel, on tensor cores plain and with everything at once.
-fn all_plans() -> Vec<CudaPlan> {
+fn all_plans() -> Vec<CudaList> {
     let (f32, bf16) = (Precision::F32, Precision::Bf16);
     let mut all = Vec::new();
     all.extend(plans(ROWS, f32, DType::F32, MUCH, everything));
@@ -146,16 +116,9 @@ fn all_plans() -> Vec<CudaPlan> {
     all
 }
 
-/// The sources of some plans, each once.
-fn sources(plans: impl IntoIterator<Item = CudaPlan>) -> Vec<Source> {
-    let mut seen = HashSet::new();
-    let launches = plans.into_iter().flat_map(|plan| plan.launches);
-    launches.map(|launch| launch.source).filter(|source| seen.insert(source.clone())).collect()
-}
-
 #[test]
 fn grids_cover_and_tiles_are_chosen_by_sizes() {
-    let names = |plan: &CudaPlan| plan.launches.iter().map(|launch| launch.kernel).collect::<Vec<_>>();
+    let names = |plan: &CudaList| plan.launches().map(|launch| launch.kernel).collect::<Vec<_>>();
     let [forward, backward] = plans(ROWS, Precision::F32, DType::F32, MUCH, with_table);
     assert_eq!(names(&forward), ["lay_out_table", "row_statistics", "mix"]);
     assert_eq!(
@@ -170,7 +133,7 @@ fn grids_cover_and_tiles_are_chosen_by_sizes() {
             "sum_parts"
         ]
     );
-    let blocks = |plan: &CudaPlan| plan.launches.iter().map(|launch| launch.grid.blocks).collect::<Vec<_>>();
+    let blocks = |plan: &CudaList| plan.launches().map(|launch| launch.grid.blocks).collect::<Vec<_>>();
     // 257 distances; 2 tiles of queries, 4 heads, 2 examples; the same for each of 2 chunks of 70 columns.
     assert_eq!(blocks(&forward), [[2, 1, 1], [16, 1, 1], [32, 1, 1]]);
     // 3 tiles of keys, 2 groups, 2 rows; twice that for 70 columns; 32 rows of a table times 4 heads.
@@ -197,8 +160,8 @@ fn grids_cover_and_tiles_are_chosen_by_sizes() {
     for width in [16, 64, 128] {
         for shared in [MUCH, LITTLE] {
             for plan in plans(wide(width), Precision::Bf16, DType::BF16, shared, causal) {
-                assert!(plan.launches.iter().all(|launch| launch.grid.shared as usize <= shared));
-                assert!(plan.launches.iter().any(|launch| launch.grid.shared > 0), "{width} {shared}");
+                assert!(plan.launches().all(|launch| launch.grid.shared as usize <= shared));
+                assert!(plan.launches().any(|launch| launch.grid.shared > 0), "{width} {shared}");
             }
         }
     }
@@ -209,76 +172,23 @@ fn nothing_is_launched_over_nothing() {
     for size in [[0, 5, 7, 2, 1, 16, 16], [2, 0, 7, 2, 1, 16, 16], [2, 5, 0, 2, 1, 16, 16]] {
         for precision in [Precision::F32, Precision::Bf16] {
             for plan in plans(size, precision, DType::F32, MUCH, with_table) {
-                assert!(plan.launches.iter().all(|launch| launch.grid.blocks[0] > 0), "{size:?}");
+                assert!(plan.launches().all(|launch| launch.grid.blocks[0] > 0), "{size:?}");
             }
         }
         // The gradient of a table is written even if no pair has a part in it.
         let [_, backward] = plans(size, Precision::F32, DType::F32, MUCH, with_table);
-        assert_eq!(backward.launches.last().unwrap().kernel, "sum_parts", "{size:?}");
+        assert_eq!(backward.launches().last().unwrap().kernel, "sum_parts", "{size:?}");
     }
 }
 
 #[test]
 fn scratch_is_inside_of_what_was_asked_for() {
     for plan in all_plans() {
-        for launch in &plan.launches {
-            let words = launch.arguments.bytes().chunks_exact(8);
-            for word in words.map(|word| u64::from_le_bytes(word.try_into().unwrap())) {
-                if word >> 32 == SCRATCH >> 32 {
-                    assert!(word - SCRATCH < plan.scratch as u64 && word % 256 == 0, "{}", launch.kernel);
-                }
-            }
-        }
+        scratch_suffices(&plan);
     }
     // Statistics of 2 · 100 · 4 rows, a table by distance of 4 heads, and its rows.
     let [forward, _] = plans(ROWS, Precision::F32, DType::F32, MUCH, with_table);
     assert!(forward.scratch >= 800 * 8 + 257 * 4 * 5 && forward.scratch < 800 * 8 + 257 * 4 * 5 + 3 * 256);
-}
-
-fn compiler() -> Option<Compiler> {
-    match Compiler::new(None, None) {
-        Ok(compiler) => Some(compiler),
-        Err(error) if std::env::var_os(libraries::FOLDERS).is_none() => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// Offset and length of each parameter of each kernel, from the cubin's own notes.
-fn parameters(cubin: &[u8]) -> BTreeMap<String, Vec<(usize, usize)>> {
-    let number = |at: usize, bytes: usize| {
-        cubin[at..at + bytes].iter().rev().fold(0usize, |number, &byte| number << 8 | byte as usize)
-    };
-    let (table, entry, count, names) = (number(0x28, 8), number(0x3a, 2), number(0x3c, 2), number(0x3e, 2));
-    let section = |index: usize| {
-        let at = table + index * entry;
-        (number(at, 4), number(at + 0x18, 8), number(at + 0x20, 8))
-    };
-    let text = section(names).1;
-    let mut found = BTreeMap::new();
-    for index in 0..count {
-        let (name, start, length) = section(index);
-        let name: Vec<u8> = cubin[text + name..].iter().copied().take_while(|&byte| byte != 0).collect();
-        let name = String::from_utf8(name).unwrap();
-        let Some(kernel) = name.strip_prefix(".nv.info.") else { continue };
-        let mut layout = BTreeMap::new();
-        let mut at = start;
-        while at + 4 <= start + length {
-            // A note: its format, what it is about, and a size where the format is 4.
-            let (format, about, size) = (cubin[at], cubin[at + 1], number(at + 2, 2));
-            at += 4;
-            if format == 4 {
-                if about == 0x17 {
-                    layout.insert(number(at + 4, 2), (number(at + 6, 2), number(at + 8, 4) >> 18));
-                }
-                at += size;
-            }
-        }
-        found.insert(kernel.to_string(), layout.into_values().collect());
-    }
-    found
 }
 
 /// What a kernel may need: registers, and bytes that did not fit into them. Blocks of 256 threads of the rows' kernels must fit
@@ -292,50 +202,14 @@ fn bounds(kernel: &str) -> (u32, u32) {
     }
 }
 
-fn are_within_bounds(source: &Source, compiled: &Compiled, architecture: Architecture) {
-    let place = format!("{} {:?} for {architecture}", source.name, source.defines);
-    for needs in resources(&compiled.log) {
-        let (registers, spills) = bounds(&needs.kernel);
-        assert!((1..=registers).contains(&needs.registers), "{place}: {needs:?}");
-        assert!(needs.spills.0 <= spills && needs.spills.1 <= spills, "{place}: {needs:?}");
-    }
-    let rest: Vec<&str> = compiled.log.lines().filter(|line| !line.starts_with("ptxas ")).collect();
-    assert!(rest.iter().all(|line| line.trim().is_empty()), "{place}: {rest:?}");
-}
-
 /// Every file, and every kernel of it, for sm_90a: registers and spills are bounded, and arguments lie where the kernels read
 /// them. Of the settings this compiles a few that together have every branch, not all of their combinations: these take
 /// minutes, and a card compiles those it is asked for.
 #[test]
 fn every_file_compiles_within_bounds_and_reads_its_arguments() {
     let Some(compiler) = compiler() else { return };
-    let sm_90a = Architecture { capability: (9, 0), exact: true };
-    let sources = sources(all_plans());
-    let compiled = compiler.compile_all(&sources, sm_90a, 2).unwrap();
-    let mut layouts = HashMap::new();
-    for (source, compiled) in sources.iter().zip(&compiled) {
-        are_within_bounds(source, compiled, sm_90a);
-        layouts.insert(source, parameters(&compiled.cubin));
-    }
-    let mut kernels = HashSet::new();
-    for launch in all_plans().into_iter().flat_map(|plan| plan.launches) {
-        assert_eq!(layouts[&launch.source][launch.kernel], launch.arguments.layout(), "{}", launch.kernel);
-        kernels.insert(launch.kernel);
-    }
-    let named = sources.iter().flat_map(|source| kernels_of(&source.text)).collect::<HashSet<&str>>();
-    assert_eq!(kernels, named, "every kernel of every file is launched by some plan");
-}
-
-/// The names of a file's kernels.
-fn kernels_of(text: &str) -> impl Iterator<Item = &str> {
-    let starts = text.match_indices('(').map(|(at, _)| &text[..at]);
-    starts.filter_map(|before| {
-        let (before, name) = before.rsplit_once(|c: char| c.is_whitespace())?;
-        let before = before.trim_end();
-        let bounded = before.ends_with(')')
-            && before.rsplit_once("__launch_bounds__").is_some_and(|(_, rest)| !rest.contains('\n'));
-        (before.ends_with("KERNEL") && !before.ends_with("define KERNEL") || bounded).then_some(name)
-    })
+    let left = compiled_as_launched(&compiler, &all_plans(), bounds);
+    assert_eq!(left, [""; 0], "every kernel of every file is launched by some plan");
 }
 
 /// The other architectures get the plain kernels on tensor cores, with the shared memory that they have, and those for few
@@ -349,10 +223,10 @@ fn plain_kernels_compile_for_every_architecture() {
         let architecture = Architecture { capability, exact: false };
         let mut all = plans(wide(64), Precision::Bf16, DType::BF16, shared, causal).to_vec();
         all.extend(plans(FEW, Precision::Bf16, DType::BF16, shared, causal).into_iter().take(1));
-        let sources = sources(all);
+        let sources = sources(&all);
         for (source, compiled) in sources.iter().zip(compiler.compile_all(&sources, architecture, 2).unwrap())
         {
-            are_within_bounds(source, &compiled, architecture);
+            are_within_bounds(source, &compiled, architecture, bounds);
         }
     }
 }

@@ -8,7 +8,9 @@
 use regard::check::Case;
 use regard::device::{math, multiversion};
 use regard::graph::*;
-use regard::ops::{CHUNK, CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use regard::ops::{
+    CHUNK, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request,
+};
 use regard::prelude::*;
 
 #[derive(Debug)]
@@ -88,6 +90,11 @@ impl Kernels for Softplus {
             part.store(0, part.items(), x);
         });
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        // Elementwise on a card: one expression of the operand, f32 whatever it is in memory.
+        Ok(call.map("fmaxf(x0, 0.0f) + log1pf(expf(-fabsf(x0)))", &[]))
     }
 }
 

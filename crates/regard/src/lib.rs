@@ -32,7 +32,7 @@ pub use eval::{Sheet, eval, eval_f32};
 pub use regard_data as data;
 pub use regard_device as device;
 pub use regard_engine::{
-    self as engine, Cpu, Device, Feed, Memory, Numbers, Program, Store, check, reference,
+    self as engine, Cpu, Cuda, Device, Feed, Memory, Numbers, Program, Store, check, reference,
 };
 pub use regard_evaluate as evaluate;
 pub use regard_generate as generate;
@@ -50,7 +50,7 @@ pub use regard_train as train;
 /// files.
 pub mod prelude {
     pub use crate::eval::Sheet;
-    pub use regard_engine::{AsDevice, Cpu, Device, Feed, Program, Store};
+    pub use regard_engine::{AsDevice, Cpu, Cuda, Device, Feed, Program, Store};
     pub use regard_hub::StoreFiles;
     pub use regard_layers::{
         AbsoluteConfig, AbsolutePositions, AttentionConfig, AttentionLayer, Block, BlockConfig, Context,

@@ -6,7 +6,7 @@ use crate::{Error, Result};
 use regard_data::Tokenizer;
 use regard_data::corruption::prompt;
 use regard_data::tokenizer::Special;
-use regard_engine::{Cpu, Store};
+use regard_engine::{AsDevice, Store};
 use regard_generate::{Full, Generator, Request, Settings};
 use regard_graph::Precision;
 use regard_models::Model;
@@ -31,7 +31,7 @@ impl Answerer {
         most: usize,
         precision: Precision,
         store: &mut Store,
-        cpu: &Cpu,
+        device: &impl AsDevice,
     ) -> Result<Answerer> {
         let mark = tokenizer.special(Special::Mask).ok_or_else(|| {
             Error::invalid(
@@ -45,7 +45,7 @@ impl Answerer {
         };
         let rows = rows.max(1);
         let settings = Settings { rows, precision, ..Default::default() };
-        let generator = Generator::new(decoder, settings, store, cpu)?;
+        let generator = Generator::new(decoder, settings, store, device)?;
         let room = model.reads().context();
         Ok(Answerer { generator, tokenizer: tokenizer.clone(), mark, rows, most, room })
     }

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use regard_data::{Batch, Source};
-use regard_engine::{Cpu, Program, Store};
+use regard_engine::{AsDevice, Program, Store};
 use regard_graph::{Graph, Precision};
 use regard_models::model::{Labels, output};
 use regard_models::{Model, Sizes};
@@ -21,7 +21,7 @@ impl Classifier {
         tokens: usize,
         precision: Precision,
         store: &mut Store,
-        cpu: &Cpu,
+        device: &impl AsDevice,
     ) -> Result<Classifier> {
         let mut g = Graph::inference();
         g.set_precision(precision);
@@ -42,7 +42,7 @@ impl Classifier {
             ));
         };
         g.output("scores", scores)?;
-        Ok(Classifier { program: Program::new(g, &[], store, cpu)?, classes: task.choices })
+        Ok(Classifier { program: Program::new(g, &[], store, device)?, classes: task.choices })
     }
 
     /// The scores of each example of a batch.

@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::batches::{Progress, in_batches, text_batch};
-use regard_engine::{Cpu, Program, Store};
+use regard_engine::{AsDevice, Program, Store};
 use regard_graph::Graph;
 use regard_models::{Model, SentenceEncoder, Sizes};
 
@@ -22,14 +22,14 @@ impl Embedder {
         batch: usize,
         tokens: usize,
         store: &mut Store,
-        cpu: &Cpu,
+        device: &impl AsDevice,
     ) -> Result<Embedder> {
         let mut g = Graph::inference();
         let sizes = Sizes { batch: batch.max(1), ids: tokens.max(1), ..Sizes::default() };
         let inputs = model.reads().declare_open(&mut g, sizes)?;
         let sentence = encoder.sentence(&mut g, &inputs)?; // B T -> B C
         g.output("sentence", sentence)?;
-        let program = Program::new(g, &[], store, cpu)?;
+        let program = Program::new(g, &[], store, device)?;
         Ok(Embedder { program, width: encoder.width(), batch: batch.max(1) })
     }
 

@@ -10,7 +10,7 @@ use crate::open::{OpenOptions, open};
 use crate::translate::{Translating, Translator};
 use crate::write::{Batch, End, Listener, Prompts, Writing, Written};
 use crate::{Error, Result};
-use regard_engine::{Cpu, Store};
+use regard_engine::{AsDevice, Device, Store};
 use regard_generate::{Beam, Generator, Settings};
 use regard_graph::{Init, Precision};
 use regard_hub::Opened;
@@ -32,7 +32,7 @@ pub struct Session {
     companions: Companions,
     weights: Weights,
     store: Option<Store>,
-    cpu: Cpu,
+    device: Device,
     writer: Option<(Settings, Generator)>,
 }
 
@@ -66,11 +66,11 @@ pub enum TooLong {
 
 impl Session {
     /// Opens a model: a folder, a run, a name in a local Hugging Face cache, or a file of llama2.c.
-    pub fn open(name: &str, options: &OpenOptions<'_>, cpu: &Cpu) -> Result<Session> {
+    pub fn open(name: &str, options: &OpenOptions<'_>, device: &impl AsDevice) -> Result<Session> {
         let opened = open(name, options)?;
         let companions = Companions::open(&*opened.model, &opened.config, &opened.path)?;
-        let (name, weights, cpu) = (name.to_owned(), options.weights, cpu.clone());
-        Ok(Session { name, opened, companions, weights, store: None, cpu, writer: None })
+        let (name, weights, device) = (name.to_owned(), options.weights, device.as_device());
+        Ok(Session { name, opened, companions, weights, store: None, device, writer: None })
     }
 
     /// The model.
@@ -227,11 +227,11 @@ impl Session {
         if self.writer.as_ref().is_some_and(|(planned, _)| covers(planned, &settings)) {
             return Ok(());
         }
-        let (model, cpu) = (Arc::clone(&self.opened.model), self.cpu.clone());
+        let (model, device) = (Arc::clone(&self.opened.model), self.device.clone());
         let store = self.without_caches()?;
         let generator = match (model.as_encoder_decoder(), model.as_decoder()) {
-            (Some(pair), _) => Generator::with_sources(pair, settings, store, &cpu)?,
-            (None, Some(decoder)) => Generator::new(decoder, settings, store, &cpu)?,
+            (Some(pair), _) => Generator::with_sources(pair, settings, store, &device)?,
+            (None, Some(decoder)) => Generator::new(decoder, settings, store, &device)?,
             (None, None) => return Err(self.unable("generate", "a decoder or an encoder-decoder")),
         };
         self.writer = Some((settings, generator));
@@ -270,9 +270,9 @@ impl Session {
         let (start, stop) = (self.companions.start(start)?, self.companions.stop());
         let longest = sources.iter().map(|(_, ids)| ids.len()).max().unwrap_or(1);
         let how = Translating { batch: how.batch.min(sources.len()), ..how };
-        let cpu = self.cpu.clone();
+        let device = self.device.clone();
         let store = self.without_caches()?;
-        let mut translator = Translator::new(&*model, how, longest, start, stop, store, &cpu)?;
+        let mut translator = Translator::new(&*model, how, longest, start, stop, store, &device)?;
         let (places, sources): (Vec<usize>, Vec<Vec<i32>>) = sources.into_iter().unzip();
         let Session { companions, store: Some(store), .. } = self else { return Ok(translations) };
         let mut failed = None;
@@ -299,9 +299,9 @@ impl Session {
         let pad = i32::try_from(self.companions.pad()).unwrap_or(0);
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
         let (longest, batch) = (lengths.iter().copied().max().unwrap_or(1), BATCH.min(texts.len()));
-        let cpu = self.cpu.clone();
+        let device = self.device.clone();
         let store = self.store()?;
-        let mut classifier = Classifier::new(&*model, batch, longest, Precision::F32, store, &cpu)?;
+        let mut classifier = Classifier::new(&*model, batch, longest, Precision::F32, store, &device)?;
         in_batches(&lengths, BATCH, &mut unheard, |some| {
             let texts: Vec<&[i32]> = some.iter().map(|&at| rows[at].as_slice()).collect();
             Ok(classified(classifier.scores(&text_batch(&texts, pad), store)?))
@@ -314,10 +314,10 @@ impl Session {
         let (Some(size), Some(scale)) = (model.reads().pixels, self.companions.pixels.clone()) else {
             return Err(Error::invalid(format!("{} classifies texts", self.name), "give it texts"));
         };
-        let cpu = self.cpu.clone();
+        let device = self.device.clone();
         let store = self.store()?;
         let mut classifier =
-            Classifier::new(&*model, BATCH.min(paths.len()), 1, Precision::F32, store, &cpu)?;
+            Classifier::new(&*model, BATCH.min(paths.len()), 1, Precision::F32, store, &device)?;
         let mut all = Vec::with_capacity(paths.len());
         for some in paths.chunks(BATCH) {
             let images: Vec<Vec<f32>> =
@@ -378,9 +378,9 @@ impl Session {
         }
         let rows = self.rows(texts, long)?;
         let longest = rows.iter().map(Vec::len).max().unwrap_or(1);
-        let cpu = self.cpu.clone();
+        let device = self.device.clone();
         let store = self.store()?;
-        let mut embedder = Embedder::new(&*model, encoder, BATCH.min(rows.len()), longest, store, &cpu)?;
+        let mut embedder = Embedder::new(&*model, encoder, BATCH.min(rows.len()), longest, store, &device)?;
         let vectors = embedder.vectors(&rows, store, &mut unheard)?;
         let embedded = |(row, vector): (Vec<i32>, Vec<f32>)| Embedded { tokens: row.len(), vector };
         Ok(rows.into_iter().zip(vectors).map(embedded).collect())
@@ -398,16 +398,16 @@ impl Session {
             return Err(self.unable("ask", "a decoder that learned to answer"));
         }
         let tokenizer = self.companions.tokenizer()?.clone();
-        let (cpu, rows) = (self.cpu.clone(), BATCH.min(questions.len()));
+        let (device, rows) = (self.device.clone(), BATCH.min(questions.len()));
         let store = self.without_caches()?;
-        let mut answerer = Answerer::new(&*model, &tokenizer, rows, most, Precision::F32, store, &cpu)?;
+        let mut answerer = Answerer::new(&*model, &tokenizer, rows, most, Precision::F32, store, &device)?;
         answerer.answer(questions, store, progress)
     }
 
     /// One pass: its outputs and the taps asked for.
     pub fn forward(&mut self, batch: &forward::Batch, taps: &[&str]) -> Result<Vec<Answer>> {
-        let (model, cpu) = (Arc::clone(&self.opened.model), self.cpu.clone());
-        Ok(forward::forward(&*model, self.store()?, &cpu, batch, taps)?)
+        let (model, device) = (Arc::clone(&self.opened.model), self.device.clone());
+        Ok(forward::forward(&*model, self.store()?, &device, batch, taps)?)
     }
 }
 

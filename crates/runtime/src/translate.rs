@@ -2,7 +2,7 @@
 
 use crate::batches::{Progress, in_batches};
 use crate::{Error, Result};
-use regard_engine::{Cpu, Store};
+use regard_engine::{AsDevice, Store};
 use regard_generate::{Beam, Beams, Generator, Settings};
 use regard_graph::Precision;
 use regard_models::Model;
@@ -57,7 +57,7 @@ impl Translator {
         start: i32,
         stop: Vec<i32>,
         store: &mut Store,
-        cpu: &Cpu,
+        device: &impl AsDevice,
     ) -> Result<Translator> {
         let Some(pair) = model.as_encoder_decoder() else {
             return Err(Error::invalid(
@@ -73,7 +73,7 @@ impl Translator {
             precision: how.precision,
             ..Settings::default()
         };
-        let generator = Generator::with_sources(pair, settings, store, cpu)?;
+        let generator = Generator::with_sources(pair, settings, store, device)?;
         Ok(Translator { generator, how, start, stop })
     }
 

@@ -5,7 +5,6 @@
 use crate::step::{Draw, feed, record_loss};
 use crate::{Mode, Result, Settings, Task};
 use regard_data::{Batch, Values};
-use regard_device::machine;
 use regard_engine::{AsDevice, Program, Store};
 use regard_graph::{DType, Graph, Origin, Pass, Role, Var};
 use regard_ops::Differentiate;
@@ -108,7 +107,7 @@ pub fn first_not_finite(
     g.gradient(loss, &trained)?;
     let watched = watch(&mut g)?;
     let room: usize = watched.iter().map(|&var| g.fact(var).bytes()).sum();
-    if machine::memory_available().is_some_and(|available| room as u64 > available) {
+    if device.as_device().memory_available().is_some_and(|available| room as u64 > available) {
         let reason = format!("keeping every value would take {}", bytes(room as u64));
         return Ok(Finding::Unknown { reason });
     }

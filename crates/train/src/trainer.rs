@@ -140,9 +140,12 @@ impl<'t> Trainer<'t> {
         settings.check()?;
         let device = device.as_device();
         let recorded = Recorded::new(task, &settings)?;
+        // Moments are made in host memory, whatever the device.
         check_fits(new_states(&recorded, store), machine::memory_available())?;
         let steps = Steps::new(recorded, store, &device)?;
-        check_fits(reserved(&steps), machine::memory_available())?;
+        if device.takes_memory_late() {
+            check_fits(reserved(&steps), device.memory_available())?;
+        }
         steps.forget(store)?;
         let evaluator = Evaluator::new(task, settings.precision, store, &device)?;
         let lasting = steps.lasting();
@@ -258,10 +261,10 @@ impl<'t> Trainer<'t> {
         };
         let mut history = History::default();
         let prediction = self.predict(run.source.as_ref(), store)?;
-        check_fits(
-            prediction.memory().saturating_sub(machine::resident().unwrap_or(0)),
-            prediction.available,
-        )?;
+        if self.device.takes_memory_late() {
+            let more = prediction.memory().saturating_sub(machine::resident().unwrap_or(0));
+            check_fits(more, prediction.available)?;
+        }
         run.tell(|listener| listener.began(self.state.step, &prediction));
 
         let mut saved = run.folder.filter(|folder| folder.last().exists()).map(|_| self.state.step);
@@ -501,7 +504,7 @@ impl<'t> Trainer<'t> {
     /// is; where the pass fails, nothing is said about time, and the first step will say why.
     fn predict(&mut self, source: &dyn Source, store: &mut Store) -> Result<Prediction> {
         let mut prediction = taken(&self.steps, &[&self.evaluator.program], store, &self.device);
-        prediction.available = machine::memory_available();
+        prediction.available = self.device.memory_available();
         prediction.steps = match self.settings.length {
             Length::Steps(steps) => steps,
             Length::Epochs(epochs) => (0..epochs)

@@ -103,51 +103,72 @@ pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
     if let Some((_, dims, _)) = bench.feeds.0.iter().find(|(_, dims, _)| dims.contains(&0)) {
         bail!("{name}: an operand of {dims:?} is empty, nothing would be timed; give every size at least 1");
     }
-    let cpu = how.machine.cpu()?;
+    let device = how.machine.device()?;
     let mut store = Store::new(0);
     store.hold_weights(how.precision.weights());
     // The plan comes first: it refuses sizes at which even counting would take forever.
-    let mut program = Program::new(bench.graph, &[], &mut store, &cpu)?;
+    let mut program = Program::new(bench.graph, &[], &mut store, &device)?;
     let outputs: Vec<Var> = program.graph().outputs().map(|(_, var)| var).collect();
     let costs =
         regard::cost::cost(program.graph(), &Default::default(), &Default::default(), Some(&outputs))?;
-    let executed = Cpu::executed(program.graph(), &Default::default(), &Default::default(), Some(&outputs))?;
+    let executed =
+        device.executed(program.graph(), &Default::default(), &Default::default(), Some(&outputs))?;
     let macs = costs.total().macs;
     bench.feeds.feed(&mut program).with_context(|| name.clone())?;
-    let mut run = |program: &mut Program, index: usize| -> Result<f64> {
+    let enqueue = |program: &mut Program, store: &mut Store, index: usize| -> Result<()> {
+        if let Some(next) = bench.next {
+            next(program, index)?;
+        }
+        Ok(program.run(store)?)
+    };
+    let run = |program: &mut Program, store: &mut Store, index: usize| -> Result<f64> {
         if let Some(next) = bench.next {
             next(program, index)?;
         }
         let began = Instant::now();
-        program.run(&mut store)?;
+        program.run(store)?;
         program.wait()?;
         Ok(began.elapsed().as_secs_f64() * 1e3)
     };
     let warm = 2.min(how.repeat);
     for index in 0..warm {
-        run(&mut program, index)?;
+        run(&mut program, &mut store, index)?;
     }
     if how.profile {
         program.measure();
     }
     let mut times = Vec::with_capacity(how.repeat);
-    for index in 0..how.repeat {
-        times.push(run(&mut program, warm + index)?);
+    match device.cpu() {
+        // What a card does is a stream: one run is put on it while the one before is still running.
+        None if !how.profile => {
+            let began = Instant::now();
+            for index in 0..how.repeat {
+                enqueue(&mut program, &mut store, warm + index)?;
+            }
+            program.wait()?;
+            times.push(began.elapsed().as_secs_f64() * 1e3 / how.repeat as f64);
+        }
+        _ => {
+            for index in 0..how.repeat {
+                times.push(run(&mut program, &mut store, warm + index)?);
+            }
+        }
     }
     times.sort_by(f64::total_cmp);
     let (best, worst, median) = (times[0], times[times.len() - 1], times[times.len() / 2]);
     let gflops = 2.0 * macs as f64 / (median * 1e6);
     let rate = (bench.tokens > 0).then(|| bench.tokens as f64 * 1e3 / median);
     let memory = program.memory().total();
-    let (threads, level) = (cpu.pool().threads(), cpu.level());
+    let threads = device.cpu().map_or(1, |cpu| cpu.pool().threads());
+    let level = device.cpu().map_or_else(|| device.name(), |cpu| cpu.level().to_string());
     // Before the ceilings, whose measurement takes memory of its own.
     let peak = regard::device::machine::peak().map(|bytes| bytes as usize);
-    let profile = how.profile.then(|| profile::of(&program, &executed, how.repeat, &cpu)).transpose()?;
+    let profile = how.profile.then(|| profile::of(&program, &executed, how.repeat, &device)).transpose()?;
     let mut out = std::io::stdout().lock();
     if how.json {
         let mut line = json!({
             "workload": name, "precision": format!("{:?}", how.precision).to_lowercase(), "threads": threads,
-            "simd": level.to_string(), "repeat": how.repeat, "median_ms": median, "best_ms": best,
+            "simd": level, "repeat": how.repeat, "median_ms": median, "best_ms": best,
             "worst_ms": worst, "gflops": gflops, "multiply_adds": macs, "planned_bytes": memory,
         });
         if let Some(rate) = rate {
@@ -162,7 +183,7 @@ pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
         writeln!(out, "{line}")?;
         return Ok(());
     }
-    writeln!(out, "{name}, {:?}, {threads} threads, {level}", how.precision)?;
+    writeln!(out, "{name}, {:?}, {}", how.precision, device.name())?;
     writeln!(out, "  median {median:.3} ms  best {best:.3}  worst {worst:.3}  {gflops:.1} GFLOP/s")?;
     if let Some(rate) = rate {
         writeln!(out, "  {rate:.0} tokens/s")?;

@@ -12,7 +12,8 @@ use std::fmt;
 /// Time by kind of op.
 pub struct Profile {
     rows: Vec<Row>,
-    ceilings: Ceilings,
+    /// Of the CPU; a card's are in its data sheet.
+    ceilings: Option<Ceilings>,
 }
 
 struct Row {
@@ -46,7 +47,7 @@ fn bytes(work: &Work) -> f64 {
 }
 
 /// Sorts what a program measured in `runs` runs by op, with the work that was executed.
-pub fn of(program: &Program, executed: &Costs, runs: usize, cpu: &Cpu) -> Result<Profile> {
+pub fn of(program: &Program, executed: &Costs, runs: usize, device: &Device) -> Result<Profile> {
     let work: BTreeMap<usize, Work> = executed.rows.iter().map(|row| (row.node, row.cost)).collect();
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
     for (node, spent) in program.spent() {
@@ -59,7 +60,8 @@ pub fn of(program: &Program, executed: &Costs, runs: usize, cpu: &Cpu) -> Result
     }
     let mut rows: Vec<Row> = rows.into_values().collect();
     rows.sort_by(|a, b| b.ms.total_cmp(&a.ms));
-    let ceilings = regard::device::cpu::ceiling::measure(cpu.pool(), cpu.level())?;
+    let measured = device.cpu().map(|cpu| regard::device::cpu::ceiling::measure(cpu.pool(), cpu.level()));
+    let ceilings = measured.transpose()?;
     Ok(Profile { rows, ceilings })
 }
 
@@ -75,37 +77,42 @@ impl Profile {
             .iter()
             .map(|row| {
                 json!({"op": row.op, "nodes": row.nodes, "ms": row.ms, "gflops": row.gflops(), "gbytes": row.gbytes(),
-                       "least_ms": row.least(&self.ceilings)})
+                       "least_ms": self.ceilings.as_ref().map(|ceilings| row.least(ceilings))})
             })
             .collect();
-        json!({"ceilings": {"gflops": self.ceilings.gflops, "gbytes": self.ceilings.gbytes}, "ops": rows})
+        let ceilings =
+            self.ceilings.as_ref().map(|found| json!({"gflops": found.gflops, "gbytes": found.gbytes}));
+        json!({"ceilings": ceilings, "ops": rows})
     }
 }
 
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ceilings { gflops, gbytes } = self.ceilings;
         let total = self.total();
-        writeln!(
-            f,
-            "\n  this machine now: {gflops:.0} GFLOP/s of f32 multiply-adds, {gbytes:.1} GB/s read from memory"
-        )?;
+        if let Some(Ceilings { gflops, gbytes }) = self.ceilings {
+            let now = format!("{gflops:.0} GFLOP/s of f32 multiply-adds, {gbytes:.1} GB/s read from memory");
+            writeln!(f, "\n  this machine now: {now}")?;
+        }
         writeln!(
             f,
             "  {:30} {:>5} {:>10} {:>6} {:>9} {:>8} {:>9}",
             "op", "nodes", "ms", "share", "GFLOP/s", "GB/s", "of roof"
         )?;
+        let of_roof = |row: &Row| match &self.ceilings {
+            Some(ceilings) => format!("{:.0}%", 100.0 * row.least(ceilings) / row.ms),
+            None => "-".into(),
+        };
         for row in &self.rows {
             writeln!(
                 f,
-                "  {:30} {:>5} {:>10.3} {:>5.1}% {:>9.1} {:>8.1} {:>8.0}%",
+                "  {:30} {:>5} {:>10.3} {:>5.1}% {:>9.1} {:>8.1} {:>9}",
                 row.op,
                 row.nodes,
                 row.ms,
                 100.0 * row.ms / total,
                 row.gflops(),
                 row.gbytes(),
-                100.0 * row.least(&self.ceilings) / row.ms
+                of_roof(row)
             )?;
         }
         writeln!(

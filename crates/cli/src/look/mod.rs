@@ -174,7 +174,7 @@ impl Seen {
 
 /// Looks.
 pub fn run(options: &Options, registry: &Registry) -> Result<()> {
-    let cpu = options.machine.cpu()?;
+    let device = options.machine.device()?;
     let opened = options.weights.open(&options.model, registry)?;
     if options.topk == 0 {
         bail!("--topk 0: choose at least 1");
@@ -196,7 +196,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let out = Parts::new(&options.without, &all, &graph).context("--without")?;
     let taken = Parts::new(&options.patch, &all, &graph).context("--patch")?;
     let mut store = model::store(&opened)?;
-    let (maps, before) = seen(graph, &chosen, &wanted, &input, &mut store, &cpu)?;
+    let (maps, before) = seen(graph, &chosen, &wanted, &input, &mut store, &device)?;
     let maps: Vec<Map> =
         maps.into_iter().filter(|map| options.head.is_none_or(|head| map.head == head)).collect();
     let heads =
@@ -207,7 +207,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         false => {
             let graph = without_heads(&input.record(&*opened.model)?, &out.heads)?;
             let graph = without_taps(&graph, &out.taps)?;
-            let (_, after) = self::seen(graph, &[], &[], &input, &mut store, &cpu)?;
+            let (_, after) = self::seen(graph, &[], &[], &input, &mut store, &device)?;
             Some(Change::new(&before, &after, &input, &*opened.model)?)
         }
     };
@@ -217,9 +217,9 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
             let mut graph = other.record(&*opened.model)?;
             keep_heads(&mut graph, &taken.heads)?;
             keep_taps(&mut graph, &taken.taps)?;
-            let source = ran(graph, other, &mut store, &cpu)?;
+            let source = ran(graph, other, &mut store, &device)?;
             let graph = patch_heads(&input.record(&*opened.model)?, &taken.heads)?;
-            let mut program = Program::new(patch_taps(&graph, &taken.taps)?, &[], &mut store, &cpu)?;
+            let mut program = Program::new(patch_taps(&graph, &taken.taps)?, &[], &mut store, &device)?;
             patched(&mut program, &source, &taken.heads)?;
             patched_taps(&mut program, &source, &taken.taps)?;
             fed(&mut program, &input, &mut store)?;
@@ -311,14 +311,14 @@ fn seen(
     wanted: &[usize],
     input: &Input,
     store: &mut Store,
-    cpu: &Cpu,
+    device: &Device,
 ) -> Result<(Vec<Map>, Array)> {
     let asked: Vec<Vec<usize>> =
         chosen.iter().map(|own| look::rows(own.queries, MOST_ROWS, wanted)).collect();
     for (attention, rows) in chosen.iter().zip(&asked) {
         look::ask(&mut graph, attention, rows)?;
     }
-    let program = ran(graph, input, store, cpu)?;
+    let program = ran(graph, input, store, device)?;
     let mut maps = Vec::new();
     for (attention, rows) in chosen.iter().zip(&asked) {
         maps.extend(look::maps(&program, attention, rows)?);
@@ -328,8 +328,8 @@ fn seen(
 }
 
 /// The program of a graph, after its run.
-fn ran(graph: Graph, input: &Input, store: &mut Store, cpu: &Cpu) -> Result<Program> {
-    let mut program = Program::new(graph, &[], store, cpu)?;
+fn ran(graph: Graph, input: &Input, store: &mut Store, device: &Device) -> Result<Program> {
+    let mut program = Program::new(graph, &[], store, device)?;
     fed(&mut program, input, store)?;
     Ok(program)
 }

@@ -39,7 +39,7 @@ impl Chain {
     }
 
     fn run(&self, room: &Room, rows: usize, planned: &mut Planned) -> Result<(), CudaError> {
-        let gelu = Map { body: "gelu_tanh(x0)".into(), inputs: vec![Number::Bf16], output: Number::Bf16 };
+        let gelu = Map::new("gelu_tanh(x0)", &["bf16"], "bf16");
         let input = Input { at: self.x.start(), strides: vec![1] };
         room.launch(&gelu.launch(&[rows * WIDTH], &[input], [0.0; 4], self.hidden.start()))?;
         let operands = Operands {

@@ -71,7 +71,7 @@ fn maps(room: &Room, report: &mut Report) -> Result<(), CudaError> {
                 // Wide, so that tails are seen.
                 x.exact.iter_mut().for_each(|x| *x = reference::rounded(input, *x * 3.0));
                 let memory = upload(room, &x)?;
-                let map = Map { body: body.into(), inputs: vec![input], output };
+                let map = Map::new(body, &[input.name()], output.name());
                 let operand = Input { at: memory.start(), strides: vec![1] };
                 let (got, guard) = run(room, count * output.bytes(), |y| {
                     vec![map.launch(&[count], std::slice::from_ref(&operand), [3.0, -0.5, 0.0, 0.0], y)]
@@ -112,7 +112,7 @@ fn broadcasts(room: &Room, report: &mut Report) -> Result<(), CudaError> {
                 .zip(inputs)
                 .map(|(memory, strides)| Input { at: memory.start(), strides: strides.to_vec() })
                 .collect();
-            let map = Map { body: "x0 * x1 + x2".into(), inputs: vec![number; 3], output: number };
+            let map = Map::new("x0 * x1 + x2", &[number.name(); 3], number.name());
             let (got, guard) =
                 run(room, 420 * number.bytes(), |at| vec![map.launch(&shape, &operands, [0.0; 4], at)])?;
             let mut expected = Vec::new();

@@ -20,7 +20,7 @@ pub fn measure(room: &Room, report: &mut Report) -> Result<(), CudaError> {
 fn launches(room: &Room, report: &mut Report) -> Result<(), CudaError> {
     const LAUNCHES: usize = 1000;
     let memory = room.poisoned(4096)?;
-    let map = Map { body: "x0 + 1.0f".into(), inputs: vec![Number::F32], output: Number::F32 };
+    let map = Map::new("x0 + 1.0f", &["f32"], "f32");
     let input = Input { at: memory.start(), strides: vec![1] };
     let launch = map.launch(&[256], &[input], [0.0; 4], memory.start());
     let function = room.function(&launch)?;
@@ -90,7 +90,7 @@ fn traffic(room: &Room, report: &mut Report) -> Result<(), CudaError> {
         ("dense", vec![BYTES / 2 - 8], [vec![1], vec![1]]),
         ("with a vector along the rows", vec![BYTES / 2 / 1024 - 1, 1024], [vec![1024, 1], vec![0, 1]]),
     ] {
-        let map = Map { body: "x0 + x1".into(), inputs: vec![Number::Bf16; 2], output: Number::Bf16 };
+        let map = Map::new("x0 + x1", &["bf16"; 2], "bf16");
         let inputs = [input(x.start(), &strides[0]), input(y.start(), &strides[1])];
         let launch = map.launch(&shape, &inputs, [0.0; 4], z.start());
         let time = room.time(|| room.launch(&launch))?;
@@ -112,12 +112,9 @@ fn fill(room: &Room, memory: &Memory, number: Number) -> Result<(), CudaError> {
     let count = memory.region().bytes / 4;
     let bits = room.poisoned(count * 4)?;
     room.launch(&kernels::draw(bits.start(), [3, memory.start().0, 5], [0, 0], count as u32))?;
-    // Bits as i32 would need a type of their own; the pattern's mantissa with the exponent of 1 is a number in [1, 2).
-    let map = Map {
-        body: "__uint_as_float((__float_as_uint(x0) & 0x7fffffu) | 0x3f800000u) * 2.0f - 3.0f".into(),
-        inputs: vec![Number::F32],
-        output: number,
-    };
+    // The pattern's mantissa with the exponent of 1 is a number in [1, 2).
+    let body = "__uint_as_float((__float_as_uint(x0) & 0x7fffffu) | 0x3f800000u) * 2.0f - 3.0f";
+    let map = Map::new(body, &["f32"], number.name());
     let numbers = count * 4 / number.bytes();
     for part in 0..numbers.div_ceil(count) {
         let input = Input { at: bits.start(), strides: vec![1] };

@@ -26,7 +26,7 @@ macro_rules! arguments {
         }
     )*};
 }
-arguments!(u32, i32, f32, u64, i64);
+arguments!(u32, i32, f32, u64, i64, f64);
 
 impl sealed::Sealed for Address {}
 impl Argument for Address {
@@ -68,6 +68,18 @@ impl Arguments {
         self
     }
 
+    /// Several more.
+    pub fn with_each<T: Argument>(self, values: impl IntoIterator<Item = T>) -> Arguments {
+        values.into_iter().fold(self, Arguments::with)
+    }
+
+    /// The first ones alone.
+    pub fn first(&self, count: usize) -> Arguments {
+        let layout = self.layout[..count].to_vec();
+        let end = layout.last().map_or(0, |(offset, length)| offset + length);
+        Arguments { bytes: self.bytes[..end].to_vec(), layout }
+    }
+
     /// Offset and length of each argument.
     pub fn layout(&self) -> &[(usize, usize)] {
         &self.layout
@@ -91,5 +103,8 @@ mod tests {
         assert_eq!(all.bytes()[..10], [7, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11]);
         assert_eq!(all.bytes()[16..20], 1f32.to_le_bytes());
         assert_eq!(all.bytes()[32..], [255; 8]);
+        assert_eq!(all.first(2), Arguments::new().with(7u32).with(Address(0x1122)));
+        assert_eq!(Arguments::new().with_each([1u32, 2]).layout(), [(0, 4), (4, 4)]);
+        assert_eq!(Arguments::new().with(1u32).with(1.0f64).layout(), [(0, 4), (8, 8)]);
     }
 }

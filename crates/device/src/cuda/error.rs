@@ -199,6 +199,16 @@ pub enum CudaError {
 }
 
 impl CudaError {
+    /// The same, of cuBLASLt, with the product that it is about.
+    pub(super) fn about(self, product: &impl std::fmt::Display) -> CudaError {
+        match self {
+            CudaError::Product { doing, status, name } => {
+                CudaError::Product { doing, status, name: format!("{name} for {product}") }
+            }
+            other => other,
+        }
+    }
+
     /// Whether nothing more can be done on the card in this process.
     pub fn is_final(&self) -> bool {
         matches!(self, CudaError::Lost { .. })

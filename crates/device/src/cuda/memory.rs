@@ -105,7 +105,7 @@ impl Memory {
     }
 
     /// All of it as numbers, after what is on the stream.
-    pub fn to_vec<T: Element + Default>(&self, stream: &Stream) -> Result<Vec<T>, CudaError> {
+    pub fn to_vec<T: Element>(&self, stream: &Stream) -> Result<Vec<T>, CudaError> {
         let mut values = vec![T::default(); self.region.bytes / size_of::<T>()];
         self.read(stream, 0, &mut values)?;
         Ok(values)

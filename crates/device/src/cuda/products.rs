@@ -109,7 +109,7 @@ impl Products {
         };
         const NOT_SUPPORTED: u32 = 15;
         if answer as u32 != NOT_SUPPORTED {
-            check(answer, "choosing an algorithm")?;
+            check(answer, "choosing an algorithm").map_err(|error| error.about(product))?;
         }
         found.truncate(count as usize);
         let choices: Vec<Choice> = found.iter().filter(|one| one.state as u32 == 0).map(choice).collect();
@@ -252,7 +252,7 @@ impl Planned {
                 stream.handle().cast(),
             )
         };
-        check(answer, "multiplying")
+        check(answer, "multiplying").map_err(|error| error.about(&self.product))
     }
 }
 

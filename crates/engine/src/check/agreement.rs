@@ -2,7 +2,7 @@
 
 use super::{Case, Recorded, fail, fill_store, relative_error};
 use crate::reference::{Mode, run};
-use crate::{Cpu, Program, Result, Store};
+use crate::{AsDevice, Cpu, Program, Result, Store};
 use regard_device::Level;
 use regard_graph::{DType, Precision};
 use regard_ops::Array;
@@ -14,7 +14,8 @@ impl Case<'_> {
     /// Compares outputs and gradients of the CPU engine with the reference in its rounded mode (which is the
     /// exact one where nothing is bf16), and asks for the same bits at every SIMD level and thread count; where something
     /// is bf16, at all levels that sum its products in the same order ([`Level::same_bits`]). Every kernel runs in the debug
-    /// mode, too ([`Cpu::checked`]): which task stored each byte, and whether all were.
+    /// mode, too ([`Cpu::checked`]): which task stored each byte, and whether all were. Where there is an NVIDIA card it
+    /// is asked, too ([`Case::cuda`]).
     pub fn cpu(&self, bound: f64) -> Result<()> {
         let Recorded { graph, outputs, gradients, feed } = self.backward()?;
         let expected = run(&graph, &feed, Mode::Rounded)?;
@@ -57,11 +58,16 @@ impl Case<'_> {
                 }
             }
         }
-        Ok(())
+        self.cuda(bound)
     }
 
-    /// Outputs, then gradients, as the CPU engine computes them.
-    pub fn run_on(&self, cpu: &Cpu) -> Result<Vec<Array>> {
+    /// Outputs, then gradients, as a device computes them.
+    pub fn run_on(&self, device: &impl AsDevice) -> Result<Vec<Array>> {
+        self.run_often(device, 1)
+    }
+
+    /// The same after several runs with the same inputs, each of which finds what the one before has left in the store.
+    pub(super) fn run_often(&self, device: &impl AsDevice, runs: usize) -> Result<Vec<Array>> {
         let Recorded { mut graph, outputs, gradients, feed } = self.backward()?;
         let mut names = Vec::new();
         for (index, &output) in outputs.iter().enumerate() {
@@ -73,12 +79,15 @@ impl Case<'_> {
             graph.output(&names[outputs.len() + index], *grad)?;
         }
         let mut store = Store::new(0);
-        let mut program = Program::new(graph, &[], &mut store, cpu)?;
+        let mut program = Program::new(graph, &[], &mut store, device)?;
         fill_store(&mut store, &feed)?;
         for (name, array) in &feed.inputs {
             program.set_array(name, array)?;
         }
-        program.run(&mut store)?;
+        for _ in 0..runs {
+            program.run(&mut store)?;
+        }
+        program.wait()?;
         let stored: Vec<(String, String)> = outputs
             .iter()
             .enumerate()

@@ -6,9 +6,12 @@
 //! changes when an input is changed. An op of one's own is tested by the same four calls.
 
 mod agreement;
+mod cards;
 mod counting;
 mod differences;
 mod perturbation;
+
+pub use cards::card;
 
 use crate::{Error, Feed, Result, Store};
 use regard_device::Stream;

@@ -64,7 +64,7 @@ pub fn train(model: &Model, task: Task, training: &Training) -> Result<Trained> 
 }
 
 /// The same on an engine of one's own.
-pub fn train_on(model: &Model, task: Task, training: &Training, cpu: &Cpu) -> Result<Trained> {
+pub fn train_on(model: &Model, task: Task, training: &Training, device: &impl AsDevice) -> Result<Trained> {
     let &Training { seed, steps, batch, rate, watch, .. } = training;
     let length = task.own_length().unwrap_or(training.length);
     let mut g = Graph::new();
@@ -98,7 +98,7 @@ pub fn train_on(model: &Model, task: Task, training: &Training, cpu: &Cpu) -> Re
     g.adamw_step(&pairs, &settings, lr, step, Some(factor))?;
 
     let mut store = Store::new(seed);
-    let mut program = Program::new(g, &[], &mut store, cpu)?;
+    let mut program = Program::new(g, &[], &mut store, device)?;
     let mut draws = Context { seed, ..Default::default() }.draws("experiment.batches");
     let (mut losses, mut norms, mut watched) = (vec![], vec![], vec![vec![]; watch.len()]);
     for at in 0..steps {

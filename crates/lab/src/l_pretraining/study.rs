@@ -143,11 +143,11 @@ fn student(context: &Context, arm: Arm, seed: u64, turn: usize) -> Result<Studen
         .flat_map(|person| &person.lines)
         .collect();
     data.lines.retain(|line| !gone.contains(line));
-    let cpu = one_cpu()?;
+    let device = Device::from(one_cpu()?);
     let settings = settings(context, arm, seed);
-    let study = run(&data, &settings, &cpu, &mut regard::train::Silent, None)?;
+    let study = run(&data, &settings, &device, &mut regard::train::Silent, None)?;
     let mut result = study.arms.into_iter().next().ok_or_else(|| broken("no arm was run"))?;
-    let sure = sureness(&mut result, &data, &cpu)?;
+    let sure = sureness(&mut result, &data, &device)?;
     let dev = result.dev.iter().zip(sure).map(|(answer, (confidence, entropy))| Asked {
         question: answer.question.clone(),
         place: answer.place.clone(),
@@ -157,7 +157,7 @@ fn student(context: &Context, arm: Arm, seed: u64, turn: usize) -> Result<Studen
         entropy,
     });
     let dev: Vec<Asked> = dev.collect();
-    let crossed = crossed(&mut result, &made, &dev, &data, &cpu)?;
+    let crossed = crossed(&mut result, &made, &dev, &data, &device)?;
     let places = made.test().map(|(_, place)| place.to_string());
     let test = result.test.iter().cloned().zip(places).collect();
     let ArmResult { parameters, seconds, .. } = result;
@@ -165,7 +165,7 @@ fn student(context: &Context, arm: Arm, seed: u64, turn: usize) -> Result<Studen
 }
 
 /// The probability of each answer that was given, and the entropy where it begins.
-fn sureness(result: &mut ArmResult, data: &StudyData, cpu: &Cpu) -> Result<Vec<(f64, f64)>> {
+fn sureness(result: &mut ArmResult, data: &StudyData, device: &Device) -> Result<Vec<(f64, f64)>> {
     let tokenizer = &data.tokenizer;
     let mark = tokenizer.special(Special::Mask).ok_or_else(|| broken("the vocabulary has no mark"))?;
     let mut texts = Vec::new();
@@ -184,7 +184,7 @@ fn sureness(result: &mut ArmResult, data: &StudyData, cpu: &Cpu) -> Result<Vec<(
     let logits = output(&outputs, "logits").ok_or_else(|| broken("a decoder of the study has scores"))?;
     let probabilities = g.softmax(logits)?;
     g.output("probabilities", probabilities)?;
-    let mut program = Program::new(g, &[], &mut result.store, cpu)?;
+    let mut program = Program::new(g, &[], &mut result.store, device)?;
     // Padding on the right: no position sees a later one.
     let own: Vec<Vec<i32>> = texts.iter().map(|(_, ids)| ids.iter().map(|&id| id as i32).collect()).collect();
     program.set_i32("ids", &[rows, longest], &padded_to(&own, 0, longest).values)?;
@@ -206,7 +206,7 @@ fn crossed(
     made: &Biographies,
     dev: &[Asked],
     data: &StudyData,
-    cpu: &Cpu,
+    device: &Device,
 ) -> Result<Vec<Crossed>> {
     let real: HashSet<&str> = made.people().iter().map(|person| person.name.as_str()).collect();
     let read: Vec<&Asked> = dev.iter().filter(|asked| asked.read).collect();
@@ -226,7 +226,7 @@ fn crossed(
         }
     }
     let mut answerer =
-        Answerer::new(&*result.model, &data.tokenizer, 64, 32, Precision::F32, &mut result.store, cpu)?;
+        Answerer::new(&*result.model, &data.tokenizer, 64, 32, Precision::F32, &mut result.store, device)?;
     let said = answerer.answer(&questions, &mut result.store, &mut unheard)?;
     Ok(pairs.into_iter().zip(said).map(|((first, last), said)| Crossed { first, last, said }).collect())
 }

@@ -5,7 +5,7 @@ use regard_device::cuda::{
     Stream, kernels::Launch,
 };
 use regard_graph::{Concrete, DType, Dims};
-use regard_ops::{AttentionBackward, AttentionOp, CudaCall, CudaPlan};
+use regard_ops::{AttentionBackward, AttentionOp, CudaCall, CudaList, Kernels};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
@@ -66,7 +66,7 @@ pub struct Call {
 
 impl Call {
     /// The launches for these addresses.
-    pub fn plan(&self, inputs: &[Address], outputs: &[Address], scratch: Address, shared: usize) -> CudaPlan {
+    pub fn plan(&self, inputs: &[Address], outputs: &[Address], scratch: Address, shared: usize) -> CudaList {
         let input_dims: Vec<Dims> = self.inputs.iter().map(|value| value.dims).collect();
         let input_dtypes: Vec<DType> = self.inputs.iter().map(|value| value.dtype).collect();
         let output_dims: Vec<Dims> = self.outputs.iter().map(|output| output.1).collect();
@@ -80,10 +80,20 @@ impl Call {
             integers: &integers,
             used: &self.used,
         };
-        let call = CudaCall { call: &shapes, inputs, outputs, scratch, fault: Address(0), shared };
+        let call = CudaCall {
+            call: &shapes,
+            inputs,
+            outputs,
+            copies: &vec![None; inputs.len()],
+            scratch,
+            fault: Address(0),
+            stop: Address(0),
+            shared,
+            tf32: false,
+        };
         match &self.op {
-            Op::Forward(op) => op.cuda(&call),
-            Op::Backward(op) => op.cuda(&call),
+            Op::Forward(op) => op.cuda(&call).expect("attention is computed on cards"),
+            Op::Backward(op) => op.cuda(&call).expect("attention is computed on cards"),
         }
     }
 
@@ -91,13 +101,13 @@ impl Call {
     pub fn sources(&self, shared: usize) -> Vec<Source> {
         let at = |count: usize| vec![Address(256); count];
         let plan = self.plan(&at(self.inputs.len()), &at(self.outputs.len()), Address(256), shared);
-        plan.launches.into_iter().map(|launch| launch.source).collect()
+        plan.launches().map(|launch| launch.source.clone()).collect()
     }
 }
 
 /// A call with its memory on the card.
 pub struct Placed {
-    pub plan: CudaPlan,
+    pub plan: CudaList,
     outputs: Vec<Memory>,
     kept: Vec<Memory>,
 }
@@ -186,7 +196,7 @@ impl Room {
 
     /// Puts the launches of a call on the stream.
     pub fn launch(&self, placed: &Placed) -> Result<(), CudaError> {
-        for launch in &placed.plan.launches {
+        for launch in placed.plan.launches() {
             // SAFETY: the launch was described with memory that `placed` holds.
             unsafe { self.function(launch)?.launch(&self.stream, launch.grid, &launch.arguments) }?;
         }
@@ -219,7 +229,7 @@ impl Room {
         let (begin, end) = (Event::timed(&self.card)?, Event::timed(&self.card)?);
         let mut all = Vec::new();
         // Looked up beforehand: a look-up takes longer than a small kernel.
-        let launches = placed.plan.launches.iter().map(|launch| Ok((self.function(launch)?, launch)));
+        let launches = placed.plan.launches().map(|launch| Ok((self.function(launch)?, launch)));
         let launches = launches.collect::<Result<Vec<_>, CudaError>>()?;
         for i in 0..WARM + times {
             self.stream.record(&begin)?;

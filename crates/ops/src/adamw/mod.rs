@@ -2,12 +2,13 @@
 //! decoupled and scaled by the learning rate, ε is added to the root after the bias correction.
 
 mod cpu;
+mod cuda;
 mod record;
 
 pub use record::AdamWOps;
 pub(crate) use record::moments;
 
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
 use regard_graph::*;
 
 /// The settings of AdamW; the defaults are PyTorch's.
@@ -157,8 +158,12 @@ impl Op for AdamWStep {
 fn check_step(step: i64) -> std::result::Result<i32, Fault> {
     match i32::try_from(step) {
         Ok(step) if step >= 1 => Ok(step),
-        _ => Err(Fault { op: "adamw", what: format!("step is {step}"), advice: "count steps from 1" }),
+        _ => Err(wrong_step(step)),
     }
+}
+
+fn wrong_step(step: i64) -> Fault {
+    Fault { op: "adamw", what: format!("step is {step}"), advice: "count steps from 1" }
 }
 
 impl Kernels for AdamWStep {
@@ -203,5 +208,9 @@ impl Kernels for AdamWStep {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call, check_step(call.i32(5)[0].into())?);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

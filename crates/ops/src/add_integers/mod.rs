@@ -4,7 +4,7 @@
 mod cpu;
 
 use crate::broadcast::{Walk, broadcast_reach, broadcast_shape};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
 use regard_graph::*;
 
 /// `out = a + b`, broadcast, i32.
@@ -83,6 +83,10 @@ fn overflow(a: i32, b: i32) -> Fault {
     Fault { op: "add_integers", what, advice: "use smaller numbers" }
 }
 
+/// The sum in CUDA C++. The signs of both numbers differ from that of a sum that wrapped around.
+const SUM: &str = "((x0 ^ i32(u32(x0) + u32(x1))) & (x1 ^ i32(u32(x0) + u32(x1)))) < 0 \
+    ? (fault_at(e.fault, e.stop, u32(x1), x0), 0) : i32(u32(x0) + u32(x1))";
+
 impl Kernels for AddIntegers {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         let [a, b] = [call.inputs[0], call.inputs[1]];
@@ -107,5 +111,12 @@ impl Kernels for AddIntegers {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(call)
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let mut list = call.map(SUM, &[]);
+        // The word has room for both numbers, one of them as the place.
+        list.on_fault(|b, a| overflow(a, b as i32));
+        Ok(list)
     }
 }

@@ -1,9 +1,12 @@
 //! The gradient of a table of positions: rows of dy added up by position.
 
-use super::{check_length, target};
+use super::{check_length, cuda, target};
 use crate::rows::check_indices;
 use crate::rows::cpu::Scatter;
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// `out[p, c] = Σ dy[b, t, c]` over the places whose position is p.
@@ -134,5 +137,9 @@ impl Kernels for AddPositionBackward {
             scatter.run(call, 0, 0, |_, n| n % dy[1]);
         }
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(self.name(), self.positions, call))
     }
 }

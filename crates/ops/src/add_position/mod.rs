@@ -3,11 +3,15 @@
 
 mod backward;
 mod cpu;
+mod cuda;
 
 pub use backward::AddPositionBackward;
 
 use crate::rows::{Target, check_indices, listed, pointed};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// `y[b, t, c] = x[b, t, c] + table[position[b, t], c]`.
@@ -158,5 +162,9 @@ impl Kernels for AddPosition {
         }
         cpu::run(call, position);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self.name(), self.positions, call))
     }
 }

@@ -3,7 +3,9 @@
 mod cpu;
 
 use crate::broadcast::{Walk, broadcast_reach, broadcast_shape};
-use crate::{CpuCall, Fault, FillOps, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, FillOps, Kernels, Needs, NotYet, Record, ReferenceCall, Request,
+};
 use regard_graph::*;
 
 /// `state′ = x`.
@@ -119,5 +121,9 @@ impl Kernels for Assign {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.update("x1", &[]))
     }
 }

@@ -3,7 +3,9 @@
 
 use super::form::{BiasForm, Extra, Form};
 use super::{cost, cpu_backward, cpu_work, layout, reference_backward};
-use crate::{CpuCall, Fault, FillOps, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, FillOps, Kernels, Needs, NotYet, Record, ReferenceCall, Request,
+};
 use regard_graph::*;
 
 /// query, key, value, lse, dy, then y (or, for the hard kinds, choice), dlse if there is one, and the optional
@@ -145,5 +147,9 @@ impl Kernels for Backward {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu_backward::run(self, call)
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(self.cuda_list(call))
     }
 }

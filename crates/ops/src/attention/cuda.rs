@@ -9,9 +9,10 @@ use super::cuda_arguments::Common;
 use super::cuda_sources::{Tile, Unit};
 use super::form::{BiasForm, Extent, Extra, Form};
 use super::{AttentionBackward, AttentionKind, AttentionOp};
+use crate::{CudaCall, CudaList};
 use regard_device::cuda::kernels::Launch;
 use regard_device::cuda::{Address, Arguments, Grid};
-use regard_graph::{Concrete, DType, Precision};
+use regard_graph::Precision;
 
 /// Queries and keys of a tile of `kernel_rows*.cu`.
 const ROW_TILE: usize = 64;
@@ -25,45 +26,15 @@ const CHUNK_ROWS: usize = 4;
 /// Every value that a kernel touches with vectors begins at a multiple of this.
 const ALIGNMENT: u64 = 16;
 
-/// One call on a card.
-#[derive(Clone, Copy)]
-pub struct CudaCall<'a> {
-    /// Shapes, dtypes and which results anybody reads.
-    pub call: &'a Concrete<'a>,
-    /// Where the operands are.
-    pub inputs: &'a [Address],
-    /// Where the results go.
-    pub outputs: &'a [Address],
-    /// Where [`CudaPlan::scratch`] bytes are free during the call.
-    pub scratch: Address,
-    /// A word of all ones, in which the least place of a key whose `key_row` is no row is left; 0 for none.
-    pub fault: Address,
-    /// The most shared memory that a block may have on the card.
-    pub shared: usize,
-}
-
-/// What to launch, in order, and what it needs.
-#[derive(Clone, Debug, Default)]
-pub struct CudaPlan {
-    /// The launches.
-    pub launches: Vec<Launch>,
-    /// Bytes of scratch.
-    pub scratch: usize,
-}
-
-impl CudaPlan {
-    pub(super) fn push(&mut self, unit: Unit<'_>, kernel: &'static str, grid: Grid, arguments: Arguments) {
-        if grid.blocks[0] > 0 {
-            self.launches.push(Launch { source: unit.source(), kernel, grid, arguments });
-        }
-    }
-
-    /// So many bytes of scratch, from `start` on.
-    pub(super) fn room(&mut self, start: Address, bytes: usize) -> Address {
-        let offset = self.scratch;
-        self.scratch = (offset + bytes).next_multiple_of(256);
-        start.after(offset)
-    }
+/// Puts a kernel of a source on the list; one without blocks is left out.
+pub(super) fn push(
+    list: &mut CudaList,
+    unit: Unit<'_>,
+    kernel: &'static str,
+    grid: Grid,
+    arguments: Arguments,
+) {
+    list.launch(Launch { source: unit.source(), kernel, grid, arguments });
 }
 
 /// Whether tensor cores serve a call: where they do not, kernels in true f32 do. `aligned` where all values begin at
@@ -74,7 +45,7 @@ pub(super) fn on_tensor_cores(form: &Form, extent: &Extent, aligned: bool) -> bo
     fits && aligned && form.kind == AttentionKind::Soft && form.precision == Precision::Bf16
 }
 
-pub(super) fn line(blocks: usize, threads: u32, shared: usize) -> Grid {
+pub(crate) fn line(blocks: usize, threads: u32, shared: usize) -> Grid {
     assert!(blocks < 1 << 31, "{blocks} blocks in one launch");
     Grid { shared: shared as u32, ..Grid::line(blocks as u32, threads) }
 }
@@ -89,8 +60,8 @@ fn aligned(addresses: &[Address]) -> bool {
 
 impl AttentionOp {
     /// The launches that compute y, lse and choice.
-    pub fn cuda(&self, call: &CudaCall<'_>) -> CudaPlan {
-        let mut plan = CudaPlan::default();
+    pub(super) fn cuda_list(&self, call: &CudaCall<'_>) -> CudaList {
+        let mut plan = CudaList::default();
         let common = Common::new(&self.form, call, 3, &mut plan);
         let extent = common.extent;
         let [y, lse, choice] = [0, 1, 2].map(|output| call.outputs[output]);
@@ -106,40 +77,48 @@ impl AttentionOp {
             let blocks = tiles(extent.t, tile.queries) * extent.h * extent.b;
             let grid = line(blocks, TILE_THREADS, tile.shared);
             let arguments = common.arguments().with(y).with(lse).with(choice);
-            plan.push(common.unit("forward", Some(tile)), "attend", grid, arguments);
+            push(&mut plan, common.unit("forward", Some(tile)), "attend", grid, arguments);
             return plan;
         }
-        let statistics = plan.room(call.scratch, extent.b * extent.t * extent.h * 8);
+        let rows = extent.b * extent.t * extent.h;
+        let statistics = plan.room(call, rows * 8);
+        // What is mixed follows from the choice, whether anybody reads it or not.
+        let choice = match self.form.kind.is_hard() && !call.used(2) {
+            true => plan.room(call, rows * 4),
+            false => choice,
+        };
         let blocks = tiles(extent.t, ROW_TILE) * extent.h * extent.b;
         let arguments = common.arguments().with(lse).with(choice).with(statistics);
-        plan.push(common.unit("rows", None), "row_statistics", line(blocks, ROW_THREADS, 0), arguments);
-        let arguments = common.arguments().with(y).with(choice).with(statistics);
-        let blocks = blocks * tiles(extent.e, ROW_TILE);
-        plan.push(common.unit("rows", None), "mix", line(blocks, ROW_THREADS, 0), arguments);
+        push(&mut plan, common.unit("rows", None), "row_statistics", line(blocks, ROW_THREADS, 0), arguments);
+        if call.used(0) {
+            let arguments = common.arguments().with(y).with(choice).with(statistics);
+            let blocks = blocks * tiles(extent.e, ROW_TILE);
+            push(&mut plan, common.unit("rows", None), "mix", line(blocks, ROW_THREADS, 0), arguments);
+        }
         plan
     }
 
     /// Few queries: each chunk of keys on its own, then the chunks of each row in order.
-    fn split_over_keys(&self, plan: &mut CudaPlan, common: &Common<'_>, call: &CudaCall<'_>) {
+    fn split_over_keys(&self, plan: &mut CudaList, common: &Common<'_>, call: &CudaCall<'_>) {
         let Extent { b, t, s, h, g, d, e, .. } = common.extent;
         let (rows, chunks) = (b * t * h, s.div_ceil(CHUNK));
-        let statistics = plan.room(call.scratch, rows * chunks * 8);
-        let parts = plan.room(call.scratch, rows * chunks * e * 4);
+        let statistics = plan.room(call, rows * chunks * 8);
+        let parts = plan.room(call, rows * chunks * e * 4);
         let blocks = chunks * (t * h / g).div_ceil(CHUNK_ROWS) * g * b;
         let grid = line(blocks, CHUNK as u32, CHUNK_ROWS * d * 4);
         let arguments = common.arguments().with(statistics).with(parts);
-        plan.push(common.unit("decode", None), "attend_chunk", grid, arguments);
+        push(plan, common.unit("decode", None), "attend_chunk", grid, arguments);
         let [y, lse, choice] = [0, 1, 2].map(|output| call.outputs[output]);
         let arguments = Arguments::new().with(common.sizes).with(y).with(lse).with(choice);
         let arguments = arguments.with(statistics).with(parts);
-        plan.push(common.unit("decode", None), "join_chunks", line(rows, CHUNK as u32, 0), arguments);
+        push(plan, common.unit("decode", None), "join_chunks", line(rows, CHUNK as u32, 0), arguments);
     }
 }
 
 impl AttentionBackward {
     /// The launches that compute those gradients that anybody reads.
-    pub fn cuda(&self, call: &CudaCall<'_>) -> CudaPlan {
-        let mut plan = CudaPlan::default();
+    pub(super) fn cuda_list(&self, call: &CudaCall<'_>) -> CudaList {
+        let mut plan = CudaList::default();
         let common = Common::new(&self.form, call, self.base(), &mut plan);
         common.lay_out_table(&mut plan);
         let aligned = aligned(&call.inputs[..6]) && aligned(&call.outputs[..3]);
@@ -166,19 +145,19 @@ impl AttentionBackward {
     /// What the score gradients of each row are taken from.
     fn row_terms(
         &self,
-        plan: &mut CudaPlan,
+        plan: &mut CudaList,
         common: &Common<'_>,
         call: &CudaCall<'_>,
         tile: Option<Tile>,
     ) -> Address {
         let Extent { b, t, h, .. } = common.extent;
-        let terms = plan.room(call.scratch, b * t * h * 4);
+        let terms = plan.room(call, b * t * h * 4);
         let [lse, dy, saved] = [3, 4, 5].map(|input| call.inputs[input]);
         let dlse = if self.dlse { call.inputs[6] } else { Address(0) };
         if self.form.kind.is_hard() && self.form.kind != AttentionKind::Hard {
             let arguments = common.arguments().with(terms).with(dy).with(lse).with(saved).with(dlse);
             let grid = line(tiles(t, ROW_TILE) * h * b, ROW_THREADS, 0);
-            plan.push(common.unit("rows_backward", None), "row_terms_of_choice", grid, arguments);
+            push(plan, common.unit("rows_backward", None), "row_terms_of_choice", grid, arguments);
         } else {
             let arguments = Arguments::new().with(common.sizes).with(terms).with(dy).with(saved).with(dlse);
             let (unit, kernel, rows) = match tile {
@@ -186,7 +165,7 @@ impl AttentionBackward {
                 Some(_) => (common.unit("query_gradients", tile), "row_products", ROW_THREADS / 32),
                 None => (common.unit("rows_backward", None), "row_terms", ROW_THREADS),
             };
-            plan.push(unit, kernel, line((b * t * h).div_ceil(rows as usize), ROW_THREADS, 0), arguments);
+            push(plan, unit, kernel, line((b * t * h).div_ceil(rows as usize), ROW_THREADS, 0), arguments);
         }
         terms
     }
@@ -194,7 +173,7 @@ impl AttentionBackward {
     /// dk and dv.
     fn key_side(
         &self,
-        plan: &mut CudaPlan,
+        plan: &mut CudaList,
         common: &Common<'_>,
         call: &CudaCall<'_>,
         terms: Address,
@@ -210,7 +189,7 @@ impl AttentionBackward {
             if dk != Address(0) || dv != Address(0) {
                 let arguments = common.arguments().with(dk).with(dv).with(dy).with(lse).with(terms);
                 let grid = line(tiles(s, tile.keys) * g * rows, TILE_THREADS, tile.shared);
-                plan.push(common.unit("key_gradients", Some(tile)), "key_gradients", grid, arguments);
+                push(plan, common.unit("key_gradients", Some(tile)), "key_gradients", grid, arguments);
             }
             return;
         }
@@ -218,19 +197,19 @@ impl AttentionBackward {
             |width: usize| line(tiles(s, ROW_TILE) * g * rows * tiles(width, ROW_TILE), ROW_THREADS, 0);
         if call.call.used[1] {
             let arguments = common.arguments().with(call.outputs[1]).with(dy).with(lse).with(terms);
-            plan.push(common.unit("rows_backward", None), "key_gradient", blocks(d), arguments);
+            push(plan, common.unit("rows_backward", None), "key_gradient", blocks(d), arguments);
         }
         if call.call.used[2] {
             let choice = if self.form.kind.is_hard() { saved } else { Address(0) };
             let arguments = common.arguments().with(call.outputs[2]).with(dy).with(lse).with(choice);
-            plan.push(common.unit("rows_backward", None), "value_gradient", blocks(e), arguments);
+            push(plan, common.unit("rows_backward", None), "value_gradient", blocks(e), arguments);
         }
     }
 
     /// dq, and with it the gradients of the scale and of slopes.
     fn query_side(
         &self,
-        plan: &mut CudaPlan,
+        plan: &mut CudaList,
         common: &Common<'_>,
         call: &CudaCall<'_>,
         terms: Address,
@@ -244,7 +223,7 @@ impl AttentionBackward {
             return;
         }
         let mut part = |output: Option<usize>| match output {
-            Some(_) => plan.room(call.scratch, b * t * h * 4),
+            Some(_) => plan.room(call, b * t * h * 4),
             None => Address(0),
         };
         let (scale_parts, slope_parts) = (part(scale), part(slopes));
@@ -254,13 +233,13 @@ impl AttentionBackward {
         match tile {
             Some(tile) => {
                 let grid = line(tiles(t, tile.queries) * h * b, TILE_THREADS, tile.shared);
-                plan.push(common.unit("query_gradients", Some(tile)), "query_gradients", grid, arguments);
+                push(plan, common.unit("query_gradients", Some(tile)), "query_gradients", grid, arguments);
             }
             None => {
                 let dlse = if self.dlse { call.inputs[6] } else { Address(0) };
                 let arguments = arguments.with(dlse);
                 let grid = line(tiles(t, ROW_TILE) * h * b * tiles(d, ROW_TILE), ROW_THREADS, 0);
-                plan.push(common.unit("rows_backward", None), "query_gradient", grid, arguments);
+                push(plan, common.unit("rows_backward", None), "query_gradient", grid, arguments);
             }
         }
         for (output, parts) in [(scale, scale_parts), (slopes, slope_parts)] {
@@ -273,7 +252,7 @@ impl AttentionBackward {
     /// The gradient of a table by distance.
     fn table(
         &self,
-        plan: &mut CudaPlan,
+        plan: &mut CudaList,
         common: &Common<'_>,
         call: &CudaCall<'_>,
         terms: Address,
@@ -281,19 +260,19 @@ impl AttentionBackward {
     ) {
         let Extent { b, t, h, .. } = common.extent;
         let rows = common.table_rows();
-        let parts = plan.room(call.scratch, b * tiles(t, ROW_TILE) * rows * h * 4);
+        let parts = plan.room(call, b * tiles(t, ROW_TILE) * rows * h * 4);
         let [lse, dy] = [3, 4].map(|input| call.inputs[input]);
         let arguments = common.arguments().with(parts).with(dy).with(lse).with(terms);
         let blocks = tiles(t, ROW_TILE) * h * b * tiles(rows, ROW_TILE);
         let grid = line(blocks, ROW_THREADS, ROW_TILE * (ROW_TILE + 1) * 4);
-        plan.push(common.unit("bias_gradients", None), "table_gradient", grid, arguments);
+        push(plan, common.unit("bias_gradients", None), "table_gradient", grid, arguments);
         sum_parts(plan, common, call.outputs[output], parts, b * tiles(t, ROW_TILE), rows * h);
     }
 
     /// The gradient of a bias with a number for each pair.
     fn dense(
         &self,
-        plan: &mut CudaPlan,
+        plan: &mut CudaList,
         common: &Common<'_>,
         call: &CudaCall<'_>,
         terms: Address,
@@ -305,13 +284,13 @@ impl AttentionBackward {
         let [lse, dy] = [3, 4].map(|input| call.inputs[input]);
         let arguments = common.arguments().with(call.outputs[output]).with(dy).with(lse).with(terms);
         let grid = line(own[0] * own[1] * tiles(t, ROW_TILE) * tiles(s, ROW_TILE), ROW_THREADS, 0);
-        plan.push(common.unit("bias_gradients", None), "dense_gradient", grid, arguments);
+        push(plan, common.unit("bias_gradients", None), "dense_gradient", grid, arguments);
     }
 }
 
 /// to[width] = the sum of `count` rows of parts.
 fn sum_parts(
-    plan: &mut CudaPlan,
+    plan: &mut CudaList,
     common: &Common<'_>,
     to: Address,
     parts: Address,
@@ -319,15 +298,10 @@ fn sum_parts(
     width: usize,
 ) {
     let arguments = Arguments::new().with(to).with(parts).with(count as u64).with(width as u32);
-    plan.push(common.unit("parameters", None), "sum_parts", line(width, ROW_THREADS, 0), arguments);
+    push(plan, common.unit("parameters", None), "sum_parts", line(width, ROW_THREADS, 0), arguments);
 }
 
 /// The shared memory of a block that has a chunk of keys: its queries, and what `kernel_decode.cu` declares besides.
 fn decode_shared(width: usize) -> usize {
     CHUNK_ROWS * width * 4 + (2 * CHUNK_ROWS + 1) * CHUNK * 4
-}
-
-/// The type of a value in memory.
-pub(super) fn number(dtype: DType) -> &'static str {
-    if dtype == DType::BF16 { "bf16" } else { "f32" }
 }

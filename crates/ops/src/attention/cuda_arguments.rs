@@ -1,13 +1,16 @@
 //! What every kernel of attention is told: addresses, sizes and factors, laid out as `kernel_pairs.cuh` reads them.
 
 use super::bias::radius;
-use super::cuda::{CudaCall, CudaPlan, line, number};
+use super::cuda::{line, push};
 use super::cuda_sources::{Tile, Unit};
 use super::form::{BiasForm, Extent, Extra, Form};
+use super::reference::no_such_row;
 use super::spec::Window;
+use crate::{CudaCall, CudaList};
 use regard_device::cuda::{Address, Arguments};
+use regard_device::random::name_hash;
 
-const OPERANDS: usize = 15;
+const OPERANDS: usize = 16;
 const SIZES: usize = 22;
 const FACTORS: usize = 4;
 const TABLE_THREADS: u32 = 256;
@@ -27,9 +30,18 @@ pub struct Common<'a> {
 
 impl<'a> Common<'a> {
     /// The optional operands begin at `base`. Takes scratch for a table laid out by distance.
-    pub fn new(form: &'a Form, call: &CudaCall<'_>, base: usize, plan: &mut CudaPlan) -> Self {
+    pub fn new(form: &'a Form, call: &CudaCall<'_>, base: usize, plan: &mut CudaList) -> Self {
+        Common::build(form, call, base, true, plan)
+    }
+
+    /// The same where operand 2 is no value.
+    pub fn without_value(form: &'a Form, call: &CudaCall<'_>, base: usize, plan: &mut CudaList) -> Self {
+        Common::build(form, call, base, false, plan)
+    }
+
+    fn build(form: &'a Form, call: &CudaCall<'_>, base: usize, has_value: bool, plan: &mut CudaList) -> Self {
         let shapes = call.call.inputs;
-        let extent = Extent::new(shapes[0], shapes[1], Some(shapes[2]));
+        let extent = Extent::new(shapes[0], shapes[1], has_value.then(|| shapes[2]));
         let place = |extra: Extra| form.place(base, extra);
         let at = |extra: Extra| place(extra).map_or(Address(0), |input| call.inputs[input]);
         let per = |extra: Extra, axis: usize| {
@@ -42,12 +54,12 @@ impl<'a> Common<'a> {
         let distances = if by_distance { 2 * radius + 1 } else { 0 };
         let mut room = |count: usize| match count {
             0 => Address(0),
-            _ => plan.room(call.scratch, count * 4),
+            _ => plan.room(call, count * 4),
         };
         let operands = [
             call.inputs[0],
             call.inputs[1],
-            call.inputs[2],
+            if has_value { call.inputs[2] } else { Address(0) },
             at(Extra::Scale),
             at(Extra::KeyLengths),
             at(Extra::KeyMask),
@@ -60,7 +72,15 @@ impl<'a> Common<'a> {
             room(distances * extent.h),
             room(distances),
             call.fault,
+            call.stop,
         ];
+        if form.has(Extra::KeyRow) {
+            let (s, rows) = (extent.s.max(1), extent.rows);
+            plan.on_fault(move |place, row| {
+                let place = place as usize;
+                no_such_row([place / s, place % s], row, rows)
+            });
+        }
         let (ways, span) = ways_of(form.bias, table_rows);
         let distance = |far: usize| u32::try_from(far).unwrap_or(u32::MAX);
         let Window { before, after } =
@@ -99,7 +119,7 @@ impl<'a> Common<'a> {
             (1.0 / (1.0 - form.dropout as f64)) as f32,
             span,
         ];
-        let types = [0, 1, 2].map(|input| number(call.call.input_dtypes[input]));
+        let types = [0, 1, 2].map(|input| if input < 2 || has_value { call.type_of(input) } else { "f32" });
         Common { form, extent, types, sizes, operands, factors, radius, table_rows }
     }
 
@@ -131,11 +151,11 @@ impl<'a> Common<'a> {
     }
 
     /// Lays a table out by distance, where there is one.
-    pub fn lay_out_table(&self, plan: &mut CudaPlan) {
+    pub fn lay_out_table(&self, plan: &mut CudaList) {
         if self.table_rows > 0 {
             let blocks = (2 * self.radius + 1).div_ceil(TABLE_THREADS as usize);
             let grid = line(blocks, TABLE_THREADS, 0);
-            plan.push(self.unit("parameters", None), "lay_out_table", grid, self.arguments());
+            push(plan, self.unit("parameters", None), "lay_out_table", grid, self.arguments());
         }
     }
 }
@@ -154,9 +174,4 @@ fn ways_of(bias: BiasForm, rows: usize) -> (u32, f32) {
 
 fn halves(word: u64) -> [u32; 2] {
     [word as u32, (word >> 32) as u32]
-}
-
-/// FNV-1a, by which `regard_device::Stream` tells names apart.
-fn name_hash(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ byte as u64).wrapping_mul(0x100_0000_01b3))
 }

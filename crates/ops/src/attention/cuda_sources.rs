@@ -34,12 +34,13 @@ impl Unit<'_> {
             }
             "parameters" => return parameters(),
             "decode" => ("attention/kernel_decode.cu", include_str!("kernel_decode.cu")),
+            "weights" => ("attention_weights/kernel.cu", include_str!("../attention_weights/kernel.cu")),
             _ => ("attention/kernel_forward.cu", include_str!("kernel_forward.cu")),
         };
         let mut source = Source::new(name, text);
         source.headers.push(("pairs.cuh", include_str!("kernel_pairs.cuh")));
         match self.tile {
-            None if self.file == "decode" => {}
+            None if matches!(self.file, "decode" | "weights") => {}
             None => {
                 source.headers.push(("rows.cuh", include_str!("kernel_rows.cuh")));
                 source.headers.push(("score_gradients.cuh", include_str!("kernel_score_gradients.cuh")));

@@ -122,10 +122,10 @@ join_chunks(Sizes n, Q* y, f32* lse, int* choice, const float2* statistics, cons
         f32 sum = 0.0f;
         for (u32 chunk = 0; chunk < chunks; chunk++)
             if (counts(chunk)) sum = fmaf(worth(chunk), parts[(row * chunks + chunk) * n.e + column], sum);
-        store(y + row * n.e + column, empty ? 0.0f : sum / total);
+        if (y) store(y + row * n.e + column, empty ? 0.0f : sum / total);
     }
     if (threadIdx.x == 0) {
-        lse[row] = empty ? -INFINITY_F32 : most + logf(total);
+        if (lse) lse[row] = empty ? -INFINITY_F32 : most + logf(total);
         if (choice) choice[row] = -1;
     }
 }

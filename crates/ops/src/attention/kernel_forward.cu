@@ -204,13 +204,13 @@ attend(Operands o, Sizes n, Factors x, Q* y, f32* lse, int* choice) {
         if (asker(r) >= n.t) continue;
         u64 row = (u64(b) * n.t + asker(r)) * n.h + h;
         if (LANE % 4 == 0) {
-            lse[row] = empty ? -INFINITY_F32 : most[r] * LN_2 + logf(sum);
+            if (lse) lse[row] = empty ? -INFINITY_F32 : most[r] * LN_2 + logf(sum);
             if (choice) choice[row] = -1;
         }
 #pragma unroll
         for (u32 c = 0; c < WIDTH / 8; c++) {
             f32* own = &sums[r / 2][c][r % 2 * 2];
-            store_pair(y + row * WIDTH + c * 8 + LANE % 4 * 2, own[0] * inverse, own[1] * inverse);
+            if (y) store_pair(y + row * WIDTH + c * 8 + LANE % 4 * 2, own[0] * inverse, own[1] * inverse);
         }
     }
 }

@@ -8,8 +8,6 @@
 
 #include "prelude.cuh"
 
-typedef unsigned char u8;
-typedef long long i64;
 
 #define BIAS_NONE 0
 #define BIAS_DISTANCE 1
@@ -42,7 +40,8 @@ struct Operands {
     const int* random;          // seed, step (two words each), the first example's index
     f32* by_distance;           // [H 2R+1]: the bias of distances from -R to R, made by `lay_out_table`
     u32* rows_of_table;         // [2R+1]: the row of the table that a distance has
-    u32* fault;                 // the least b * S + s whose key_row is no row; all ones where there is none
+    u64* fault;                 // where a key_row that is no row is left, with its place b * S + s
+    u32* stop;
 };
 
 struct Sizes {
@@ -92,7 +91,7 @@ DEVICE bool key_exists(const Operands& o, const Sizes& n, u32 b, u32 s, u32 end)
     if (s >= end) return false;
     if (HAS(o.key_mask) && o.key_mask[u64(b) * n.s + s] == 0) return false;
     if (HAS(o.key_row) && u32(o.key_row[u64(b) * n.s + s]) >= n.rows) {
-        if (o.fault) atomicMin(o.fault, b * n.s + s);
+        fault_at(o.fault, o.stop, b * n.s + s, o.key_row[u64(b) * n.s + s]);
         return false;
     }
     return true;

@@ -41,7 +41,7 @@ KERNEL row_statistics(Operands o, Sizes n, Factors x, f32* lse, int* choice, flo
         if (MY_X == 0 && p.first_query + 4 * MY_Y + i < n.t) {
             u64 row = row_index(n, p, i);
             bool empty = chosen == 0xffffffffu && largest == -INFINITY_F32;
-            lse[row] = empty ? -INFINITY_F32 : largest + logf(total);
+            if (lse) lse[row] = empty ? -INFINITY_F32 : largest + logf(total);
             if (choice) choice[row] = CHOOSES && !empty ? int(chosen) : -1;
             statistics[row] = make_float2(largest, empty ? 0.0f : 1.0f / total);
         }

@@ -34,15 +34,18 @@ mod reference_backward;
 mod spec;
 
 pub use backward::Backward as AttentionBackward;
-pub use cuda::{CudaCall, CudaPlan};
 pub use spec::{Attended, Attention, AttentionBias, AttentionKind, AttentionMask, AttentionScale, Window};
 
 pub(crate) use cpu_rows::{KeyTile, Terms, by_distance_floats, carve, carved_bytes};
+pub(crate) use cuda::line as cuda_line;
+pub(crate) use cuda_arguments::Common as CudaCommon;
 pub(crate) use form::{Extent, Extra, Form};
 pub(crate) use mask::{Cover, Known};
 pub(crate) use reference::{Naive, rows_of};
 
-use crate::{CpuCall, Fault, Kernels, Needs, RandomOps, Record, ReferenceCall, Request};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, RandomOps, Record, ReferenceCall, Request,
+};
 use form::{BiasForm, scale_of};
 use regard_graph::*;
 
@@ -181,5 +184,9 @@ impl Kernels for AttentionOp {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(&self.form, call)
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(self.cuda_list(call))
     }
 }

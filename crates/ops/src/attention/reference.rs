@@ -124,6 +124,15 @@ impl<'a> Naive<'a> {
     }
 }
 
+/// What is wrong with a key that comes from no row of the key/value batch.
+pub fn no_such_row([b, s]: [usize; 2], row: i32, rows: usize) -> Fault {
+    Fault {
+        op: "attention",
+        what: format!("key_row[{b}, {s}] is {row}, the keys have {rows} rows"),
+        advice: "give rows of the key/value batch, or mask the key",
+    }
+}
+
 /// Every key that exists must come from a row of the key/value batch.
 pub fn check_key_rows(
     key_row: Option<&[i32]>,
@@ -133,11 +142,7 @@ pub fn check_key_rows(
     for (at, &row) in key_row.unwrap_or(&[]).iter().enumerate() {
         let (b, s) = (at / extent.s, at % extent.s);
         if exists(b, s) && !(0..extent.rows as i64).contains(&(row as i64)) {
-            return Err(Fault {
-                op: "attention",
-                what: format!("key_row[{b}, {s}] is {row}, the keys have {} rows", extent.rows),
-                advice: "give rows of the key/value batch, or mask the key",
-            });
+            return Err(no_such_row([b, s], row, extent.rows));
         }
     }
     Ok(())

@@ -6,10 +6,13 @@
 
 mod cost;
 mod cpu;
+mod cuda;
 mod reference;
 
 use crate::attention::{AttentionOp, Extra, Form, record_form};
-use crate::{Attention, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{
+    Attention, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request,
+};
 use regard_graph::*;
 use std::ops::Range;
 
@@ -310,5 +313,9 @@ impl Kernels for AttentionWeights {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         self.check_run(call.dims(0)[1], call.dims(1)[1])?;
         cpu::run(&self.form, &self.request, call)
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

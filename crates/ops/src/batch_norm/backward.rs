@@ -1,7 +1,7 @@
 //! The backward pass of batch norm: the gradients of x, scale and shift.
 
-use super::{BatchNormMode, cpu_backward, reference};
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use super::{BatchNormMode, cpu_backward, cuda, reference};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
 use regard_graph::*;
 
 /// Operands: dy, x, the mean and 1/√(σ² + ε) that were used, then scale if present. Results: dx, then dscale
@@ -136,5 +136,9 @@ impl Kernels for BatchNormBackward {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu_backward::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(self, call))
     }
 }

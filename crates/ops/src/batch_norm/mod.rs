@@ -5,12 +5,16 @@
 mod backward;
 mod cpu;
 mod cpu_backward;
+mod cuda;
 mod reference;
 
 pub use backward::BatchNormBackward;
 
 use crate::norm::check_epsilon;
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// Which statistics.
@@ -298,5 +302,9 @@ impl Kernels for BatchNorm {
         self.check_rows(call.dims(0).rows())?;
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self, call))
     }
 }

@@ -6,7 +6,8 @@ mod reference;
 
 use crate::broadcast::{broadcast_reach, broadcast_shape};
 use crate::{
-    CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, ScaleOps, SumToOps, check_float,
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, ScaleOps,
+    SumToOps, check_float,
 };
 use regard_graph::*;
 
@@ -21,6 +22,18 @@ pub enum Arithmetic {
     Multiply,
     /// a / b
     Divide,
+}
+
+impl Arithmetic {
+    /// In CUDA C++.
+    fn expression(self) -> &'static str {
+        match self {
+            Arithmetic::Add => "x0 + x1",
+            Arithmetic::Subtract => "x0 - x1",
+            Arithmetic::Multiply => "x0 * x1",
+            Arithmetic::Divide => "x0 / x1",
+        }
+    }
 }
 
 /// `out = a ∘ b`, broadcast.
@@ -154,5 +167,9 @@ impl Kernels for Binary {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self.kind, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map(self.kind.expression(), &[]))
     }
 }

@@ -2,7 +2,10 @@
 
 use crate::broadcast::{Walk, broadcast_reach, broadcast_shape};
 use crate::call::CHUNK;
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumTo, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumTo,
+    check_float,
+};
 use regard_graph::*;
 
 /// `out[i] = x[i without the repeated axes]`, or that over the number of repeats.
@@ -149,5 +152,10 @@ impl Kernels for BroadcastTo {
             }
         });
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let repeats = BroadcastTo::repeats(&call.call.inputs[0], &call.call.outputs[0]) as f32;
+        Ok(call.map(if self.mean { "x0 / s.v[0]" } else { "x0" }, &[repeats]))
     }
 }

@@ -2,9 +2,13 @@
 //! state `[R S G D]`; where each position goes is said by `slot`, so that growing and ring caches are the same.
 
 mod cpu;
+mod cuda;
 
 use crate::rows::{Target, check_indices};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 use std::collections::HashSet;
 
@@ -200,5 +204,9 @@ impl Kernels for CacheWrite {
         let slots = call.i32(2).iter().map(|&slot| i64::from(slot));
         check_indices(slot_target(cache[1]), call.dims(2), slots)?;
         cpu::run(call, row)
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

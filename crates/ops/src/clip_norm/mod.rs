@@ -3,8 +3,11 @@
 //! the factor. Gradients are data here: nothing flows back through the norm.
 
 mod cpu;
+mod cuda;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// The norm of all gradients, and the factor that clips it.
@@ -135,5 +138,9 @@ impl Kernels for ClipNorm {
             }
         });
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

@@ -4,7 +4,7 @@
 mod cpu;
 
 use crate::broadcast::{Walk, broadcast_reach, broadcast_shape};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
 use regard_graph::*;
 
 /// Which comparison.
@@ -25,6 +25,15 @@ impl Comparison {
             Comparison::Less => a < b,
             Comparison::LessEqual => a <= b,
             Comparison::Equal => a == b,
+        }
+    }
+
+    /// In CUDA C++.
+    fn expression(self) -> &'static str {
+        match self {
+            Comparison::Less => "x0 < x1",
+            Comparison::LessEqual => "x0 <= x1",
+            Comparison::Equal => "x0 == x1",
         }
     }
 }
@@ -151,5 +160,9 @@ impl Kernels for Compare {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self.comparison, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map(self.comparison.expression(), &[]))
     }
 }

@@ -2,7 +2,9 @@
 
 mod cpu;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SplitOps};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SplitOps,
+};
 use regard_graph::*;
 
 /// The parts one after another along an axis.
@@ -146,5 +148,15 @@ impl Kernels for Concat {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self.axis, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let (mut list, mut to) = (CudaList::new(), call.outputs[0]);
+        let strides = call.call.outputs[0].strides();
+        for (&part, &at) in call.call.inputs.iter().zip(call.inputs) {
+            list.movement(&part, call.bytes(0), (to, &strides), (at, &part.strides()));
+            to = to.after(part[self.axis] * strides[self.axis] * call.bytes(0));
+        }
+        Ok(list)
     }
 }

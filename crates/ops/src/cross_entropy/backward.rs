@@ -2,9 +2,11 @@
 //! `dlogits = dloss · (softmax(logits) − q)`, with the softmax taken from the kept log-sum-exp.
 
 use super::targets::{check_options, check_target_dtype, live_rows, only_live};
-use super::{cpu, gradient_flops, reference};
+use super::{cpu, cuda, gradient_flops, reference};
 use crate::linear::check_f32;
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `dlogits = dloss · (exp(logits − lse) − q)`, 0 where the target is ignored.
@@ -96,5 +98,9 @@ impl Kernels for CrossEntropyBackward {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run_backward(self, call)
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(self, call))
     }
 }

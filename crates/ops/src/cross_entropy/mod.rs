@@ -4,12 +4,15 @@
 
 mod backward;
 pub(crate) mod cpu;
+mod cuda;
 pub(crate) mod reference;
 pub(crate) mod targets;
 
 pub use backward::CrossEntropyBackward;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 use targets::{check_options, check_target_dtype, live_rows, only_live};
 
@@ -152,5 +155,9 @@ impl Kernels for CrossEntropy {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call)
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self, call))
     }
 }

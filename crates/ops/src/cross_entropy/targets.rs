@@ -41,11 +41,16 @@ pub fn check_targets(
 ) -> std::result::Result<(), Fault> {
     for (row, id) in targets.enumerate() {
         if id != ignore_index as i64 && !(0..classes as i64).contains(&id) {
-            let what = format!("the target of row {row} is {id}, but V is {classes}");
-            return Err(Fault { op, what, advice: ADVICE });
+            return Err(no_such_class(op, row, id, classes));
         }
     }
     Ok(())
+}
+
+/// A target that is neither ignored nor one of `classes`.
+pub fn no_such_class(op: &'static str, row: usize, id: i64, classes: usize) -> Fault {
+    let what = format!("the target of row {row} is {id}, but V is {classes}");
+    Fault { op, what, advice: ADVICE }
 }
 
 /// How many rows have a target that counts; all of them, where the targets are not known.

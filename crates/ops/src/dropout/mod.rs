@@ -5,9 +5,13 @@
 //! backward pass is the same op under the same name, so the mask is drawn again instead of stored.
 
 mod cpu;
+mod cuda;
 mod reference;
 
-use crate::{CpuCall, Fault, Kernels, Needs, RANDOM_LENGTH, RandomOps, Record, ReferenceCall, Request};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, RANDOM_LENGTH, RandomOps, Record,
+    ReferenceCall, Request,
+};
 use crate::{check_float, stream_of};
 use regard_graph::*;
 
@@ -224,5 +228,9 @@ impl Kernels for Dropout {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

@@ -3,7 +3,10 @@
 use super::{EmbeddingOps, target};
 use crate::rows::cpu::Scatter;
 use crate::rows::{check_indices, listed};
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// `out[v, c] = Σ dy[..., c]` over the places where `ids[...] = v`.
@@ -117,5 +120,11 @@ impl Kernels for EmbeddingBackward {
         check_indices(target(self.name(), call.out_dims(0)[0]), call.dims(1), numbers)?;
         self.scatter(call.dims(0), call.out_dims(0)).run(call, 0, 0, |_, n| ids[n] as usize);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(self
+            .scatter(call.call.inputs[0], call.call.outputs[0])
+            .cuda(call, target(self.name(), call.call.outputs[0][0])))
     }
 }

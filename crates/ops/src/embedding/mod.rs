@@ -6,8 +6,12 @@ mod cpu;
 
 pub use backward::EmbeddingBackward;
 
+use crate::rows::cuda::embed;
 use crate::rows::{Target, check_indices, listed, pointed};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 
 /// `out[..., c] = table[ids[...], c]`.
@@ -126,5 +130,9 @@ impl Kernels for Embedding {
         check_indices(target("embedding", call.dims(0)[0]), call.dims(1), numbers)?;
         cpu::run(call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(embed(call, target("embedding", call.call.inputs[0][0])))
     }
 }

@@ -1,7 +1,9 @@
 //! A value of one repeated number: zeros, ones. Where differentiation begins and where it finds nothing.
 
 use crate::call::CHUNK;
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `out = value` everywhere.
@@ -86,5 +88,9 @@ impl Kernels for Fill {
         let row = [self.value; CHUNK];
         call.chunks(call.out_dims(0).count(), |part| part.store(0, part.items(), &row[..part.len()]));
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map("s.v[0]", &[self.value]))
     }
 }

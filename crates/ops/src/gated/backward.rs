@@ -1,7 +1,7 @@
 //! Both gradients of a gated unit in one pass.
 
 use super::{Gate, cpu, infer};
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
 use regard_graph::*;
 
 /// `da = dy ⊙ b ⊙ act′(a)` and `db = dy ⊙ act(a)`.
@@ -100,5 +100,13 @@ impl Kernels for GatedBackward {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::backward(self.gate.function(), call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let function = self.gate.function();
+        let value = function.expression("x0");
+        let saved = if function.from_result() { &value } else { "x0" };
+        let da = function.slope_expression(saved, "(x2 * x1)"); // y = act(a)·b
+        Ok(call.map_both([&da, &format!("x2 * {value}")], &[]))
     }
 }

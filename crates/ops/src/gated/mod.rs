@@ -6,7 +6,10 @@ mod cpu;
 
 pub use backward::GatedBackward;
 
-use crate::{CpuCall, Fault, Function, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Function, Kernels, Needs, NotYet, Record, ReferenceCall, Request,
+    check_float,
+};
 use regard_graph::*;
 
 /// The activation of a gate.
@@ -137,5 +140,9 @@ impl Kernels for Gated {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::forward(self.gate.function(), call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map(&format!("{} * x1", self.gate.function().expression("x0")), &[]))
     }
 }

@@ -7,8 +7,11 @@ mod scatter;
 
 pub use scatter::ScatterAdd;
 
+use crate::rows::cuda::Gathered;
 use crate::rows::{Target, check_indices, listed, pointed};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_dtype};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
+};
 use regard_graph::*;
 
 /// `out[…, m, …] = x[…, indices[m], …]` along one axis.
@@ -202,5 +205,12 @@ impl Kernels for Gather {
         check_indices(target("gather", call.dims(0)[self.axis]), call.dims(1), numbers)?;
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let (from, to) = (around(call.call.inputs[0], self.axis), around(call.call.outputs[0], self.axis));
+        let Around { outer, size: count, inner } = to;
+        let gathered = Gathered { outer, count, size: from.size, inner, batched: self.batched };
+        Ok(gathered.cuda(call, target("gather", from.size)))
     }
 }

@@ -3,7 +3,9 @@
 use super::{Gather, around, check_operands, target, with_axis};
 use crate::rows::cpu::Scatter;
 use crate::rows::{check_indices, listed, pointing};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `out[…, n, …] = Σ x[…, m, …]` over the m with `indices[m] = n`.
@@ -132,5 +134,11 @@ impl Kernels for ScatterAdd {
         let scatter = self.scatter(call.dims(0), call.out_dims(0));
         scatter.run(call, 0, 0, |group, m| indices[group * scatter.count + m] as usize);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(self
+            .scatter(call.call.inputs[0], call.call.outputs[0])
+            .cuda(call, target("scatter_add", call.call.outputs[0][self.axis])))
     }
 }

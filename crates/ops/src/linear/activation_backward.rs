@@ -1,9 +1,12 @@
 //! The gradient through the activation of a product: `dz = dy · activation′(z)`, undoing `y = activation(z)`.
 
 use super::activation::{self, Activation};
+use super::cuda;
 use crate::call::CHUNK;
 use crate::cpu_product::pointwise;
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
+};
 use regard_device::{Data, times_derivative};
 use regard_graph::*;
 
@@ -96,5 +99,9 @@ impl Kernels for LinearActivationBackward {
             part.store(0, range, dy);
         });
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::activation_backward(self, call))
     }
 }

@@ -3,13 +3,13 @@
 //! that reads y, what it has to know of its rows. Each part may be absent, and every combination means something. Nobody
 //! records it: [`crate::join`] puts it in the place of plain nodes, with the same bits.
 
-use super::{Linear, activation, check_f32, cpu, reference};
+use super::{Linear, activation, check_f32, cpu, cuda, reference};
 use crate::kernels::attached;
 use crate::norm::gathering;
 use crate::norm::statistics::statistics_pattern;
 use crate::{
-    Activation, CpuCall, Fault, Kernels, Needs, NormKind, QuantisedLinear, ReferenceCall, Request,
-    check_float,
+    Activation, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NormKind, NotYet, QuantisedLinear,
+    ReferenceCall, Request, check_float,
 };
 use regard_graph::*;
 use std::sync::Arc;
@@ -242,5 +242,9 @@ impl Kernels for FusedLinear {
             Product::Quantised(_) => cpu::run_quantised(self, call),
         }
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::linear(self, call))
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod activation;
 mod activation_backward;
 pub(crate) mod cpu;
 mod cpu_weight_gradient;
+pub(crate) mod cuda;
 pub(crate) mod fused;
 pub(crate) mod reference;
 mod weight_gradient;
@@ -16,7 +17,8 @@ pub use activation_backward::LinearActivationBackward;
 pub use weight_gradient::WeightGradient;
 
 use crate::{
-    BinaryOps, Cast, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumToOps, check_float,
+    BinaryOps, Cast, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall,
+    Request, SumToOps, check_float,
 };
 use fused::FusedLinear;
 use regard_graph::*;
@@ -330,5 +332,9 @@ impl Kernels for Linear {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(&FusedLinear::from(*self), call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::linear(&FusedLinear::from(*self), call))
     }
 }

@@ -2,9 +2,10 @@
 //! Undoes `z = x · Wᵀ` with left = dz and right = x, or `z = x · W` with left = x and right = dz. Where left = dz, its sums
 //! are the gradient of a bias, and come along while the product has them in its cache.
 
-use super::{Linear, WeightLayout, cpu_weight_gradient};
+use super::{Linear, WeightLayout, cpu_weight_gradient, cuda};
 use crate::{
-    BroadcastOps, CastOps, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float,
+    BroadcastOps, CastOps, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall,
+    Request, check_float,
 };
 use regard_graph::*;
 
@@ -135,5 +136,9 @@ impl Kernels for WeightGradient {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu_weight_gradient::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::weight_gradient(self, call))
     }
 }

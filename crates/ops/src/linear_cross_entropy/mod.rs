@@ -6,14 +6,15 @@
 mod cpu;
 mod cpu_softmax;
 mod cpu_work;
+mod cuda;
 mod reference;
 
 use crate::cross_entropy::targets::{check_options, check_target_dtype, live_rows, only_live};
 use crate::cross_entropy::{gradient_flops, loss_flops};
 use crate::linear::check_f32;
 use crate::{
-    BinaryOps, CpuCall, CrossEntropyOptions, Fault, Fill, Kernels, Needs, Record, ReferenceCall, Request,
-    SumToOps, check_float,
+    BinaryOps, CpuCall, CrossEntropyOptions, CudaCall, CudaList, Fault, Fill, Kernels, Needs, NotYet, Record,
+    ReferenceCall, Request, SumToOps, check_float,
 };
 use regard_graph::*;
 
@@ -279,5 +280,9 @@ impl Kernels for LinearCrossEntropy {
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call)
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

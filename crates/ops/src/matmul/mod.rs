@@ -2,11 +2,12 @@
 //! transposed, and either may lack the leading axes, when one matrix meets all of the other's.
 
 mod cpu;
+mod cuda;
 mod reference;
 
 use crate::{
-    CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, ScaleOps, SumToOps, WeightGradient,
-    check_float,
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, ScaleOps,
+    SumToOps, WeightGradient, check_float,
 };
 use regard_graph::*;
 
@@ -231,5 +232,9 @@ impl Kernels for Matmul {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

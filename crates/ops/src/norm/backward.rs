@@ -1,8 +1,10 @@
 //! The backward pass of the norms over the last axis: the gradient of h (with the one that arrives at the
 //! residual stream added), of scale and of shift, in one pass over the rows.
 
-use super::{NormKind, cpu_backward, reference};
-use crate::{BinaryOps, CastOps, CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use super::{NormKind, cpu_backward, cuda, reference};
+use crate::{
+    BinaryOps, CastOps, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request,
+};
 use regard_graph::*;
 
 /// Operands: dy, h, the mean of layer norm, 1/√(σ² + ε), then scale and the gradient of the stream as far as
@@ -197,5 +199,9 @@ impl Kernels for NormBackward {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu_backward::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(self, call))
     }
 }

@@ -5,6 +5,7 @@
 mod backward;
 mod cpu;
 mod cpu_backward;
+pub(crate) mod cuda;
 mod reference;
 pub(crate) mod statistics;
 
@@ -13,7 +14,8 @@ pub(crate) use cpu::gathering;
 pub use backward::NormBackward;
 
 use crate::{
-    CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, SumToOps, check_dtype, check_float,
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, SumToOps,
+    check_dtype, check_float,
 };
 use regard_graph::*;
 
@@ -365,6 +367,10 @@ impl Kernels for Norm {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self, call))
     }
 }
 

@@ -3,8 +3,11 @@
 //! layer on the rows equals a convolution of stride (p, q) with PyTorch's weight layout.
 
 mod cpu;
+mod cuda;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// Cuts images into patches.
@@ -185,6 +188,11 @@ impl Kernels for Patches {
         cpu::run(call, Geometry::new(call.dims(0), self.patch), call.dims(0)[0], cpu::Direction::Cut);
         Ok(())
     }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let image = call.call.inputs[0];
+        Ok(cuda::list(call, Geometry::new(image, self.patch), image[0], cpu::Direction::Cut))
+    }
 }
 
 impl Op for JoinPatches {
@@ -268,5 +276,10 @@ impl Kernels for JoinPatches {
         let geometry = Geometry::new(call.out_dims(0), self.patch);
         cpu::run(call, geometry, call.out_dims(0)[0], cpu::Direction::Join);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let image = call.call.outputs[0];
+        Ok(cuda::list(call, Geometry::new(image, self.patch), image[0], cpu::Direction::Join))
     }
 }

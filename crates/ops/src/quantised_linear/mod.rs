@@ -4,6 +4,7 @@
 //! operand is the f32 weight itself; its integers are a packed copy in the store, a quarter of the bytes, remade whenever the
 //! weight changes.
 
+pub(crate) mod cuda;
 pub(crate) mod reference;
 mod weights;
 
@@ -11,7 +12,10 @@ pub use weights::{Weights, with_weights};
 
 use crate::linear::cpu;
 use crate::linear::fused::FusedLinear;
-use crate::{CpuCall, Fault, Kernels, Linear, LinearOptions, Needs, Record, ReferenceCall, Request};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Linear, LinearOptions, Needs, NotYet, Record, ReferenceCall,
+    Request,
+};
 use regard_graph::*;
 
 /// The product with a weight as integers; its settings are those of [`Linear`], whose precision rounds nothing here.
@@ -118,5 +122,9 @@ impl Kernels for QuantisedLinear {
         // That of `linear`, with another copy of the weight.
         cpu::run_quantised(&FusedLinear::from(*self), call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(crate::linear::cuda::linear(&FusedLinear::from(*self), call))
     }
 }

@@ -1,8 +1,10 @@
 //! The gradient of a maximum: all of it goes to the element that was the maximum.
 
-use super::{Window, cpu};
+use super::{Window, cpu, cuda};
 use crate::broadcast::{broadcast_reach, broadcast_shape};
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `dx[j, index[j]] = dy[j]`, and 0 elsewhere.
@@ -82,13 +84,14 @@ impl Op for ReduceMaxBackward {
 
 /// Every index lies in its window; a window without elements has no index to look at.
 fn check(indices: impl Iterator<Item = i64>, count: usize) -> std::result::Result<(), Fault> {
-    for (j, index) in indices.enumerate() {
-        if index < 0 || index as usize >= count {
-            let what = format!("index {j} is {index}, the maximum was over {count} elements");
-            return Err(Fault { op: "max_backward", what, advice: "give the index that `max` found" });
-        }
-    }
-    Ok(())
+    let outside = |&(_, index): &(usize, i64)| index < 0 || index as usize >= count;
+    indices.enumerate().find(outside).map_or(Ok(()), |(j, index)| Err(outside_of(j, index, count)))
+}
+
+/// What to say of an index outside of its window.
+pub(super) fn outside_of(j: usize, index: i64, count: usize) -> Fault {
+    let what = format!("index {j} is {index}, the maximum was over {count} elements");
+    Fault { op: "max_backward", what, advice: "give the index that `max` found" }
 }
 
 impl Kernels for ReduceMaxBackward {
@@ -122,5 +125,9 @@ impl Kernels for ReduceMaxBackward {
         check(call.i32(1).iter().map(|&i| i64::from(i)), window.dims.count())?;
         cpu::backward(call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(call))
     }
 }

@@ -3,12 +3,15 @@
 
 mod backward;
 mod cpu;
+mod cuda;
 
 pub use backward::ReduceMaxBackward;
 
 use crate::broadcast::reduce_reach;
 use crate::sum_to::{drop_axes, reduced_shape};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `max[j] = maxᵢ x[j, i]`, and the index i, row-major over the reduced axes.
@@ -173,5 +176,9 @@ impl Kernels for ReduceMax {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::forward(call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(call))
     }
 }

@@ -4,8 +4,12 @@
 //! the others stay. Turning back is the inverse, and the gradient.
 
 mod cpu;
+mod cuda;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_dtype, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
+    check_float,
+};
 use regard_graph::*;
 use std::sync::Arc;
 
@@ -299,5 +303,9 @@ impl Kernels for Rotary {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

@@ -2,6 +2,7 @@
 //! Shared by embedding, add_position, gather and scatter_add.
 
 pub mod cpu;
+pub mod cuda;
 
 use crate::Fault;
 use regard_graph::{Along, Dims};
@@ -29,10 +30,14 @@ pub fn check_indices(
 ) -> std::result::Result<(), Fault> {
     let outside =
         |&(_, index): &(usize, i64)| usize::try_from(index).map_or(true, |index| index >= target.size);
-    let Some((at, index)) = indices.enumerate().find(outside) else { return Ok(()) };
+    indices.enumerate().find(outside).map_or(Ok(()), |(at, index)| Err(outside_of(target, dims, at, index)))
+}
+
+/// What to say of an index outside of its axis, at a place of the operand that holds the indices.
+pub fn outside_of(target: Target, dims: Dims, at: usize, index: i64) -> Fault {
     let place = Dims::new(&dims.coordinates(at)[..dims.len()]).map_or(String::new(), |at| at.to_string());
     let Target { op, operand, letter, size, advice } = target;
-    Err(Fault { op, what: format!("{operand}{place} is {index}, outside of {letter}={size}"), advice })
+    Fault { op, what: format!("{operand}{place} is {index}, outside of {letter}={size}"), advice }
 }
 
 /// For each index, the one coordinate that it points to; `None` where the indices are not known.

@@ -1,7 +1,9 @@
 //! `y = scale · x + shift` with constants.
 
 use crate::call::CHUNK;
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_device::multiversion;
 use regard_graph::*;
 
@@ -105,6 +107,10 @@ impl Kernels for Scale {
             part.store(0, range, x);
         });
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map("fmaf(x0, s.v[0], s.v[1])", &[self.scale, self.shift]))
     }
 }
 

@@ -4,7 +4,10 @@
 mod cpu;
 
 use crate::broadcast::{Walk, broadcast_reach, broadcast_shape};
-use crate::{CpuCall, Fault, FillOps, Kernels, Needs, Record, ReferenceCall, Request, SumToOps};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, FillOps, Kernels, Needs, NotYet, Record, ReferenceCall, Request,
+    SumToOps,
+};
 use regard_graph::*;
 
 /// `out = mask ? a : b`, broadcast.
@@ -137,5 +140,9 @@ impl Kernels for Select {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map("x0 ? x1 : x2", &[]))
     }
 }

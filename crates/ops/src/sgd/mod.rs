@@ -2,11 +2,12 @@
 //! gradient, momentum is a running sum without dampening, Nesterov's variant looks one step ahead.
 
 mod cpu;
+mod cuda;
 mod record;
 
 pub use record::SgdOps;
 
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request};
 use regard_graph::*;
 
 /// The settings of SGD; by default plain descent.
@@ -187,5 +188,9 @@ impl Kernels for SgdStep {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

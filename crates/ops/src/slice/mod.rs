@@ -6,7 +6,7 @@ mod pad;
 
 pub use pad::PadSlice;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
 use regard_graph::*;
 
 /// Where a stretch lies.
@@ -193,5 +193,17 @@ impl Kernels for Slice {
         let start = check(self.start, call.dims(0)[self.axis], call.out_dims(0)[self.axis])?;
         cpu::slice(self.axis, start, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let (x, out) = (call.call.inputs[0], call.call.outputs[0]);
+        let start = match check(self.start, x[self.axis], out[self.axis]) {
+            Ok(start) => start,
+            Err(fault) => return Ok(CudaList::of_fault(call, fault)),
+        };
+        let from = call.inputs[0].after(start * x.strides()[self.axis] * call.bytes(0));
+        let mut list = CudaList::new();
+        list.movement(&out, call.bytes(0), (call.outputs[0], &out.strides()), (from, &x.strides()));
+        Ok(list)
     }
 }

@@ -1,7 +1,9 @@
 //! Zeros around a stretch: the gradient of a slice.
 
 use super::{Slice, Start, check, cpu, shifted};
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `y` is x along a stretch of one axis and 0 elsewhere.
@@ -104,5 +106,18 @@ impl Kernels for PadSlice {
         let start = check(self.start, call.out_dims(0)[self.axis], call.dims(0)[self.axis])?;
         cpu::pad(self.axis, start, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let (x, out) = (call.call.inputs[0], call.call.outputs[0]);
+        let start = match check(self.start, out[self.axis], x[self.axis]) {
+            Ok(start) => start,
+            Err(fault) => return Ok(CudaList::of_fault(call, fault)),
+        };
+        let mut list = CudaList::new();
+        list.clear(call.outputs[0], out.count() * call.bytes(0));
+        let to = call.outputs[0].after(start * out.strides()[self.axis] * call.bytes(0));
+        list.movement(&x, call.bytes(0), (to, &out.strides()), (call.inputs[0], &x.strides()));
+        Ok(list)
     }
 }

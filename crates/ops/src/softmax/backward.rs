@@ -1,7 +1,9 @@
 //! The gradients of softmax and its logarithm, from the result.
 
-use super::{cpu, reference, whole_rows};
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_float};
+use super::{cpu, cuda, reference, whole_rows};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `dx = β·y·(dy − Σ dy·y)`; for the logarithm `dx = β·(dy − eʸ·Σ dy)`.
@@ -82,5 +84,9 @@ impl Kernels for SoftmaxBackward {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::backward(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::backward(self, call))
     }
 }

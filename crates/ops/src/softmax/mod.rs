@@ -4,11 +4,14 @@
 
 mod backward;
 mod cpu;
+mod cuda;
 mod reference;
 
 pub use backward::SoftmaxBackward;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `y = softmax(β·x)` or its logarithm, over the last axis.
@@ -133,5 +136,9 @@ impl Kernels for Softmax {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::forward(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::forward(self, call))
     }
 }

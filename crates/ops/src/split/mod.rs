@@ -2,7 +2,10 @@
 
 mod cpu;
 
-use crate::{ConcatOps, CpuCall, Fault, FillOps, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{
+    ConcatOps, CpuCall, CudaCall, CudaList, Fault, FillOps, Kernels, Needs, NotYet, Record, ReferenceCall,
+    Request,
+};
 use regard_graph::*;
 
 /// Stretches of x one after another along an axis.
@@ -139,5 +142,18 @@ impl Kernels for Split {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self.axis, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let (mut list, mut from) = (CudaList::new(), call.inputs[0]);
+        let strides = call.call.inputs[0].strides();
+        for (output, &part) in call.call.outputs.iter().enumerate() {
+            if call.used(output) {
+                let to = (call.outputs[output], &part.strides()[..]);
+                list.movement(&part, call.bytes(0), to, (from, &strides));
+            }
+            from = from.after(part[self.axis] * strides[self.axis] * call.bytes(0));
+        }
+        Ok(list)
     }
 }

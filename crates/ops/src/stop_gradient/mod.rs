@@ -1,6 +1,6 @@
 //! A value through which no gradient flows. The same bytes; nothing runs.
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
 use regard_graph::*;
 
 /// `y = x`, with derivative zero.
@@ -77,5 +77,9 @@ impl Kernels for StopGradient {
 
     fn cpu(&self, _call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         Ok(()) // a view: the bytes are there already
+    }
+
+    fn cuda(&self, _call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(CudaList::new()) // a view: the bytes are there already
     }
 }

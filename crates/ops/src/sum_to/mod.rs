@@ -4,13 +4,17 @@
 
 mod axes;
 mod cpu;
+pub(crate) mod cuda;
 mod reference;
 
 pub use axes::ReduceOps;
 pub(crate) use axes::{drop_axes, reduced_shape};
 
 use crate::broadcast::{broadcast_shape, reduce_reach};
-use crate::{BroadcastTo, CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    BroadcastTo, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request,
+    check_float,
+};
 use regard_graph::*;
 
 /// `out[j] = Σ x[i]` over all i that broadcasting would fill from j, or their mean.
@@ -134,5 +138,9 @@ impl Kernels for SumTo {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(self, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(cuda::list(self, call))
     }
 }

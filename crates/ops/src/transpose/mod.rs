@@ -2,7 +2,7 @@
 
 mod cpu;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request};
+use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
 use regard_graph::*;
 
 /// `y` has axis `order[k]` of x as its axis k.
@@ -116,5 +116,14 @@ impl Kernels for Transpose {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::run(&self.order, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        let (x, out) = (call.call.inputs[0], call.call.outputs[0]);
+        let strides = x.strides();
+        let from: Vec<usize> = self.order.iter().map(|&axis| strides[axis]).collect();
+        let mut list = CudaList::new();
+        list.movement(&out, call.bytes(0), (call.outputs[0], &out.strides()), (call.inputs[0], &from));
+        Ok(list)
     }
 }

@@ -1,7 +1,9 @@
 //! The gradient of a function of one number: `dx = dy · f′`, in one pass over what was kept and dy.
 
 use super::{Function, cpu};
-use crate::{CpuCall, Fault, Kernels, Needs, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `dx = dy · f′(x)`, from y where [`Function::from_result`], else from x.
@@ -81,5 +83,9 @@ impl Kernels for UnaryBackward {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::backward(self.function, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map(&self.function.slope_expression("x0", "x1"), &[]))
     }
 }

@@ -3,12 +3,15 @@
 
 mod backward;
 pub(crate) mod cpu;
+mod cuda;
 mod function;
 
 pub use backward::UnaryBackward;
 pub use function::Function;
 
-use crate::{CpuCall, Fault, Kernels, Needs, Record, ReferenceCall, Request, check_float};
+use crate::{
+    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_float,
+};
 use regard_graph::*;
 
 /// `y = f(x)`, elementwise.
@@ -148,5 +151,9 @@ impl Kernels for Unary {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         cpu::forward(self.function, call);
         Ok(())
+    }
+
+    fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
+        Ok(call.map(&self.function.expression("x0"), &[]))
     }
 }

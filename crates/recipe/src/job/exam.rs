@@ -4,7 +4,7 @@
 use super::examples::{Examples, How};
 use super::read::Raw;
 use crate::{Bounds, ModelTask, Result};
-use regard_engine::{Cpu, Store};
+use regard_engine::{Device, Store};
 use regard_evaluate::{Bleu, Chrf, Confusion, exact_match};
 use regard_generate::highest;
 use regard_graph::Precision;
@@ -27,7 +27,7 @@ pub struct Exam {
     companions: Companions,
     task: ModelTask,
     precision: Precision,
-    cpu: Cpu,
+    device: Device,
     most: usize,
     runner: Option<(usize, Runner)>,
     sections: Vec<Section>,
@@ -74,13 +74,13 @@ pub(crate) struct Setting {
     pub how: How,
     pub precision: Precision,
     pub most: usize,
-    pub cpu: Cpu,
+    pub device: Device,
 }
 
 impl Exam {
     /// Gets ready to examine; programs are planned at the first use.
     pub(crate) fn new(raw: Raw, setting: Setting) -> Result<Exam> {
-        let Setting { companions, model, how, precision, most, cpu } = setting;
+        let Setting { companions, model, how, precision, most, device } = setting;
         let examples = Examples::new(&raw, &companions, model.context(), false)?;
         let bounds: Bounds = examples.bounds(&how);
         let task = ModelTask::new(model, bounds, 0.0)?;
@@ -91,7 +91,7 @@ impl Exam {
             companions,
             task,
             precision,
-            cpu,
+            device,
             most,
             runner: None,
             sections: Vec::new(),
@@ -120,7 +120,7 @@ impl Exam {
     pub fn examine(&mut self, beams: usize, store: &mut Store) -> Result<Findings> {
         let mut findings = self.answers(beams, store)?;
         if !matches!(self.raw, Raw::Questions(_)) {
-            let mut evaluator = Evaluator::new(&self.task, self.precision, store, &self.cpu)?;
+            let mut evaluator = Evaluator::new(&self.task, self.precision, store, &self.device)?;
             let source = self.examples.source(&self.how, &self.companions)?;
             if let Some((loss, targets)) = evaluator.loss(&source, store, None)? {
                 findings.metrics.push(("loss".into(), loss));
@@ -227,19 +227,27 @@ impl Exam {
         Ok(match &self.raw {
             Raw::Classes(_) | Raw::Images(..) => {
                 let Bounds { batch, length, .. } = self.examples.bounds(&self.how);
-                Runner::Classes(Box::new(Classifier::new(model, batch, length, precision, store, &self.cpu)?))
+                Runner::Classes(Box::new(Classifier::new(
+                    model,
+                    batch,
+                    length,
+                    precision,
+                    store,
+                    &self.device,
+                )?))
             }
             Raw::Pairs(pairs) => {
                 let batch = ROWS.min(pairs.len());
                 let how = Translating { batch, beams, most: self.most, precision, ..Translating::default() };
                 let (start, stop) = (self.companions.start(None)?, self.companions.stop());
                 let longest = self.examples.longest[0];
-                let translator = Translator::new(model, how, longest, start, stop, store, &self.cpu)?;
+                let translator = Translator::new(model, how, longest, start, stop, store, &self.device)?;
                 Runner::Translations(Box::new(translator))
             }
             Raw::Questions(_) => {
                 let tokenizer = self.companions.tokenizer()?;
-                let answerer = Answerer::new(model, tokenizer, ROWS, self.most, precision, store, &self.cpu)?;
+                let answerer =
+                    Answerer::new(model, tokenizer, ROWS, self.most, precision, store, &self.device)?;
                 Runner::Answers(Box::new(answerer))
             }
             Raw::Text(_) | Raw::Lines(_) | Raw::Spans(_) => Runner::Nothing,

@@ -25,7 +25,7 @@ use exam::Setting;
 use examples::{Examples, How};
 use read::{Material, Raw};
 use regard_data::{Source, whole};
-use regard_engine::{Cpu, Store};
+use regard_engine::{AsDevice, Device, Store};
 use regard_graph::Init;
 use regard_models::{Model, Needs, Registry};
 use regard_picture::{Table, escaped};
@@ -226,10 +226,11 @@ impl Job {
     pub fn train(
         &self,
         folder: &RunFolder,
-        cpu: &Cpu,
+        device: &impl AsDevice,
         listener: &mut dyn JobListener,
         stop: Option<&AtomicBool>,
     ) -> Result<JobOutcome> {
+        let device = &device.as_device();
         let mut store = Store::new(self.recipe.seed);
         self.companions.save_for(&**self.model(), &folder.model())?;
         if let Some(start) = &self.start {
@@ -245,7 +246,8 @@ impl Job {
                 _ => Some(stage_folder(folder, &stage.recipe)?),
             };
             let own = Kept { folder: own.as_ref().unwrap_or(folder), last: index + 1 == count };
-            let (outcome, settings) = stage.train(own, &self.companions, &mut store, cpu, listener, stop)?;
+            let (outcome, settings) =
+                stage.train(own, &self.companions, &mut store, device, listener, stop)?;
             let interrupted = outcome.end == End::Interrupted;
             let step = outcome.result_step;
             let (end, state, history) = (outcome.end, outcome.state, outcome.history);
@@ -274,12 +276,12 @@ impl Job {
             report::write(own.as_ref().unwrap_or(folder), &settings, &state, &history, sections)
         };
         // A run whose examination fails still has its curves.
-        let exam = stage.last_exam(&self.companions, &mut store, cpu);
+        let exam = stage.last_exam(&self.companions, &mut store, device);
         let (result, sections) = exam.or_else(|error| report(&[]).map_err(Into::into).and(Err(error)))?;
         let result = JobResult { step, model, ..result };
         report(&std::iter::once(result.section()).chain(sections).collect::<Vec<_>>())?;
         let predictions =
-            stage.answer_test(&self.companions, &mut store, cpu, &folder.path().join(PREDICTIONS))?;
+            stage.answer_test(&self.companions, &mut store, device, &folder.path().join(PREDICTIONS))?;
         let result = JobResult { predictions, ..result };
         let text = format!("{:#}\n", result.json());
         whole::write(folder.path().join(RESULT), |file| file.write_all(text.as_bytes()))?;
@@ -415,15 +417,15 @@ impl Stage {
         Kept { folder, last }: Kept<'_>,
         companions: &Companions,
         store: &mut Store,
-        cpu: &Cpu,
+        device: &Device,
         listener: &mut dyn JobListener,
         stop: Option<&AtomicBool>,
     ) -> Result<(Ended, Settings)> {
-        let mut trainer = Trainer::new(&self.task, self.settings.clone(), store, cpu)?;
+        let mut trainer = Trainer::new(&self.task, self.settings.clone(), store, device)?;
         let mut exam = match &self.material.choose {
             // Running text is examined by its loss alone, which the loop measures.
             None | Some(Raw::Text(_) | Raw::Lines(_)) => None,
-            Some(raw) => Some(Exam::new(raw.clone(), self.setting(companions, cpu))?),
+            Some(raw) => Some(Exam::new(raw.clone(), self.setting(companions, device))?),
         };
         let run = Run {
             source: self.source.clone(),
@@ -444,14 +446,14 @@ impl Stage {
         Ok((ended, self.settings.clone()))
     }
 
-    fn setting(&self, companions: &Companions, cpu: &Cpu) -> Setting {
+    fn setting(&self, companions: &Companions, device: &Device) -> Setting {
         Setting {
             companions: companions.clone(),
             model: self.task.model().clone(),
             how: quiet(&self.how, &self.recipe),
             precision: settings::precision(&self.recipe),
             most: self.recipe.evaluate.most,
-            cpu: cpu.clone(),
+            device: device.clone(),
         }
     }
 
@@ -460,12 +462,12 @@ impl Stage {
         &self,
         companions: &Companions,
         store: &mut Store,
-        cpu: &Cpu,
+        device: &Device,
     ) -> Result<(JobResult, Vec<Section>)> {
         let Some(raw) = self.material.last.as_ref().or(self.material.choose.as_ref()) else {
             return Ok(Default::default());
         };
-        let mut exam = Exam::new(raw.clone(), self.setting(companions, cpu))?;
+        let mut exam = Exam::new(raw.clone(), self.setting(companions, device))?;
         let Findings { metrics, confusion, signature, .. } =
             exam.examine(self.recipe.evaluate.beams.max(1), store)?;
         let vocabulary = companions.tokenizer().map_or(0, |tokenizer| tokenizer.vocabulary());
@@ -494,7 +496,7 @@ impl Stage {
         &self,
         companions: &Companions,
         store: &mut Store,
-        cpu: &Cpu,
+        device: &Device,
         path: &Path,
     ) -> Result<Option<PathBuf>> {
         let asked = self.material.study.iter().flat_map(|study| &study.test);
@@ -502,7 +504,7 @@ impl Stage {
         if asked.is_empty() || !matches!(self.material.train, Raw::Questions(_)) {
             return Ok(None);
         }
-        let mut exam = Exam::new(Raw::Questions(asked), self.setting(companions, cpu))?;
+        let mut exam = Exam::new(Raw::Questions(asked), self.setting(companions, device))?;
         let findings = exam.examine(self.recipe.evaluate.beams.max(1), store)?;
         let said: Vec<&str> = findings.predictions.iter().map(|one| one.said.as_str()).collect();
         crate::study::write_predictions(&said, path)?;

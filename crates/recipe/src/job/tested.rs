@@ -6,7 +6,7 @@ use super::read::{Material, other};
 use super::settings::precision;
 use crate::language::{DataKind, Kind, Recipe};
 use crate::{Error, Result};
-use regard_engine::Cpu;
+use regard_engine::AsDevice;
 use regard_hub::Opened;
 use regard_models::Model;
 use regard_runtime::Companions;
@@ -26,7 +26,13 @@ pub struct Asked {
 }
 
 /// The examination of a model that was opened, with the recipe of its run if it has one.
-pub fn tested(opened: &Opened, recipe: Option<&Recipe>, asked: &Asked, cpu: &Cpu) -> Result<Exam> {
+pub fn tested(
+    opened: &Opened,
+    recipe: Option<&Recipe>,
+    asked: &Asked,
+    device: &impl AsDevice,
+) -> Result<Exam> {
+    let device = &device.as_device();
     let companions = Companions::open(&*opened.model, &opened.config, &opened.path)?;
     let recipe = match recipe {
         // The last stage is the one that the model comes from.
@@ -75,7 +81,7 @@ pub fn tested(opened: &Opened, recipe: Option<&Recipe>, asked: &Asked, cpu: &Cpu
         how,
         precision: precision(&recipe),
         most: asked.most.unwrap_or(recipe.evaluate.most),
-        cpu: cpu.clone(),
+        device: device.clone(),
     };
     Exam::new(raw, setting)
 }

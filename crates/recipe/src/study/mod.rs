@@ -14,7 +14,7 @@ use regard_data::batching::{Order, Padding, Plan, Sequences};
 use regard_data::corruption::{Example, Spans, answer};
 use regard_data::tokenizer::Special;
 use regard_data::{Source, Tokenizer};
-use regard_engine::{Cpu, Store};
+use regard_engine::{AsDevice, Device, Store};
 use regard_graph::Precision;
 use regard_hub::SaveOptions;
 use regard_models::{
@@ -260,16 +260,17 @@ impl StudyListener for regard_train::Silent {}
 pub fn run(
     data: &StudyData,
     settings: &StudySettings,
-    cpu: &Cpu,
+    device: &impl AsDevice,
     listener: &mut dyn StudyListener,
     stop: Option<&AtomicBool>,
 ) -> Result<Study> {
+    let device = &device.as_device();
     let (place, right) = data.most_frequent();
     let baseline = (place, right as f64 / data.dev.len() as f64);
     let mut arms = Vec::new();
     let ids = Ids::new(data, settings)?;
     for &arm in &settings.arms {
-        match one(data, &ids, settings, arm, cpu, listener, stop)? {
+        match one(data, &ids, settings, arm, device, listener, stop)? {
             Some(result) => {
                 listener.done(&result);
                 arms.push(result);
@@ -358,7 +359,7 @@ fn one(
     ids: &Ids,
     settings: &StudySettings,
     arm: Arm,
-    cpu: &Cpu,
+    device: &Device,
     listener: &mut dyn StudyListener,
     stop: Option<&AtomicBool>,
 ) -> Result<Option<ArmResult>> {
@@ -375,7 +376,7 @@ fn one(
         let bounds = Bounds { batch: stage.batch, length: ids.longest, source: 0 };
         let task = ModelTask::new(model.clone(), bounds, 0.0)?;
         let steps = trainer_settings(settings, stage, source.batches(0) as u64);
-        let mut trainer = Trainer::new(&task, steps, &mut store, cpu)?;
+        let mut trainer = Trainer::new(&task, steps, &mut store, device)?;
         let run = Run { listener: Some(as_listener(listener)), stop, ..Run::new(source) };
         let outcome = trainer.run(&mut store, run)?;
         Ok::<History, Error>(outcome.history)
@@ -405,7 +406,7 @@ fn one(
 
     let model = model.without_dropout()?;
     let mut answerer =
-        Answerer::new(&*model, &data.tokenizer, ROWS, ANSWER, settings.precision, &mut store, cpu)?;
+        Answerer::new(&*model, &data.tokenizer, ROWS, ANSWER, settings.precision, &mut store, device)?;
     let questions: Vec<&str> = data.dev.iter().map(|question| question.text.as_str()).collect();
     let said = answerer.answer(&questions, &mut store, &mut unheard)?;
     let pairs = data.dev.iter().zip(said);

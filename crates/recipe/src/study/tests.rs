@@ -3,6 +3,7 @@
 use super::*;
 use regard_data::biographies;
 use regard_device::Level;
+use regard_engine::Cpu;
 use regard_train::Silent;
 
 fn tiny() -> StudySettings {

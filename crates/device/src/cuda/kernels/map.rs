@@ -1,22 +1,24 @@
-//! One result for each element of a shape: every elementwise op, with broadcast and turned operands.
+//! One result, or two, for each element of a shape: every elementwise op, with broadcast and turned operands.
 
 use super::Launch;
-use crate::cuda::{Address, Arguments, Grid, Number, Source};
+use crate::cuda::{Address, Arguments, Grid, Source};
 
 const THREADS: u32 = 256;
-const PER_THREAD: u32 = 8;
+const PER_THREAD: usize = 8;
 const MOST_INPUTS: usize = 4;
 const MOST_RANK: usize = 6;
 
-/// An elementwise function.
+/// An elementwise function. Types are those of `prelude.cuh`: f32, bf16, i32, u8 (booleans).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {
     /// An expression of `x0` to `x3` and of `s.v[0]` to `s.v[3]`, with the functions of the prelude.
     pub body: String,
     /// What the operands are made of, at most four.
-    pub inputs: Vec<Number>,
+    pub inputs: Vec<&'static str>,
     /// What the result is made of.
-    pub output: Number,
+    pub output: &'static str,
+    /// A second result: its expression, and what it is made of.
+    pub second: Option<(String, &'static str)>,
 }
 
 /// An operand: where it is, and how far apart neighbours along each dimension of the result lie; 0 where it is broadcast.
@@ -28,22 +30,54 @@ pub struct Input {
     pub strides: Vec<usize>,
 }
 
+/// Where the results of a map go, and what else it touches; `Address(0)` where there is nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effects {
+    /// The results, dense. Those of a map with one result are never left out.
+    pub results: [Address; 2],
+    /// `e.fault` and `e.stop` of an expression that can find a fault.
+    pub fault: Address,
+    /// See `fault`.
+    pub stop: Address,
+    /// A word that keeps everything as it is when it is not 0.
+    pub halt: Address,
+}
+
 impl Map {
-    fn source(&self, rank: usize) -> Source {
+    /// A function with one result.
+    pub fn new(body: impl Into<String>, inputs: &[&'static str], output: &'static str) -> Map {
+        Map { body: body.into(), inputs: inputs.to_vec(), output, second: None }
+    }
+
+    fn source(&self) -> Source {
         let mut source = Source::new("map.cu", include_str!("map.cu"))
             .define("MAP_BODY", &self.body)
             .define("MAP_INPUTS", self.inputs.len())
-            .define("MAP_RANK", rank)
-            .define("Y", self.output.name());
+            .define("Y0", self.output)
+            .define("Y1", self.second.as_ref().map_or("f32", |second| second.1));
+        if let Some((body, _)) = &self.second {
+            source = source.define("MAP_SECOND", body);
+        }
         for i in 0..MOST_INPUTS {
-            source = source.define(format!("X{i}"), self.inputs.get(i).unwrap_or(&Number::F32).name());
+            source = source.define(format!("X{i}"), self.inputs.get(i).unwrap_or(&"f32"));
         }
         source
     }
 
-    /// The launch for a result of this shape, dense from `output` on. Panics when operands and shape do not fit together,
-    /// or have 2^31 elements.
+    /// The launch for a result of this shape, dense from `output` on.
     pub fn launch(&self, shape: &[usize], inputs: &[Input], scalars: [f32; 4], output: Address) -> Launch {
+        let results = [output, Address(0)];
+        self.launch_with(shape, inputs, scalars, Effects { results, ..Effects::default() })
+    }
+
+    /// The launch for results of this shape. Panics when operands and shape do not fit together, or have 2^31 elements.
+    pub fn launch_with(
+        &self,
+        shape: &[usize],
+        inputs: &[Input],
+        scalars: [f32; 4],
+        effects: Effects,
+    ) -> Launch {
         assert!(
             inputs.len() == self.inputs.len() && inputs.len() <= MOST_INPUTS,
             "{} operands",
@@ -51,72 +85,75 @@ impl Map {
         );
         let count: usize = shape.iter().product();
         assert!(count < 1 << 31, "{count} elements");
-        let count = count as u32;
         let mut at = [Address(0); MOST_INPUTS];
         inputs.iter().zip(&mut at).for_each(|(input, at)| *at = input.at);
+        let Effects { results, fault, stop, halt } = effects;
+        let arguments = Arguments::new().with(results).with(at).with(scalars).with([fault, stop, halt]);
         let (dims, strides) = merged(shape, inputs);
-        let arguments = Arguments::new().with(output).with(at).with(scalars);
-        let flat = dims.len() <= 1 && strides.iter().all(|strides| strides.iter().all(|&stride| stride == 1));
         // Vectors of 16 bytes need addresses that are aligned to them.
-        if flat && inputs.iter().map(|input| input.at).chain([output]).all(|at| at.0 % 16 == 0) {
-            let grid = Grid::line(count.div_ceil(THREADS * PER_THREAD).max(1), THREADS);
-            return Launch {
-                source: self.source(1),
-                kernel: "map_flat",
-                grid,
-                arguments: arguments.with(count),
-            };
+        let aligned = inputs.iter().map(|input| input.at).chain(results).all(|at| at.0 % 16 == 0);
+        let flat = dims.len() <= 1 && strides.iter().all(|strides| strides.iter().all(|&stride| stride == 1));
+        let line = |per_thread: usize| {
+            Grid::line(count.div_ceil(THREADS as usize * per_thread).max(1) as u32, THREADS)
+        };
+        let source = self.source();
+        if flat && aligned {
+            let arguments = arguments.with(count as u32);
+            return Launch { source, kernel: "map_flat", grid: line(PER_THREAD), arguments };
         }
         assert!(dims.len() <= MOST_RANK, "{} dimensions that cannot be merged", dims.len());
-        let mut shape = [1u32; MOST_RANK * (1 + MOST_INPUTS)];
-        shape[..dims.len()].copy_from_slice(&dims);
-        for (i, strides) in strides.iter().enumerate() {
-            let begin = MOST_RANK * (1 + i);
-            shape[begin..begin + strides.len()].copy_from_slice(strides);
+        let arguments = arguments.with(table(&dims, &strides)).with(count as u32);
+        match aligned && in_runs(&dims, &strides) {
+            true => Launch { source, kernel: "map_runs", grid: line(PER_THREAD), arguments },
+            false => Launch { source, kernel: "map_strided", grid: line(1), arguments },
         }
-        let grid = Grid::line(count.div_ceil(THREADS).max(1), THREADS);
-        let source = self.source(dims.len().max(1));
-        Launch { source, kernel: "map_strided", grid, arguments: arguments.with(shape).with(count) }
     }
+}
+
+/// Whether eight neighbours of the results are eight neighbours, or one number, of every operand, wherever they begin.
+fn in_runs(dims: &[usize], strides: &[Vec<usize>]) -> bool {
+    let Some((inner, outer)) = dims.split_last() else { return false };
+    let runs = |strides: &Vec<usize>| match strides[outer.len()] {
+        0 => true,
+        1 => strides[..outer.len()].iter().all(|stride| stride.is_multiple_of(PER_THREAD)),
+        _ => false,
+    };
+    inner.is_multiple_of(PER_THREAD) && strides.iter().all(runs)
+}
+
+/// Rank, dimensions and strides as `map.cu` reads them, the innermost first.
+fn table(dims: &[usize], strides: &[Vec<usize>]) -> [u32; 1 + MOST_RANK * (1 + MOST_INPUTS)] {
+    let mut table = [0; 1 + MOST_RANK * (1 + MOST_INPUTS)];
+    table[0] = dims.len() as u32;
+    for (row, numbers) in std::iter::once(dims).chain(strides.iter().map(Vec::as_slice)).enumerate() {
+        let places = &mut table[1 + row * MOST_RANK..][..MOST_RANK];
+        places.iter_mut().zip(numbers.iter().rev()).for_each(|(place, &number)| *place = number as u32);
+    }
+    table
 }
 
 /// The dimensions with those joined that lie one behind the other in every operand, and the strides along them.
-fn merged(shape: &[usize], inputs: &[Input]) -> (Vec<u32>, Vec<Vec<u32>>) {
-    let mut dims: Vec<u32> = Vec::new();
-    let mut strides: Vec<Vec<u32>> = vec![Vec::new(); inputs.len()];
-    for (d, &size) in shape.iter().enumerate().filter(|(_, size)| **size != 1) {
-        let step = |input: &Input| {
-            assert_eq!(input.strides.len(), shape.len(), "strides for a shape of rank {}", shape.len());
-            input.strides[d] as u32
-        };
-        let size = size as u32;
-        let joins = !dims.is_empty()
-            && inputs.iter().zip(&strides).all(|(input, outer)| outer[outer.len() - 1] == step(input) * size);
-        if joins {
-            *dims.last_mut().expect("not the first") *= size;
-            inputs
-                .iter()
-                .zip(&mut strides)
-                .for_each(|(input, s)| *s.last_mut().expect("not the first") = step(input));
-        } else {
-            dims.push(size);
-            inputs.iter().zip(&mut strides).for_each(|(input, s)| s.push(step(input)));
-        }
-    }
-    (dims, strides)
+fn merged(shape: &[usize], inputs: &[Input]) -> (Vec<usize>, Vec<Vec<usize>>) {
+    let strides = inputs.iter().map(|input| input.strides.as_slice()).collect::<Vec<_>>();
+    super::merged(shape, &strides)
 }
 
-/// The variants that are compiled without a card: each number, one to four operands, the least rank and the most.
+/// The variants that are compiled without a card: each number, none to four operands, one result and two.
 pub(super) fn every_source() -> Vec<Source> {
     let bodies =
         ["gelu_erf(x0) + s.v[0]", "x0 * x1", "relu(x0) + x1 * silu(x2)", "gelu_tanh(x0) + x1 * x2 + x3"];
-    let mut all = Vec::new();
+    let mut all =
+        vec![Map::new("s.v[0]", &[], "bf16").source(), Map::new("f32(x0)", &["i32"], "f32").source()];
     for (i, body) in bodies.iter().enumerate() {
-        let map = |input, output| Map { body: body.to_string(), inputs: vec![input; i + 1], output };
-        all.push(map(Number::F32, Number::F32).source(1));
-        all.push(map(Number::Bf16, Number::Bf16).source(MOST_RANK));
+        for number in ["f32", "bf16"] {
+            all.push(Map::new(*body, &vec![number; i + 1], number).source());
+        }
     }
-    all.push(Map { body: "x0".into(), inputs: vec![Number::Bf16], output: Number::F32 }.source(MOST_RANK));
+    all.push(Map::new("x0", &["bf16"], "f32").source());
+    all.push(Map::new("x0 < x1", &["i32", "i32"], "u8").source());
+    all.push(Map::new("x0 ? x1 : x2", &["u8", "f32", "bf16"], "f32").source());
+    let second = Some(("x2 * gelu_erf(x0)".into(), "bf16"));
+    all.push(Map { second, ..Map::new("x2 * x1 * gelu_erf_slope(x0)", &["bf16"; 3], "bf16") }.source());
     all
 }
 
@@ -125,7 +162,7 @@ mod tests {
     use super::*;
 
     fn add() -> Map {
-        Map { body: "x0 + x1".into(), inputs: vec![Number::F32, Number::Bf16], output: Number::F32 }
+        Map::new("x0 + x1", &["f32", "bf16"], "f32")
     }
 
     fn input(at: u64, strides: &[usize]) -> Input {
@@ -141,8 +178,8 @@ mod tests {
             Address(1024),
         );
         assert_eq!((launch.kernel, launch.grid), ("map_flat", Grid::line(2, 256)));
-        assert_eq!(launch.arguments.layout(), [(0, 8), (8, 32), (40, 16), (56, 4)]);
-        assert_eq!(launch.arguments.bytes()[56..], 3000u32.to_le_bytes());
+        assert_eq!(launch.arguments.layout(), [(0, 16), (16, 32), (48, 16), (64, 24), (88, 4)]);
+        assert_eq!(launch.arguments.bytes()[88..], 3000u32.to_le_bytes());
     }
 
     #[test]
@@ -167,6 +204,23 @@ mod tests {
         let launch =
             add().launch(&[2, 3, 4], &[input(0, &[12, 4, 1]), input(0, &[0, 0, 1])], [0.0; 4], Address(0));
         assert_eq!(launch.kernel, "map_strided");
-        assert!(launch.source.defines.contains(&("MAP_RANK".into(), "2".into())));
+        let shape = &launch.arguments.bytes()[88..];
+        let word = |i: usize| u32::from_le_bytes(shape[4 * i..][..4].try_into().unwrap());
+        // Rank, then dimensions and strides from the innermost outwards.
+        assert_eq!([0, 1, 2, 7, 8, 13, 14].map(word), [2, 4, 6, 1, 4, 1, 0]);
+    }
+
+    #[test]
+    fn rows_of_a_multiple_of_eight_go_eight_at_a_time() {
+        let kernel = |shape: &[usize], a: &[usize], b: &[usize]| {
+            add().launch(shape, &[input(0, a), input(0, b)], [0.0; 4], Address(0)).kernel
+        };
+        assert_eq!(kernel(&[6, 16], &[16, 1], &[0, 1]), "map_runs");
+        assert_eq!(kernel(&[6, 16], &[16, 1], &[1, 0]), "map_runs");
+        assert_eq!(kernel(&[6, 12], &[12, 1], &[0, 1]), "map_strided");
+        // Runs that do not begin at multiples of eight.
+        assert_eq!(kernel(&[6, 16], &[17, 1], &[0, 1]), "map_strided");
+        // A turned operand.
+        assert_eq!(kernel(&[16, 16], &[16, 1], &[1, 16]), "map_strided");
     }
 }

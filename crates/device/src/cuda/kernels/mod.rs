@@ -1,10 +1,11 @@
 //! Kernels that prove the whole way from a source to a result, and the patterns that the kernels of ops follow: an
-//! element at a time ([`map`]), a row at a time ([`rows`]), columns in a fixed order ([`columns`]), random numbers.
+//! element at a time ([`map`]), a box of numbers from place to place ([`movement`]), a row at a time ([`rows`]), columns in a fixed order ([`columns`]), random numbers.
 //!
 //! Each gives [`Launch`]es, which are made without a card: what to compile, the grid, the arguments.
 
 pub mod columns;
 pub mod map;
+pub mod movement;
 pub mod rows;
 
 use super::{Address, Arguments, Grid, Source};
@@ -44,10 +45,36 @@ pub fn draw(
     Launch { source: Source::new("random.cu", include_str!("random.cu")), kernel: "draw", grid, arguments }
 }
 
+/// A shape with those dimensions joined that lie one behind the other by all of some strides, and these strides along what
+/// is left. Dimensions of one element are left out.
+pub fn merged(shape: &[usize], strides: &[&[usize]]) -> (Vec<usize>, Vec<Vec<usize>>) {
+    let mut dims: Vec<usize> = Vec::new();
+    let mut kept: Vec<Vec<usize>> = vec![Vec::new(); strides.len()];
+    for (axis, &size) in shape.iter().enumerate().filter(|(_, size)| **size != 1) {
+        let steps = strides.iter().map(|strides| {
+            assert_eq!(strides.len(), shape.len(), "strides for a shape of rank {}", shape.len());
+            strides[axis]
+        });
+        let joins = steps.clone().zip(&kept).all(|(step, kept)| kept.last() == Some(&(step * size)));
+        match dims.last_mut() {
+            Some(last) if joins => {
+                *last *= size;
+                steps.zip(&mut kept).for_each(|(step, kept)| kept[dims.len() - 1] = step);
+            }
+            _ => {
+                dims.push(size);
+                steps.zip(&mut kept).for_each(|(step, kept)| kept.push(step));
+            }
+        }
+    }
+    (dims, kept)
+}
+
 /// Every source in every variant that these kernels have, to be compiled where there is no card.
 pub fn every_source() -> Vec<Source> {
     let mut all = vec![draw(Address(0), [0; 3], [0; 2], 1).source];
     all.extend(map::every_source());
+    all.extend(movement::every_source());
     all.extend(rows::every_source());
     all.extend(columns::every_source());
     all
