@@ -3,6 +3,86 @@
 
 use super::scratch::{CLASSIFY, classify, language};
 
+/// Arguments of `regard train` in a folder of examples, and how what it says begins.
+const REFUSED: &[(&[&str], &str)] = &[
+    (&["tiny.toml", "data.train=empty.txt"], "empty.txt: is empty; copy or download it again"),
+    (
+        &["tiny.toml", "data.train=one.txt"],
+        "a text of 2 characters cannot be divided by data.hold_out = 0.1; give a longer text, or files to examine \
+         with: data.evaluate=my.txt",
+    ),
+    (&["tiny.toml", "data.train=latin.txt"], "latin.txt:1: is not UTF-8: byte 3 of the line is 0xef"),
+    (&["tiny.toml", "data.train=txt.text"], "cannot open txt.text: No such file"),
+    (&["tiny.toml", "data.train=[]"], "data.train names no file; give the training files"),
+    (
+        &["tiny.toml", "model.wdith=8"],
+        "model.wdith=8: there is no key `wdith` in [model]; did you mean `width`?",
+    ),
+    (&["empty.toml"], "data.train names no file; give the training files"),
+    (&["none.toml"], "cannot read none.toml: No such file"),
+    (&["."], "cannot read .: Is a directory"),
+    (&["text.txt"], "text.txt:1: "),
+    (&["classes.toml", "data.train=empty.txt"], "empty.txt: is empty; copy or download it again"),
+    (&["classes.toml", "data.train=single.tsv"], "single.tsv: column `1`: all labels are `kind`"),
+    (&["classes.toml", "data.train=latin.tsv"], "latin.tsv:2: is not UTF-8: byte 3 of the line is 0xef"),
+    (
+        &[
+            "classes.toml",
+            "data.train=two.tsv",
+            "data.columns=[\"sentence\", \"label\"]",
+            "data.evaluate=strange.tsv",
+        ],
+        "strange.tsv",
+    ),
+    (&["tiny.toml", "data.pad_to=8"], "data.pad_to is 8, and the data are no biographies; leave it out"),
+    (
+        &["tiny.toml", "data.kind=biographies", "data.train=[]", "data.hold_out=0.0", "data.pad_to=17"],
+        "data.pad_to is 17, and the model has room for 16 tokens; give it at most as many",
+    ),
+    (
+        &["tiny.toml", "stage.a.train.steps=1"],
+        "stage.a.train.steps=1: this recipe has no stages; leave the stage out",
+    ),
+    (&["typo.toml"], "typo.toml:2: there is no key `learning` in [train]; "),
+    (
+        &["tiny.toml", "model.patch=2"],
+        "a model of the family `gpt` has no `patch`; leave model.patch out; it has ",
+    ),
+    (
+        &["tiny.toml", "model.family=vit"],
+        "the task `language` with a model of the family `vit`; give model.family = \"gpt\" or \"perceiver\"",
+    ),
+    (
+        &["tiny.toml", "data.kind=pairs"],
+        "the task `language` with data of the kind `pairs`; give data.kind = \"text\" or \"biographies\"",
+    ),
+    (&["tiny.toml", "model.width=15"], "gpt: a width of 15 cannot be shared by 2 heads"),
+    (&["tiny.toml", "model.vocabulary=3"], "model.vocabulary is 3, and the tokenizer has "),
+    (
+        &["tiny.toml", "tokenizer.kind=file"],
+        "tokenizer.kind is file, and no file is named; give tokenizer.path",
+    ),
+    (
+        &["tiny.toml", "tokenizer.lowercase=true"],
+        "tokenizer.lowercase is true, and the kind is not wordpiece; ",
+    ),
+    (&["classes.toml", "data.train=column.tsv"], "column.tsv:2: has 1 columns, expected 2 as in line 1; "),
+    (
+        &["classes.toml", "data.train=same.tsv"],
+        "same.tsv: column `1`: all labels are `kind`, expected at least two",
+    ),
+    (
+        &["classes.toml", "data.train=two.tsv", "data.columns=[\"text\", \"label\"]"],
+        "no column is called `text`; two.tsv has `sentence`, `label`",
+    ),
+    (
+        &["classes.toml", "data.train=two.tsv", "data.columns=[\"text\"]"],
+        "data.columns has 1 names; give two",
+    ),
+    (&["classes.toml", "data.train=two.tsv", "from.model=nowhere"], "no model is called `nowhere`; "),
+    (&["tiny.toml", "--out", "text.txt/run"], "cannot make text.txt/run: Not a directory"),
+];
+
 #[test]
 fn what_cannot_be_trained_is_said_before_anything_is_written() {
     let scratch = language("nonsense");
@@ -18,88 +98,7 @@ fn what_cannot_be_trained_is_said_before_anything_is_written() {
     scratch.write("strange.tsv", "odd\tstrange\n");
     scratch.write("latin.tsv", b"good\tkind\nna\xefve\tharsh\n");
     scratch.write("single.tsv", "good\tkind\n");
-    let cases: &[(&[&str], &str)] = &[
-        (&["tiny.toml", "data.train=empty.txt"], "empty.txt: is empty; copy or download it again"),
-        (
-            &["tiny.toml", "data.train=one.txt"],
-            "a text of 2 characters cannot be divided by data.hold_out = 0.1; give a longer text, or files to examine \
-             with: data.evaluate=my.txt",
-        ),
-        (&["tiny.toml", "data.train=latin.txt"], "latin.txt:1: is not UTF-8: byte 3 of the line is 0xef"),
-        (&["tiny.toml", "data.train=txt.text"], "cannot open txt.text: No such file"),
-        (&["tiny.toml", "data.train=[]"], "data.train names no file; give the training files"),
-        (
-            &["tiny.toml", "model.wdith=8"],
-            "model.wdith=8: there is no key `wdith` in [model]; did you mean `width`?",
-        ),
-        (&["empty.toml"], "data.train names no file; give the training files"),
-        (&["none.toml"], "cannot read none.toml: No such file"),
-        (&["."], "cannot read .: Is a directory"),
-        (&["text.txt"], "text.txt:1: "),
-        (&["classes.toml", "data.train=empty.txt"], "empty.txt: is empty; copy or download it again"),
-        (&["classes.toml", "data.train=single.tsv"], "single.tsv: column `1`: all labels are `kind`"),
-        (&["classes.toml", "data.train=latin.tsv"], "latin.tsv:2: is not UTF-8: byte 3 of the line is 0xef"),
-        (
-            &[
-                "classes.toml",
-                "data.train=two.tsv",
-                "data.columns=[\"sentence\", \"label\"]",
-                "data.evaluate=strange.tsv",
-            ],
-            "strange.tsv",
-        ),
-        (&["tiny.toml", "data.pad_to=8"], "data.pad_to is 8, and the data are no biographies; leave it out"),
-        (
-            &["tiny.toml", "data.kind=biographies", "data.train=[]", "data.hold_out=0.0", "data.pad_to=17"],
-            "data.pad_to is 17, and the model has room for 16 tokens; give it at most as many",
-        ),
-        (
-            &["tiny.toml", "stage.a.train.steps=1"],
-            "stage.a.train.steps=1: this recipe has no stages; leave the stage out",
-        ),
-        (&["typo.toml"], "typo.toml:2: there is no key `learning` in [train]; "),
-        (
-            &["tiny.toml", "model.patch=2"],
-            "a model of the family `gpt` has no `patch`; leave model.patch out; it has ",
-        ),
-        (
-            &["tiny.toml", "model.family=vit"],
-            "the task `language` with a model of the family `vit`; give model.family = \"gpt\" or \"perceiver\"",
-        ),
-        (
-            &["tiny.toml", "data.kind=pairs"],
-            "the task `language` with data of the kind `pairs`; give data.kind = \"text\" or \"biographies\"",
-        ),
-        (&["tiny.toml", "model.width=15"], "gpt: a width of 15 cannot be shared by 2 heads"),
-        (&["tiny.toml", "model.vocabulary=3"], "model.vocabulary is 3, and the tokenizer has "),
-        (
-            &["tiny.toml", "tokenizer.kind=file"],
-            "tokenizer.kind is file, and no file is named; give tokenizer.path",
-        ),
-        (
-            &["tiny.toml", "tokenizer.lowercase=true"],
-            "tokenizer.lowercase is true, and the kind is not wordpiece; ",
-        ),
-        (
-            &["classes.toml", "data.train=column.tsv"],
-            "column.tsv:2: has 1 columns, expected 2 as in line 1; ",
-        ),
-        (
-            &["classes.toml", "data.train=same.tsv"],
-            "same.tsv: column `1`: all labels are `kind`, expected at least two",
-        ),
-        (
-            &["classes.toml", "data.train=two.tsv", "data.columns=[\"text\", \"label\"]"],
-            "no column is called `text`; two.tsv has `sentence`, `label`",
-        ),
-        (
-            &["classes.toml", "data.train=two.tsv", "data.columns=[\"text\"]"],
-            "data.columns has 1 names; give two",
-        ),
-        (&["classes.toml", "data.train=two.tsv", "from.model=nowhere"], "no model is called `nowhere`; "),
-        (&["tiny.toml", "--out", "text.txt/run"], "cannot make text.txt/run: Not a directory"),
-    ];
-    for (arguments, expected) in cases {
+    for (arguments, expected) in REFUSED {
         let said = scratch.refused(&[&["train"], *arguments].concat());
         assert!(said.starts_with(&format!("regard: {expected}")), "{arguments:?}: {said}");
         assert!(!scratch.path("runs").exists(), "{arguments:?} left something behind");
