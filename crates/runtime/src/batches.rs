@@ -2,10 +2,9 @@
 //! comes of them in the caller's order.
 
 use crate::{Error, Result};
-use regard_data::batching::{Padded, padded};
 use regard_data::{Batch, Field};
 use regard_models::Pixels;
-use regard_models::inputs::{IDS, MASK, PIXELS};
+use regard_models::inputs::{IDS, MASK, PIXELS, Padded, padded};
 use std::ops::ControlFlow;
 
 /// Who is told of each result as it is made, by its place among the inputs; may break off.
@@ -89,20 +88,19 @@ mod tests {
         assert_eq!(told, [(1, 10), (3, 30), (4, 40), (2, 20), (0, 0)]);
     }
 
+    /// Progress that ends with the result of this number.
+    fn break_off_at(count: usize) -> impl FnMut(usize, &usize) -> ControlFlow<()> {
+        let mut heard = 0;
+        move |_, _| {
+            heard += 1;
+            if heard == count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+
     #[test]
     fn who_breaks_off_is_told_how_far_it_came() {
-        let stop = |count: usize| {
-            let mut heard = 0;
-            in_batches(
-                &[1; 4],
-                2,
-                &mut |_, _: &usize| {
-                    heard += 1;
-                    if heard == count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-                },
-                |batch| Ok(batch.to_vec()),
-            )
-        };
+        let stop =
+            |count: usize| in_batches(&[1; 4], 2, &mut break_off_at(count), |batch| Ok(batch.to_vec()));
         assert_eq!(stop(3).unwrap_err().to_string(), "broken off after 3 of 4");
         assert_eq!(stop(4).unwrap(), [0, 1, 2, 3], "there was nothing left to break off");
     }

@@ -1,7 +1,7 @@
 //! Folders that are no model, half a model or another one, and stores that hold something else: what is said, word for word.
 
 use crate::golden::{Own, folder, model, open};
-use regard_data::{Checkpoint, Data, Save, SaveOptions, Tensor, save_folder};
+use regard_data::{Checkpoint, Data, Field, Save, SaveOptions, Tensor, save_folder};
 use regard_engine::{Cpu, Program, Store};
 use regard_graph::{Init, Precision};
 use regard_hub::forward::record_in;
@@ -334,7 +334,7 @@ fn parts_of_a_pass_that_do_not_fit() {
     let cpu = Cpu::with(1, regard_device::Level::best()).unwrap();
     let mut program = Program::new(graph, &[], &mut Store::new(0), &cpu).unwrap();
     let (_, longer) = forward::fields(&reads, &texts(vec![vec![1, 2, 3]])).unwrap();
-    let said = forward::feed(&mut program, &longer).unwrap_err().to_string();
+    let said = program.feed(longer.iter().map(Field::parts), &[]).unwrap_err().to_string();
     assert!(said.contains("ids") && said.contains('3'), "{said}");
 }
 

@@ -12,6 +12,7 @@ use regard::layers::{
 };
 use regard::ops::{AttentionMask, CrossEntropyOptions, IGNORE_INDEX, Window};
 use regard::prelude::*;
+use strsim::generic_levenshtein;
 
 /// F.
 pub const FEATURES: usize = 12;
@@ -65,21 +66,6 @@ pub fn text(symbols: &[usize]) -> Vec<usize> {
     let mut text = symbols.to_vec();
     text.dedup();
     text
-}
-
-/// The fewest insertions, deletions and replacements that make one text of another.
-pub fn edits(a: &[usize], b: &[usize]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let best = (corner + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-            corner = row[j + 1];
-            row[j + 1] = best;
-        }
-    }
-    row[b.len()]
 }
 
 /// The recogniser. Parameters: `input`, the blocks, `head`.
@@ -198,7 +184,7 @@ impl Recogniser {
         for (own, chosen) in said.iter().zip(program.i32("chosen")?.chunks(length)) {
             let heard: Vec<usize> = chosen[delay..].iter().map(|&id| id as usize).collect();
             wrong += heard.iter().zip(&own.symbols).filter(|(a, b)| a != b).count();
-            off += edits(&text(&heard), &text(&own.symbols));
+            off += generic_levenshtein(&text(&heard), &text(&own.symbols));
             symbols += text(&own.symbols).len();
         }
         Ok([wrong as f64 / (count * FRAMES) as f64, off as f64 / symbols as f64])
@@ -217,10 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edits_are_counted() {
-        assert_eq!(edits(&[1, 2, 3], &[1, 2, 3]), 0);
-        assert_eq!(edits(&[1, 2, 3], &[2, 3, 4]), 2);
-        assert_eq!(edits(&[], &[5, 6]), 2);
+    fn repeats_are_one_symbol() {
         assert_eq!(text(&[1, 1, 2, 2, 1]), [1, 2, 1]);
     }
 

@@ -5,8 +5,8 @@ use crate::experiment::{Learner, Trained, carries, number, one_cpu, over_seeds, 
 use crate::picture::{Axis, Chart, figure};
 use crate::{Context, Draws, Finding, Number, Table, Verdict};
 use regard::Result;
-use regard::data::batching::{Padded, padded_to};
 use regard::layers::FeedForwardKind;
+use regard::models::inputs::{Padded, padded_to};
 use regard::models::{Bert, BertConfig, BertHead, BertText};
 use regard::prelude::*;
 use std::collections::HashSet;

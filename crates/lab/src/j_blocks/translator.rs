@@ -9,6 +9,7 @@ use regard::Result;
 use regard::evaluate::{Bleu, Chrf, exact_match};
 use regard::generate::{Beams, Generator, Settings};
 use regard::layers::{EmbeddingConfig, EmbeddingLayer, LinearConfig, LinearLayer, Parameters};
+use regard::models::inputs::{Padded, padded_to};
 use regard::models::{Transformer, TransformerConfig};
 use regard::ops::{Attention, AttentionMask, AttentionOp, CrossEntropyOptions, IGNORE_INDEX, WeightsRequest};
 use regard::prelude::*;
@@ -137,20 +138,16 @@ struct Pairs {
 
 impl Pairs {
     fn new(numbers: &[usize]) -> Pairs {
-        let mut pairs = Pairs { source: vec![], mask: vec![], target: vec![], labels: vec![] };
-        for &n in numbers {
-            let [mut english, mut german] = words(n);
-            english.push(END);
-            german.push(END);
-            pairs.mask.extend((0..SOURCE).map(|t| t < english.len()));
-            pairs.labels.extend((0..TARGET).map(|t| german.get(t).copied().unwrap_or(IGNORE_INDEX)));
-            german.insert(0, START);
-            english.resize(SOURCE, 0);
-            german.resize(TARGET, 0);
-            pairs.source.extend(english);
-            pairs.target.extend(german);
-        }
-        pairs
+        let (english, german): (Vec<_>, Vec<_>) = numbers
+            .iter()
+            .map(|&n| words(n).map(|words| [words, vec![END]].concat()))
+            .map(|[english, german]| (english, german))
+            .unzip();
+        let shifted: Vec<Vec<i32>> =
+            german.iter().map(|german| [&[START], german.as_slice()].concat()).collect();
+        let Padded { values: source, mask, .. } = padded_to(&english, 0, SOURCE);
+        let labels = padded_to(&german, IGNORE_INDEX, TARGET).values;
+        Pairs { source, mask, target: padded_to(&shifted, 0, TARGET).values, labels }
     }
 }
 

@@ -5,11 +5,11 @@
 use crate::experiment::{one_cpu, seeds};
 use crate::{Context, Effort};
 use regard::Result;
-use regard::data::batching::padded_to;
 use regard::data::biographies::{Biographies, Settings as People};
 use regard::data::corruption::prompt;
 use regard::data::tokenizer::Special;
 use regard::models::Sizes;
+use regard::models::inputs::padded_to;
 use regard::models::model::output;
 use regard::prelude::*;
 use regard::recipe::study::{Arm, ArmResult, Stage, StudyData, StudySettings, Vocabulary, run};

@@ -30,7 +30,9 @@ use regard_graph::Init;
 use regard_models::{Model, Needs, Registry};
 use regard_picture::{Table, escaped};
 use regard_runtime::Companions;
-use regard_train::{End, History, Listener, Run, RunFolder, Section, Settings, State, Trainer, report};
+use regard_train::{
+    End, History, Listener, Run, RunFolder, RunPaths, Section, Settings, State, Trainer, report,
+};
 use serde_json::{Value, json};
 use settings::Extent;
 use start::Start;
@@ -317,7 +319,7 @@ fn parameters_of(model: &dyn Model, from: &Store) -> Result<Store> {
 /// The folder of one of several stages.
 fn stage_folder(folder: &RunFolder, recipe: &Recipe) -> Result<RunFolder> {
     let path = folder.path().join(&recipe.name);
-    if path.join("recipe.toml").is_file() {
+    if RunPaths::new(&path).is_run() {
         return Ok(RunFolder::resume(path)?);
     }
     Ok(RunFolder::create(path, &recipe.to_toml()?)?)
