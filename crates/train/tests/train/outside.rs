@@ -51,15 +51,13 @@ fn losses_of_nothing_and_of_other_shapes() {
     assert!(said.contains('w') && said.contains("[3]"), "{said}");
     let mut store = Store::new(0);
     let mut evaluator = Evaluator::new(&Sum, Precision::F32, &mut store, &cpu()).unwrap();
-    let mut loss = |batches: usize, name: Option<&'static str>| {
-        let source: Arc<dyn Source> = Arc::new(Batches(batches, name));
-        evaluator.loss(&source, &mut store, None)
-    };
+    let source = |batches: usize, name| Arc::new(Batches(batches, name)) as Arc<dyn Source>;
+    let mut loss = |source: Arc<dyn Source>| evaluator.loss(&source, &mut store, None);
     // Sums of 1 + index, over two targets each.
-    assert_eq!(loss(2, Some("x")).unwrap(), Some(((1.0 + 2.0) / 4.0, 4)));
-    let said = loss(0, Some("x")).unwrap_err().to_string();
+    assert_eq!(loss(source(2, Some("x"))).unwrap(), Some(((1.0 + 2.0) / 4.0, 4)));
+    let said = loss(source(0, Some("x"))).unwrap_err().to_string();
     assert!(said.starts_with("the evaluation source has no targets"), "{said}");
-    let said = loss(1, None).unwrap_err().to_string();
+    let said = loss(source(1, None)).unwrap_err().to_string();
     assert!(said.contains("a file that is not there"), "{said}");
 }
 
