@@ -80,7 +80,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
             (Job::new(&recipe, registry)?, folder)
         }
     };
-    job.said().iter().for_each(|line| bars.say(line));
+    job.summary().iter().for_each(|line| bars.print_line(line));
     let stop = on_interrupt()?;
     let outcome = job.train(&folder, &cpu, &mut bars, Some(&stop))?;
     bars.clear();

@@ -61,11 +61,11 @@ pub struct Answer {
 
 /// Records a pass: the inputs that the model reads, and the outputs that it names.
 pub fn record(model: &dyn Model, sizes: Sizes) -> Result<Graph> {
-    record_in(model, sizes, Precision::F32)
+    record_in_precision(model, sizes, Precision::F32)
 }
 
 /// Records a pass in a precision.
-pub fn record_in(model: &dyn Model, sizes: Sizes, precision: Precision) -> Result<Graph> {
+pub fn record_in_precision(model: &dyn Model, sizes: Sizes, precision: Precision) -> Result<Graph> {
     Ok(model.graph(sizes, precision)?)
 }
 

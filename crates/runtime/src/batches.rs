@@ -70,12 +70,12 @@ mod tests {
     #[test]
     fn the_shortest_come_first_and_results_in_order() {
         let lengths = [5, 1, 4, 1, 3];
-        let (mut ran, mut told) = (Vec::new(), Vec::new());
+        let (mut ran, mut reported) = (Vec::new(), Vec::new());
         let results = in_batches(
             &lengths,
             2,
             &mut |at, result: &usize| {
-                told.push((at, *result));
+                reported.push((at, *result));
                 ControlFlow::Continue(())
             },
             |batch| {
@@ -85,7 +85,7 @@ mod tests {
         );
         assert_eq!(results.unwrap(), [0, 10, 20, 30, 40]);
         assert_eq!(ran, [vec![1, 3], vec![4, 2], vec![0]]);
-        assert_eq!(told, [(1, 10), (3, 30), (4, 40), (2, 20), (0, 0)]);
+        assert_eq!(reported, [(1, 10), (3, 30), (4, 40), (2, 20), (0, 0)]);
     }
 
     /// Progress that ends with the result of this number.

@@ -91,12 +91,12 @@ impl Place {
             };
             return Err(Error::NotYet { run: name.into(), what, advice });
         }
-        Ok(Place::Checkpoint { weights, folder: beside(&run) })
+        Ok(Place::Checkpoint { weights, folder: companion_folder(&run) })
     }
 }
 
 /// The folder with tokenizer and config: a run's own, or, for a stage of a run, that of the run.
-fn beside(run: &RunPaths) -> PathBuf {
+fn companion_folder(run: &RunPaths) -> PathBuf {
     let above = run.folder().parent().map(RunPaths::new).filter(RunPaths::is_run);
     match above {
         Some(above) if !run.model().is_dir() => above.model(),

@@ -16,7 +16,7 @@ use regard::device::machine::resident_anonymous;
 use regard::graph::Graph;
 use regard::prelude::*;
 use regard_hub::Opened;
-use regard_hub::forward::record_in;
+use regard_hub::forward::record_in_precision;
 use regard_hub::step;
 use regard_inspect::price::{self, Calibration, Cards, Clocked, ROUNDS};
 use regard_models::{Registry, Sizes};
@@ -77,7 +77,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let recorded = |sizes: Sizes| -> Result<Graph> {
         match options.train {
             true => Ok(step::record(&*opened.model, sizes, precision)?),
-            false => Ok(record_in(&*opened.model, sizes, precision)?),
+            false => Ok(record_in_precision(&*opened.model, sizes, precision)?),
         }
     };
     let memory = price::memory(recorded(sizes)?, &cpu)?;

@@ -99,22 +99,25 @@ fn what_cannot_be_trained_is_said_before_anything_is_written() {
     scratch.write("latin.tsv", b"good\tkind\nna\xefve\tharsh\n");
     scratch.write("single.tsv", "good\tkind\n");
     for (arguments, expected) in REFUSED {
-        let said = scratch.refused(&[&["train"], *arguments].concat());
-        assert!(said.starts_with(&format!("regard: {expected}")), "{arguments:?}: {said}");
+        let message = scratch.refused(&[&["train"], *arguments].concat());
+        assert!(message.starts_with(&format!("regard: {expected}")), "{arguments:?}: {message}");
         assert!(!scratch.path("runs").exists(), "{arguments:?} left something behind");
     }
-    let said = scratch.refused(&["train", "--resume", "runs/none"]);
-    assert!(said.contains("runs/none: it has no recipe.toml; name the folder of a run"), "{said}");
-    let said = scratch.refused(&["evaluate", "runs/none"]);
-    assert!(said.starts_with("regard: "), "{said}");
+    let message = scratch.refused(&["train", "--resume", "runs/none"]);
+    assert!(message.contains("runs/none: it has no recipe.toml; name the folder of a run"), "{message}");
+    let message = scratch.refused(&["evaluate", "runs/none"]);
+    assert!(message.starts_with("regard: "), "{message}");
     // Texts that are too long are cut, and that is said.
     scratch.write("long.tsv", format!("{}\tkind\nbad\tharsh\n", "very ".repeat(40)));
     let output = scratch.regard(&["train", "classes.toml", "data.train=long.tsv", "train.epochs=1"]);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("1 texts are longer than the model has room for, and are cut"), "{told}");
-    let said = scratch.refused(&["evaluate", "runs/classes"]);
-    assert_eq!(said, "regard: the recipe of this run has no data to examine with; give --data with files\n");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{message}");
+    assert!(message.contains("1 texts are longer than the model has room for, and are cut"), "{message}");
+    let message = scratch.refused(&["evaluate", "runs/classes"]);
+    assert_eq!(
+        message,
+        "regard: the recipe of this run has no data to examine with; give --data with files\n"
+    );
 }
 
 #[test]
@@ -122,13 +125,13 @@ fn a_run_that_cannot_be_used_says_why() {
     let scratch = classify("unused");
     scratch.page(&["train", "tiny.toml", "train.epochs=1"]);
     scratch.write("strange.tsv", "the film was odd\tstrange\n");
-    let said = scratch.refused(&["evaluate", "runs/tiny", "--data", "strange.tsv"]);
+    let message = scratch.refused(&["evaluate", "runs/tiny", "--data", "strange.tsv"]);
     assert!(
-        said.starts_with("regard: strange.tsv:1: no label of the training set is called `strange`"),
-        "{said}"
+        message.starts_with("regard: strange.tsv:1: no label of the training set is called `strange`"),
+        "{message}"
     );
-    let said = scratch.refused(&["train", "tiny.toml"]);
-    assert!(said.starts_with("regard: runs/tiny has a run already; go on with it by "), "{said}");
+    let message = scratch.refused(&["train", "tiny.toml"]);
+    assert!(message.starts_with("regard: runs/tiny has a run already; go on with it by "), "{message}");
     // Without its exported model a run is not one that could be looked into, and every command says the same.
     std::fs::remove_file(scratch.path("runs/tiny/model/model.safetensors")).unwrap();
     let commands: &[&[&str]] = &[
@@ -142,21 +145,21 @@ fn a_run_that_cannot_be_used_says_why() {
         &["classify", "runs/tiny", "--text", "good"],
     ];
     for command in commands {
-        let said = scratch.refused(command);
+        let message = scratch.refused(command);
         assert_eq!(
-            said,
+            message,
             "regard: runs/tiny is a run without a trained model yet; let it come to its end: regard train --resume \
              runs/tiny; or take the weights that it has: --checkpoint last\n",
             "{command:?}"
         );
     }
     // Its tokenizer is there from the first step on.
-    assert!(scratch.said(&["data", "tokenize", "runs/tiny", "--text", "good"]).contains("known ones"));
-    let said = scratch.refused(&["data", "tokenize", "runs/none", "--text", "good"]);
-    assert!(said.starts_with("regard: no model is called `runs/none`; "), "{said}");
+    assert!(scratch.printed(&["data", "tokenize", "runs/tiny", "--text", "good"]).contains("known ones"));
+    let message = scratch.refused(&["data", "tokenize", "runs/none", "--text", "good"]);
+    assert!(message.starts_with("regard: no model is called `runs/none`; "), "{message}");
     let batches =
         |more: &[&str]| scratch.refused(&[&["data", "batches", "tiny.toml", "--out", "b.st"], more].concat());
     assert_eq!(batches(&["--count", "0"]), "regard: --count 0: nothing to write; choose at least 1\n");
-    let said = batches(&["--stage", "pretrain"]);
-    assert!(said.starts_with("regard: no stage is called `pretrain`"), "{said}");
+    let message = batches(&["--stage", "pretrain"]);
+    assert!(message.starts_with("regard: no stage is called `pretrain`"), "{message}");
 }

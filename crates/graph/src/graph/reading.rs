@@ -72,8 +72,9 @@ impl Graph {
     /// others that it has yet to read.
     pub fn may_overwrite(&self, node: &Node, output: usize, input: usize) -> bool {
         let layout = |var: Var| (self.shape(var).count(), self.dtype(var).bytes());
-        let declared =
-            |alias: &Alias| !matches!(alias, Alias::View { .. }) && alias.ends() == (output, input);
+        let declared = |alias: &Alias| {
+            !matches!(alias, Alias::View { .. }) && alias.output_and_input() == (output, input)
+        };
         node.declared.aliases.iter().any(declared)
             && layout(node.inputs[input]) == layout(node.outputs[output])
     }

@@ -49,9 +49,9 @@ pub fn utterance(draws: &mut Draws, frames: usize) -> Utterance {
         let length = 3 + draws.below(4);
         for at in 0..length {
             let last = at + 1 == length;
-            let told = if last { 1.5 * (2.0 * (symbol % 2) as f64 - 1.0) } else { 0.0 };
+            let strength = if last { 1.5 * (2.0 * (symbol % 2) as f64 - 1.0) } else { 0.0 };
             let template = &templates[symbol / 2 * FEATURES..][..FEATURES];
-            let frame = template.iter().zip(&release).map(|(sound, release)| sound + told * release);
+            let frame = template.iter().zip(&release).map(|(sound, release)| sound + strength * release);
             numbers.extend(frame.map(|x| (x + 0.7 * draws.normal()) as f32));
             symbols.push(symbol);
         }
@@ -176,12 +176,12 @@ impl Recogniser {
         g.output("chosen", chosen)?;
         let mut program = Program::new(g, &[], store, &one_cpu()?)?;
         let mut draws = Context { seed: 77, ..Default::default() }.draws("recogniser.held out");
-        let said: Vec<Utterance> = (0..count).map(|_| utterance(&mut draws, FRAMES)).collect();
-        let frames: Vec<f32> = said.iter().flat_map(|own| delayed(own, delay).frames).collect();
+        let utterances: Vec<Utterance> = (0..count).map(|_| utterance(&mut draws, FRAMES)).collect();
+        let frames: Vec<f32> = utterances.iter().flat_map(|own| delayed(own, delay).frames).collect();
         program.set_f32("frames", &[count, length, FEATURES], &frames)?;
         program.run(store)?;
         let (mut wrong, mut off, mut symbols) = (0, 0, 0);
-        for (own, chosen) in said.iter().zip(program.i32("chosen")?.chunks(length)) {
+        for (own, chosen) in utterances.iter().zip(program.i32("chosen")?.chunks(length)) {
             let heard: Vec<usize> = chosen[delay..].iter().map(|&id| id as usize).collect();
             wrong += heard.iter().zip(&own.symbols).filter(|(a, b)| a != b).count();
             off += generic_levenshtein(&text(&heard), &text(&own.symbols));
