@@ -1,8 +1,8 @@
 //! `regard ask`: questions to a model that learned to answer, from the study or a run.
 
-use crate::held::Held;
 use crate::machine::Machine;
 use crate::model::{Weights, lines};
+use crate::weight_precision::WeightPrecision;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::models::Registry;
@@ -34,7 +34,7 @@ pub struct Options {
     #[command(flatten)]
     weights: Weights,
     #[command(flatten)]
-    held: Held,
+    precision: WeightPrecision,
     #[command(flatten)]
     machine: Machine,
 }
@@ -48,7 +48,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         None => options.questions.clone(),
         Some(file) => lines(file)?,
     };
-    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let mut session =
+        options.weights.session(&options.model, options.precision, &options.machine, registry)?;
     let answers = session.ask(&questions, options.max, &mut |_, _| ControlFlow::Continue(()))?;
     let mut out = std::io::stdout().lock();
     if options.json {

@@ -11,9 +11,9 @@ use regard::graph::Graph;
 use regard::ops::{AttentionOp, WeightsRequest};
 use regard::prelude::*;
 use regard_hub::Opened;
-use regard_inspect::audit::{Agreement, Comparison, Way, compare, compare_looked, compare_reference};
+use regard_inspect::audit::{Agreement, Comparison, Execution, compare, compare_looked, compare_reference};
 use regard_inspect::chances;
-use regard_inspect::ways::{self, PADDING, ROUNDING, Text};
+use regard_inspect::executions::{self, PADDING, ROUNDING, Text};
 use regard_models::{Pixels, Registry, Sizes};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -79,12 +79,12 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
             let pixels: Vec<f32> = (0..channels * height * width)
                 .map(|i| ((i * 37 + i / 7) % 101) as f32 / 50.0 - 1.0)
                 .collect();
-            let (alone, batch) = ways::images(model, sizes, &pixels);
+            let (alone, batch) = executions::images(model, sizes, &pixels);
             (alone, vec![("in a batch", Ok((batch, Agreement::Bits)))])
         }
         None => {
             let (text, neighbour) = texts(options, &opened)?;
-            (ways::alone(model, &text)?, ways::others(model, &text, &neighbour)?)
+            (executions::alone(model, &text)?, executions::others(model, &text, &neighbour)?)
         }
     };
     let mut store = model::store(&opened)?;
@@ -92,7 +92,9 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     for (title, other) in others {
         rows.push(match other {
             Err(why) => skipped(title, why),
-            Ok((way, how)) => judged(title, how, compare(&alone, &device, &way, &device, &mut store, how)?),
+            Ok((execution, how)) => {
+                judged(title, how, compare(&alone, &device, &execution, &device, &mut store, how)?)
+            }
         });
     }
     let (title, other) = elsewhere(&device)?;
@@ -212,7 +214,7 @@ fn elsewhere(device: &Device) -> Result<(String, Device)> {
     }
 }
 
-fn reference(alone: &Way, store: &mut Store, device: &Device) -> Result<Row> {
+fn reference(alone: &Execution, store: &mut Store, device: &Device) -> Result<Row> {
     let title = "against the f64 reference";
     let graph = (alone.stages[0].record)()?;
     let costs = regard::cost::cost(&graph, &Default::default(), &Default::default(), None)?;
@@ -229,7 +231,7 @@ fn reference(alone: &Way, store: &mut Store, device: &Device) -> Result<Row> {
 }
 
 /// An answer has no chance in it.
-fn chance(alone: &Way, opened: &Opened) -> Result<Row> {
+fn chance(alone: &Execution, opened: &Opened) -> Result<Row> {
     let title = "evaluation without chance";
     let found = chances(&(alone.stages[0].record)()?);
     Ok(match found.first() {

@@ -20,7 +20,7 @@ pub struct Bars {
     began: Instant,
     first: u64,
     steps: u64,
-    said: Instant,
+    last_line: Instant,
 }
 
 impl Bars {
@@ -34,12 +34,12 @@ impl Bars {
             began: Instant::now(),
             first: 0,
             steps: 0,
-            said: Instant::now(),
+            last_line: Instant::now(),
         }
     }
 
     /// A line above the bar.
-    pub fn say(&self, text: &str) {
+    pub fn print_line(&self, text: &str) {
         if !self.quiet {
             self.bar.suspend(|| eprintln!("{text}"));
         }
@@ -73,8 +73,8 @@ impl Listener for Bars {
         if step > 0 {
             line = format!("resumed after step {step}: {line}");
         }
-        self.say(&line);
-        (self.began, self.said, self.first, self.steps) = (Instant::now(), Instant::now(), step, *steps);
+        self.print_line(&line);
+        (self.began, self.last_line, self.first, self.steps) = (Instant::now(), Instant::now(), step, *steps);
         if self.terminal && !self.quiet {
             self.bar = ProgressBar::new(*steps).with_position(step);
             let form = "{pos}/{len} {wide_bar} {msg}";
@@ -95,9 +95,9 @@ impl Listener for Bars {
         if self.terminal {
             self.bar.set_position(step);
             self.bar.set_message(line());
-        } else if self.said.elapsed() > NOW_AND_THEN {
-            self.say(&format!("step {step} of {}: {}", self.steps, line()));
-            self.said = Instant::now();
+        } else if self.last_line.elapsed() > NOW_AND_THEN {
+            self.print_line(&format!("step {step} of {}: {}", self.steps, line()));
+            self.last_line = Instant::now();
         }
     }
 
@@ -105,7 +105,7 @@ impl Listener for Bars {
         let metrics: Vec<String> =
             record.metrics.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
         let best = if record.best { ", the best so far" } else { "" };
-        self.say(&format!("after step {}: {}{best}", record.step, metrics.join(", ")));
+        self.print_line(&format!("after step {}: {}{best}", record.step, metrics.join(", ")));
     }
 }
 
@@ -114,11 +114,11 @@ impl JobListener for Bars {
         self.bar.finish_and_clear();
         self.loss = None;
         if of > 1 {
-            self.say(&format!("stage {number} of {of}: {name}"));
+            self.print_line(&format!("stage {number} of {of}: {name}"));
         }
     }
 
     fn note(&mut self, text: &str) {
-        self.say(text);
+        self.print_line(text);
     }
 }

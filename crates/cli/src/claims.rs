@@ -79,10 +79,10 @@ pub fn run(options: &Options) -> Result<()> {
     let context = Context { seed: options.seed, effort };
     // Whether they go together and can be written is known before the work; each is kept as it ends, so that an hour that is
     // broken off is not lost.
-    let told = |outcomes: &[Outcome]| regard_lab::told(outcomes, &context);
-    let mut kept = regard_lab::merged(kept.as_deref(), &told(&[]))?;
+    let outcomes_json = |outcomes: &[Outcome]| regard_lab::outcomes_json(outcomes, &context);
+    let mut kept = regard_lab::merged(kept.as_deref(), &outcomes_json(&[]))?;
     if let Some(path) = &options.results {
-        keep(path, &mut kept, &told(&[]))?;
+        keep(path, &mut kept, &outcomes_json(&[]))?;
     }
     let kept = Mutex::new(kept);
     let unwritten = Mutex::new(None);
@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
         eprintln!("{:>5}  {:<22} {:>6.1} s", outcome.claim.id, outcome.state(), outcome.seconds);
         if let (Some(path), Ok(mut kept)) = (&options.results, kept.lock())
-            && let Err(error) = keep(path, &mut kept, &told(std::slice::from_ref(outcome)))
+            && let Err(error) = keep(path, &mut kept, &outcomes_json(std::slice::from_ref(outcome)))
             && let Ok(mut unwritten) = unwritten.lock()
         {
             unwritten.get_or_insert(error);
@@ -109,7 +109,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     match options.json {
-        true => writeln!(out, "{}", regard_lab::told(&outcomes, &context))?,
+        true => writeln!(out, "{}", regard_lab::outcomes_json(&outcomes, &context))?,
         false => report(&mut out, &outcomes, options.html.as_deref())?,
     }
     let failed: Vec<&str> = outcomes.iter().filter(|o| o.failed()).map(|o| o.claim.id).collect();
@@ -121,8 +121,8 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// Puts findings among those kept, and writes them all.
-fn keep(path: &Path, kept: &mut serde_json::Value, told: &serde_json::Value) -> Result<()> {
-    *kept = regard_lab::merged(Some(&kept.to_string()), told)?;
+fn keep(path: &Path, kept: &mut serde_json::Value, outcomes_json: &serde_json::Value) -> Result<()> {
+    *kept = regard_lab::merged(Some(&kept.to_string()), outcomes_json)?;
     Ok(regard_data::whole::write(path, |file| writeln!(file, "{kept:#}"))?)
 }
 

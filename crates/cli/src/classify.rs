@@ -1,8 +1,8 @@
 //! `regard classify`: the classes of texts or images, the likeliest first, with probabilities.
 
-use crate::held::Held;
 use crate::machine::Machine;
 use crate::model::{Weights, lines};
+use crate::weight_precision::WeightPrecision;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::models::{Labels, Registry};
@@ -39,7 +39,7 @@ pub struct Options {
     #[command(flatten)]
     weights: Weights,
     #[command(flatten)]
-    held: Held,
+    precision: WeightPrecision,
     #[command(flatten)]
     machine: Machine,
 }
@@ -55,7 +55,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
             "nothing to classify; give --text \"…\", --file with a text on each line, or --image with a picture"
         );
     }
-    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let mut session =
+        options.weights.session(&options.model, options.precision, &options.machine, registry)?;
     let reads = session.model().reads();
     match (reads.pixels, texts.is_empty()) {
         (Some(_), false) => bail!("{} classifies images; give --image", options.model),

@@ -6,7 +6,7 @@ use crate::ask::answers;
 use crate::bars::Bars;
 use crate::machine::Machine;
 use crate::stopping::on_interrupt;
-use crate::study::{INVENTED, Shown, keep, stopped, told};
+use crate::study::{INVENTED, Shown, keep, stopped, study_json};
 use anyhow::Result;
 use clap::Args;
 use regard_models::Registry;
@@ -67,13 +67,14 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let mut asked = Vec::new();
     if let Some(best) = best {
         let questions: Vec<String> = data.dev.iter().take(ASKED).map(|one| one.text.clone()).collect();
-        let said = answers(&options.out.join(best.arm.name()), &questions, 32, &device, registry)?;
-        asked = data.dev.iter().zip(said).collect();
+        let replies = answers(&options.out.join(best.arm.name()), &questions, 32, &device, registry)?;
+        asked = data.dev.iter().zip(replies).collect();
     }
     if options.json {
-        let mut page = told(&study, &options.out, began.elapsed().as_secs_f64());
-        let asked =
-            asked.iter().map(|(one, said)| json!({"question": one.text, "said": said, "right": one.place}));
+        let mut page = study_json(&study, &options.out, began.elapsed().as_secs_f64());
+        let asked = asked
+            .iter()
+            .map(|(one, answer)| json!({"question": one.text, "said": answer, "right": one.place}));
         page["asked"] = asked.collect::<Vec<_>>().into();
         writeln!(out, "{page}")?;
         return stopped(&study);
@@ -82,9 +83,9 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     if let Some(best) = best {
         let model = options.out.join(best.arm.name());
         writeln!(out, "\nThree of the questions to the best of them:")?;
-        for (one, said) in &asked {
-            let verdict = if *said == one.place { "right" } else { "wrong" };
-            writeln!(out, "  {} {said} ({verdict})", one.text)?;
+        for (one, answer) in &asked {
+            let verdict = if *answer == one.place { "right" } else { "wrong" };
+            writeln!(out, "  {} {answer} ({verdict})", one.text)?;
             let line = data.line_of(&one.text).unwrap_or("no line tells of this person");
             writeln!(out, "    it had read: {line}")?;
         }

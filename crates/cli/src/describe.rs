@@ -5,13 +5,15 @@ use crate::machine::Machine;
 use crate::model::Weights;
 use anyhow::{Result, bail};
 use clap::Args;
+use regard::cost::Costs;
 use regard::graph::Init;
 use regard::layers::taps::{Tap, taps};
-use regard::{Cpu, Program, Store};
+use regard::{Cpu, Memory, Program, Store};
 use regard_hub::Opened;
 use regard_hub::forward::record;
 use regard_models::{Model, Registry, Sizes};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Options of `regard describe`.
@@ -61,33 +63,65 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let memory = Program::new(graph, &[], &mut store, &cpu)?.memory();
     // What was recorded, not what planning made of it.
     let graph = &record(&*opened.model, sizes)?;
-    let outline = regard::describe::outline(graph);
-    let costs = regard::cost::cost(graph, &Default::default(), &Default::default(), None)?;
-    let executed = Cpu::executed(graph, &Default::default(), &Default::default(), None)?;
-    let outputs: Vec<String> =
-        graph.outputs().map(|(name, var)| format!("{name} {}", graph.fact(var))).collect();
-    let by_part = regard::describe::parameters_by_prefix(graph, 1);
-
+    let description = Description {
+        sizes,
+        taps,
+        memory,
+        outline: regard::describe::outline(graph),
+        costs: regard::cost::cost(graph, &Default::default(), &Default::default(), None)?,
+        executed: Cpu::executed(graph, &Default::default(), &Default::default(), None)?,
+        outputs: graph.outputs().map(|(name, var)| format!("{name} {}", graph.fact(var))).collect(),
+        by_part: regard::describe::parameters_by_prefix(graph, 1),
+        opened,
+    };
     let mut out = std::io::stdout().lock();
-    if options.json {
-        let by_op: serde_json::Map<String, Value> = costs
+    match options.json {
+        true => writeln!(out, "{}", description.json())?,
+        false => description.print(&mut out)?,
+    }
+    Ok(())
+}
+
+/// What is said of a model.
+struct Description {
+    opened: Opened,
+    sizes: Sizes,
+    taps: Vec<Tap>,
+    memory: Memory,
+    outline: String,
+    costs: Costs,
+    /// What the CPU does, tiles included.
+    executed: Costs,
+    outputs: Vec<String>,
+    by_part: BTreeMap<String, usize>,
+}
+
+impl Description {
+    fn json(&self) -> Value {
+        let Description { opened, sizes, memory, .. } = self;
+        let by_op: serde_json::Map<String, Value> = self
+            .costs
             .by_op()
             .into_iter()
             .map(|(op, cost)| {
                 (op.to_string(), json!({ "multiply_adds": cost.macs, "other_operations": cost.flops }))
             })
             .collect();
-        let total = costs.total();
-        let page = json!({
+        let total = self.costs.total();
+        json!({
             "family": opened.model.family(),
             "path": opened.path.display().to_string(),
             "config": opened.config,
-            "parameters": { "total": opened.report.numbers, "tensors": opened.report.tensors, "by_part": by_part },
-            "weights": { "bytes": opened.checkpoint().bytes(), "dtypes": dtypes(&opened), "left_out": opened.report.ignored },
+            "parameters": {
+                "total": opened.report.numbers, "tensors": opened.report.tensors, "by_part": self.by_part,
+            },
+            "weights": {
+                "bytes": opened.checkpoint().bytes(), "dtypes": dtypes(opened), "left_out": opened.report.ignored,
+            },
             "context": opened.model.context(),
-            "outputs": outputs,
-            "taps": taps.iter().map(|tap| &tap.name).collect::<Vec<_>>(),
-            "pass": { "batch": sizes.batch, "tokens": read(&sizes), "targets": written(&sizes) },
+            "outputs": self.outputs,
+            "taps": self.taps.iter().map(|tap| &tap.name).collect::<Vec<_>>(),
+            "pass": { "batch": sizes.batch, "tokens": read(sizes), "targets": written(sizes) },
             "cost": {
                 "multiply_adds": total.macs, "other_operations": total.flops, "bytes_read": total.read,
                 "bytes_written": total.written, "by_op": by_op,
@@ -97,52 +131,61 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
                 "inputs_and_outputs": memory.io, "constants": memory.constants, "threads": memory.threads,
                 "total": memory.total(),
             },
-        });
-        writeln!(out, "{page}")?;
-        return Ok(());
+        })
     }
 
-    writeln!(out, "{}, {}", opened.model.family(), opened.path.display())?;
-    writeln!(
-        out,
-        "  {} parameters in {} tensors; on the disk {}",
-        opened.report.numbers,
-        opened.report.tensors,
-        dtypes(&opened).join(", ")
-    )?;
-    if !opened.report.ignored.is_empty() {
-        writeln!(out, "  left out, for they are no parameters: {}", opened.report.ignored.join(", "))?;
-    }
-    writeln!(out, "\nSettings (config.json)")?;
-    if let Some(settings) = opened.config.as_object() {
-        for (name, value) in settings {
-            writeln!(out, "  {name}: {}", shortened(value))?;
+    fn print(&self, out: &mut impl Write) -> Result<()> {
+        let opened = &self.opened;
+        writeln!(out, "{}, {}", opened.model.family(), opened.path.display())?;
+        writeln!(
+            out,
+            "  {} parameters in {} tensors; on the disk {}",
+            opened.report.numbers,
+            opened.report.tensors,
+            dtypes(opened).join(", ")
+        )?;
+        if !opened.report.ignored.is_empty() {
+            writeln!(out, "  left out, for they are no parameters: {}", opened.report.ignored.join(", "))?;
         }
+        writeln!(out, "\nSettings (config.json)")?;
+        if let Some(settings) = opened.config.as_object() {
+            for (name, value) in settings {
+                writeln!(out, "  {name}: {}", shortened(value))?;
+            }
+        }
+        writeln!(out, "\nParameters by part")?;
+        let widest = self.by_part.keys().map(String::len).max().unwrap_or(0);
+        for (part, count) in &self.by_part {
+            writeln!(out, "  {part:<widest$}  {count:>12}")?;
+        }
+        self.print_pass(out)
     }
-    writeln!(out, "\nParameters by part")?;
-    let widest = by_part.keys().map(String::len).max().unwrap_or(0);
-    for (part, count) in &by_part {
-        writeln!(out, "  {part:<widest$}  {count:>12}")?;
+
+    fn print_pass(&self, out: &mut impl Write) -> Result<()> {
+        let memory = &self.memory;
+        writeln!(out, "\nOne pass, {}", shown_sizes(&self.sizes, &*self.opened.model))?;
+        self.outline.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+        writeln!(out, "  outputs: {}", self.outputs.join(", "))?;
+        writeln!(out, "  taps: {}, which `--taps` lists", self.taps.len())?;
+        writeln!(out, "\nIts cost, before it runs")?;
+        self.costs
+            .table_by_op(Some(&self.executed))
+            .lines()
+            .try_for_each(|line| writeln!(out, "  {line}"))?;
+        let mib = |bytes: usize| bytes as f64 / (1 << 20) as f64;
+        writeln!(
+            out,
+            "\nIts memory, before it runs\n  parameters {:.2} MiB, packed weights {:.2}, arena {:.2}, threads {:.2}, \
+             inputs and outputs {:.2}: {:.2} MiB",
+            mib(memory.stored),
+            mib(memory.packed),
+            mib(memory.arena),
+            mib(memory.threads),
+            mib(memory.io + memory.constants),
+            mib(memory.total())
+        )?;
+        Ok(())
     }
-    writeln!(out, "\nOne pass, {}", said(&sizes, &*opened.model))?;
-    outline.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
-    writeln!(out, "  outputs: {}", outputs.join(", "))?;
-    writeln!(out, "  taps: {}, which `--taps` lists", taps.len())?;
-    writeln!(out, "\nIts cost, before it runs")?;
-    costs.table_by_op(Some(&executed)).lines().try_for_each(|line| writeln!(out, "  {line}"))?;
-    let mib = |bytes: usize| bytes as f64 / (1 << 20) as f64;
-    writeln!(
-        out,
-        "\nIts memory, before it runs\n  parameters {:.2} MiB, packed weights {:.2}, arena {:.2}, threads {:.2}, inputs and \
-         outputs {:.2}: {:.2} MiB",
-        mib(memory.stored),
-        mib(memory.packed),
-        mib(memory.arena),
-        mib(memory.threads),
-        mib(memory.io + memory.constants),
-        mib(memory.total())
-    )?;
-    Ok(())
 }
 
 /// The taps of a pass, one a line.
@@ -200,7 +243,7 @@ pub fn written(sizes: &Sizes) -> usize {
     if sizes.source > 0 { sizes.ids } else { 0 }
 }
 
-fn said(sizes: &Sizes, model: &dyn Model) -> String {
+fn shown_sizes(sizes: &Sizes, model: &dyn Model) -> String {
     let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     match model.reads().given() {
         None => many(sizes.batch, "image"),

@@ -1,9 +1,9 @@
 //! `regard embed`: texts to vectors of length 1, the mean over the tokens of an encoder, as sentence-transformers make
 //! them. One text is printed as numbers, several as a table of cosines.
 
-use crate::held::Held;
 use crate::machine::Machine;
 use crate::model::{self, Weights};
+use crate::weight_precision::WeightPrecision;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::models::Registry;
@@ -36,7 +36,7 @@ pub struct Options {
     #[command(flatten)]
     weights: Weights,
     #[command(flatten)]
-    held: Held,
+    precision: WeightPrecision,
     #[command(flatten)]
     machine: Machine,
 }
@@ -47,7 +47,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     if texts.is_empty() {
         bail!("nothing to embed; give --text \"…\", once or more often, or --file with a text on each line");
     }
-    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let mut session =
+        options.weights.session(&options.model, options.precision, &options.machine, registry)?;
     let long = if options.cut { TooLong::Cut } else { TooLong::Refuse };
     let embedded = session.embed(&texts, long)?;
     print(options.json, &texts, &embedded)

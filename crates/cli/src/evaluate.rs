@@ -1,10 +1,10 @@
 //! `regard evaluate`: a trained model examined once more, with the data of its recipe or with other files, and every
 //! answer to a file if asked.
 
-use crate::held::Held;
 use crate::machine::Machine;
 use crate::model::Weights;
 use crate::train;
+use crate::weight_precision::WeightPrecision;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard_models::Registry;
@@ -49,7 +49,7 @@ pub struct Options {
     #[command(flatten)]
     weights: Weights,
     #[command(flatten)]
-    held: Held,
+    precision: WeightPrecision,
     #[command(flatten)]
     machine: Machine,
 }
@@ -60,7 +60,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         true => Some(Recipe::open(RunPaths::new(&options.model).recipe(), &[], registry)?),
         false => None,
     };
-    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let mut session =
+        options.weights.session(&options.model, options.precision, &options.machine, registry)?;
     let asked = Asked {
         data: options.data.clone(),
         target: options.target.clone(),
@@ -80,13 +81,13 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
             findings.metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         let confusion = findings.confusion.as_ref().map(|table| table.json());
         let page = json!({
-            "model": path, "examined": exam.said(), "cut": exam.cut(), "metrics": metrics,
+            "model": path, "examined": exam.summary(), "cut": exam.cut(), "metrics": metrics,
             "confusion": confusion, "signature": findings.signature, "predictions": options.predictions,
         });
         writeln!(out, "{page}")?;
         return Ok(());
     }
-    writeln!(out, "{}, examined with {}:", path.display(), exam.said())?;
+    writeln!(out, "{}, examined with {}:", path.display(), exam.summary())?;
     for (name, value) in &findings.metrics {
         writeln!(out, "  {name:<12} {}", train::number(name, *value))?;
     }
@@ -114,8 +115,12 @@ fn write_predictions(path: &Path, findings: &Findings) -> Result<()> {
     let mut text = String::from("given\tright\tsaid\tprobability\n");
     for one in &findings.predictions {
         let probability = one.probability.map_or(String::new(), |share| format!("{share:.6}"));
-        text +=
-            &format!("{}\t{}\t{}\t{probability}\n", plain(&one.given), plain(&one.right), plain(&one.said));
+        text += &format!(
+            "{}\t{}\t{}\t{probability}\n",
+            plain(&one.given),
+            plain(&one.right),
+            plain(&one.predicted)
+        );
     }
     Ok(regard::data::whole::write(path, |file| file.write_all(text.as_bytes()))?)
 }

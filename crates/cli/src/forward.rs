@@ -1,8 +1,8 @@
 //! `regard forward`: one pass through a model; its named outputs and the taps asked for go to a safetensors file.
 
-use crate::held::Held;
 use crate::machine::Machine;
 use crate::model::Weights;
+use crate::weight_precision::WeightPrecision;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use regard_data::{Checkpoint, DType, Data, Save, SaveOptions, save_file};
@@ -55,14 +55,15 @@ pub struct Options {
     #[command(flatten)]
     weights: Weights,
     #[command(flatten)]
-    held: Held,
+    precision: WeightPrecision,
     #[command(flatten)]
     machine: Machine,
 }
 
 /// Runs the model.
 pub fn run(options: &Options, registry: &Registry) -> Result<()> {
-    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let mut session =
+        options.weights.session(&options.model, options.precision, &options.machine, registry)?;
     let batch = batch(options, &session)?;
     let taps: Vec<&str> = options.tap.iter().map(String::as_str).collect();
     let answers = session.forward(&batch, &taps)?;

@@ -1,11 +1,11 @@
 //! `regard generate`: continues a text, or answers one with an encoder-decoder, printing it as it is made. Ctrl-C ends it
 //! after the token in progress. With beams it is printed once the search is over.
 
-use crate::held::Held;
 use crate::machine::Machine;
 use crate::model::Weights;
 use crate::printer::Printer;
 use crate::stopping::on_interrupt;
+use crate::weight_precision::WeightPrecision;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::generate::{Beam, Sampling};
@@ -77,7 +77,7 @@ pub struct Options {
     #[command(flatten)]
     weights: Weights,
     #[command(flatten)]
-    held: Held,
+    precision: WeightPrecision,
     #[command(flatten)]
     machine: Machine,
 }
@@ -93,7 +93,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         bail!("--stop number {} is empty, which every text ends with; give it letters", at + 1);
     }
     writing.check()?;
-    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let mut session =
+        options.weights.session(&options.model, options.precision, &options.machine, registry)?;
     let answers = session.model().as_encoder_decoder().is_some();
     if options.start.is_some() && !answers {
         bail!("--start is for encoder-decoders; a decoder begins with the prompt");

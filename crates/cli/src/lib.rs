@@ -28,7 +28,6 @@ mod export;
 mod families;
 mod forward;
 mod generate;
-mod held;
 mod import;
 mod look;
 mod machine;
@@ -41,6 +40,7 @@ mod stopping;
 mod study;
 mod train;
 mod translate;
+mod weight_precision;
 
 use clap::{Parser, Subcommand};
 use regard_models::Registry;
@@ -151,14 +151,14 @@ pub fn run_with<A: Into<OsString> + Clone>(
         // What there is to say was said; 130 is what shells expect of a program that Ctrl-C ended.
         Err(error) if error.is::<train::Interrupted>() => ExitCode::from(130),
         Err(error) => {
-            eprintln!("regard: {}", told(&error));
+            eprintln!("regard: {}", error_text(&error));
             ExitCode::FAILURE
         }
     }
 }
 
 /// The error and its causes, without those that it quotes already.
-fn told(error: &anyhow::Error) -> String {
+fn error_text(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
         "" => cause,
         known if known.contains(&cause) => text,

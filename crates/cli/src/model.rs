@@ -1,7 +1,7 @@
 //! Which model a command uses, and how it is opened: shared by all commands that use one.
 
-use crate::held::Held;
 use crate::machine::Machine;
+use crate::weight_precision::WeightPrecision;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use regard::Store;
@@ -43,8 +43,14 @@ impl Weights {
     }
 
     /// Opens the model to use it.
-    pub fn session(self, model: &str, held: Held, machine: &Machine, registry: &Registry) -> Result<Session> {
-        let options = OpenOptions { registry, which: self.which(), weights: held.weights() };
+    pub fn session(
+        self,
+        model: &str,
+        precision: WeightPrecision,
+        machine: &Machine,
+        registry: &Registry,
+    ) -> Result<Session> {
+        let options = OpenOptions { registry, which: self.which(), weights: precision.weights() };
         Ok(Session::open(model, &options, &machine.device()?)?)
     }
 }

@@ -175,8 +175,8 @@ fn write_sights(out: &mut impl Write, sights: &[Sight]) -> Result<()> {
     writeln!(out, "\nHow far each layer sees, in positions")?;
     writeln!(out, "  {:<widest$}  {:>10}  {:>10}", "", "back", "ahead")?;
     for Sight { name, back, ahead, to_the_beginning, to_the_end } in sights {
-        let said = |far: usize, all: bool| if all { "all".to_string() } else { far.to_string() };
-        let (back, ahead) = (said(*back, *to_the_beginning), said(*ahead, *to_the_end));
+        let reach = |far: usize, all: bool| if all { "all".to_string() } else { far.to_string() };
+        let (back, ahead) = (reach(*back, *to_the_beginning), reach(*ahead, *to_the_end));
         writeln!(out, "  {name:<widest$}  {back:>10}  {ahead:>10}")?;
     }
     Ok(())

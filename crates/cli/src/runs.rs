@@ -4,7 +4,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 use regard_models::Registry;
 use regard_recipe::Recipe;
-use regard_train::History;
+use regard_runtime::is_run;
+use regard_train::{History, RunPaths};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
@@ -32,9 +33,10 @@ struct Seen {
 
 impl Seen {
     fn open(path: &Path) -> Result<Seen> {
-        let recipe = fs::read_to_string(path.join("recipe.toml")).unwrap_or_default();
-        let history = History::read(&path.join("metrics.jsonl"))?;
-        Ok(Seen { path: path.into(), recipe, history, running: is_locked(path) })
+        let run = RunPaths::new(path);
+        let recipe = fs::read_to_string(run.recipe()).unwrap_or_default();
+        let history = History::read(&run.metrics())?;
+        Ok(Seen { path: path.into(), recipe, history, running: run.is_locked() })
     }
 
     fn best(&self) -> Option<&regard_train::EvaluationRecord> {
@@ -56,19 +58,9 @@ impl Seen {
     }
 }
 
-/// Whether somebody holds the lock of this run.
-fn is_locked(path: &Path) -> bool {
-    let file = fs::File::open(path.join("lock"));
-    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
-}
-
-fn is_run(path: &Path) -> bool {
-    path.join("recipe.toml").is_file()
-}
-
 /// A run, or those of its stages that have begun, in their order: each is a run of its own.
 fn parts(run: &Path, registry: &Registry) -> Vec<PathBuf> {
-    let text = fs::read_to_string(run.join("recipe.toml")).unwrap_or_default();
+    let text = fs::read_to_string(RunPaths::new(run).recipe()).unwrap_or_default();
     let stages =
         Recipe::parse(&text, "recipe.toml", &[], registry).map(|recipe| recipe.stage).unwrap_or_default();
     let begun: Vec<PathBuf> =

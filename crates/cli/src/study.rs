@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> Result<()> {
     keep(&study, &data, &options.out, "Where was somebody born?", &lead)?;
     let mut out = std::io::stdout().lock();
     if options.json {
-        writeln!(out, "{}", told(&study, &options.out, began.elapsed().as_secs_f64()))?;
+        writeln!(out, "{}", study_json(&study, &options.out, began.elapsed().as_secs_f64()))?;
     } else {
         write!(out, "{}", study.table())?;
         writeln!(out)?;
@@ -137,7 +137,7 @@ pub fn keep(study: &Study, data: &StudyData, folder: &Path, title: &str, lead: &
 }
 
 /// The study for programs.
-pub fn told(study: &Study, folder: &Path, seconds: f64) -> Value {
+pub fn study_json(study: &Study, folder: &Path, seconds: f64) -> Value {
     let arm = |result: &ArmResult| {
         json!({"arm": result.arm.name(), "parameters": result.parameters, "seconds": result.seconds,
                "reading_loss": result.reading_loss(), "answering_loss": result.answering_loss(),
@@ -175,12 +175,16 @@ impl regard_train::Listener for Shown {
 impl StudyListener for Shown {
     fn stage(&mut self, arm: Arm, stage: &str) {
         self.bars.clear();
-        self.bars.say(&format!("{}: {stage}", arm.title()));
+        self.bars.print_line(&format!("{}: {stage}", arm.title()));
     }
 
     fn done(&mut self, result: &ArmResult) {
         self.bars.clear();
         let right = 100.0 * result.accuracy();
-        self.bars.say(&format!("{}: {right:.1} % right after {:.0} s", result.arm.title(), result.seconds));
+        self.bars.print_line(&format!(
+            "{}: {right:.1} % right after {:.0} s",
+            result.arm.title(),
+            result.seconds
+        ));
     }
 }

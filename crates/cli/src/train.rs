@@ -10,7 +10,7 @@ use regard_models::Registry;
 use regard_recipe::job::{JobOutcome, JobResult};
 use regard_recipe::language::{DataKind, FormRecipe, Kind};
 use regard_recipe::{Job, Recipe};
-use regard_train::{End, RunFolder};
+use regard_train::{End, RunFolder, RunPaths};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -75,12 +75,12 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
             let first = options.recipe.iter().map(|path| path.display().to_string());
             let overrides: Vec<String> = first.chain(options.overrides.iter().cloned()).collect();
             let folder = RunFolder::resume(run)?;
-            let place = run.join("recipe.toml").display().to_string();
+            let place = RunPaths::new(run).recipe().display().to_string();
             let recipe = Recipe::parse(folder.recipe(), &place, &overrides, registry)?;
             (Job::new(&recipe, registry)?, folder)
         }
     };
-    job.said().iter().for_each(|line| bars.say(line));
+    job.summary().iter().for_each(|line| bars.print_line(line));
     let stop = on_interrupt()?;
     let outcome = job.train(&folder, &device, &mut bars, Some(&stop))?;
     bars.clear();
@@ -90,7 +90,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
 
 /// Refuses a folder that has a run before the data is read.
 fn refuse_run(out: &Path) -> Result<()> {
-    if out.join("recipe.toml").exists() {
+    if RunPaths::new(out).recipe().exists() {
         let shown = out.display();
         bail!(
             "{shown} has a run already; go on with it by `regard train --resume {shown}`, or name another folder with \
@@ -167,7 +167,7 @@ pub fn number(metric: &str, value: f64) -> String {
 fn report(job: &Job, folder: &RunFolder) -> PathBuf {
     match job.recipe().stage.last() {
         None => folder.report(),
-        Some(stage) => folder.path().join(&stage.name).join("report.html"),
+        Some(stage) => RunPaths::new(folder.path().join(&stage.name)).report(),
     }
 }
 

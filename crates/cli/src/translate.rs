@@ -1,9 +1,9 @@
 //! `regard translate`: texts through an encoder-decoder, one line for each, batch by batch. What a line becomes does not
 //! depend on the batch that it is in.
 
-use crate::held::Held;
 use crate::machine::Machine;
 use crate::model::{self, Weights};
+use crate::weight_precision::WeightPrecision;
 use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -49,7 +49,7 @@ pub struct Options {
     #[command(flatten)]
     weights: Weights,
     #[command(flatten)]
-    held: Held,
+    precision: WeightPrecision,
     #[command(flatten)]
     machine: Machine,
 }
@@ -74,7 +74,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
             "nothing to translate; give --text \"…\", once or more often, or --file with a text on each line"
         );
     }
-    let mut session = options.weights.session(&options.model, options.held, &options.machine, registry)?;
+    let mut session =
+        options.weights.session(&options.model, options.precision, &options.machine, registry)?;
     let bar = progress(texts.len());
     let mut lines = Lines::new(options.json, &texts);
     let mut failed = None;

@@ -9,22 +9,22 @@ fn regard(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_regard")).args(arguments).output().expect("the command starts")
 }
 
-fn said(arguments: &[&str]) -> String {
+fn printed(arguments: &[&str]) -> String {
     let output = regard(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
 fn page(arguments: &[&str]) -> Value {
-    serde_json::from_str(&said(&[arguments, &["--json"]].concat())).expect("JSON")
+    serde_json::from_str(&printed(&[arguments, &["--json"]].concat())).expect("JSON")
 }
 
 fn refused(arguments: &[&str]) -> String {
     let output = regard(arguments);
-    let said = String::from_utf8(output.stderr).expect("text");
-    assert!(!output.status.success() && !said.contains("panicked"), "{arguments:?}: {said}");
+    let message = String::from_utf8(output.stderr).expect("text");
+    assert!(!output.status.success() && !message.contains("panicked"), "{arguments:?}: {message}");
     assert!(output.stdout.is_empty(), "{arguments:?} printed although it failed");
-    said
+    message
 }
 
 /// A folder of a test's own, removed when it ends.
@@ -90,7 +90,9 @@ fn biographies_are_made_looked_into_and_cut() {
     }
     let there = refused(&["data", "learn", &text, "--out", &file]);
     assert!(there.contains("is there already; choose another name, or add --force"), "{there}");
-    assert!(said(&["data", "tokenize", "bytes", "--text", "hé"]).contains("they give the text back exactly"));
+    assert!(
+        printed(&["data", "tokenize", "bytes", "--text", "hé"]).contains("they give the text back exactly")
+    );
 }
 
 #[test]
@@ -99,16 +101,16 @@ fn what_cannot_be_read_is_named() {
     let none = refused(&["data", "inspect", &scratch.at("none.txt")]);
     assert!(none.contains("none.txt"), "{none}");
     let empty = scratch.write("empty.txt", "");
-    let said = refused(&["data", "inspect", &empty]);
-    assert!(said.contains("empty.txt") && said.contains("empty"), "{said}");
+    let message = refused(&["data", "inspect", &empty]);
+    assert!(message.contains("empty.txt") && message.contains("empty"), "{message}");
     let ragged = scratch.write("ragged.tsv", "a\tb\nc\n");
-    let said = refused(&["data", "inspect", &ragged]);
-    assert!(said.contains("ragged.tsv:2: has 1 columns, expected 2"), "{said}");
+    let message = refused(&["data", "inspect", &ragged]);
+    assert!(message.contains("ragged.tsv:2: has 1 columns, expected 2"), "{message}");
     let idx = scratch.write("t10k-images-idx3-ubyte", "x");
-    let said = refused(&["data", "inspect", &idx]);
-    assert!(said.contains("give the idx file of images, then the one of labels"), "{said}");
-    let said = refused(&["data", "learn", &empty, "--out", &scratch.at("t.json")]);
-    assert!(said.contains("empty.txt"), "{said}");
+    let message = refused(&["data", "inspect", &idx]);
+    assert!(message.contains("give the idx file of images, then the one of labels"), "{message}");
+    let message = refused(&["data", "learn", &empty, "--out", &scratch.at("t.json")]);
+    assert!(message.contains("empty.txt"), "{message}");
     assert!(!Path::new(&scratch.at("t.json")).exists());
 }
 
@@ -134,7 +136,7 @@ fn runs_are_listed_and_compared() {
     assert_eq!(runs.len(), 2);
     assert_eq!((&runs[0]["steps"], &runs[0]["best"]["metrics"]["accuracy"]), (&2.into(), &0.75.into()));
     assert_eq!(seen["differences"], serde_json::json!([{"key": "train.lr", "values": ["0.1", "0.2"]}]));
-    let text = said(&["runs", &scratch.at("runs")]);
+    let text = printed(&["runs", &scratch.at("runs")]);
     assert!(
         text.contains("step 2: loss 1.5000, accuracy 0.7500") && text.contains("train.lr: 0.1 | 0.2"),
         "{text}"

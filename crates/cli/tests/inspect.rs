@@ -13,24 +13,24 @@ fn regard(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_regard")).args(arguments).current_dir(root).output().expect("it starts")
 }
 
-fn said(arguments: &[&str]) -> String {
+fn printed(arguments: &[&str]) -> String {
     let output = regard(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
 fn page(arguments: &[&str]) -> Value {
-    serde_json::from_str(&said(&[arguments, &["--json"]].concat())).expect("JSON")
+    serde_json::from_str(&printed(&[arguments, &["--json"]].concat())).expect("JSON")
 }
 
 /// What a command that fails says: one sentence, the right status, and nothing is printed.
 fn refused(arguments: &[&str]) -> String {
     let output = regard(arguments);
-    let said = String::from_utf8(output.stderr).expect("text");
-    assert!(!said.contains("panicked"), "{arguments:?}: {said}");
-    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {said}", output.status);
+    let message = String::from_utf8(output.stderr).expect("text");
+    assert!(!message.contains("panicked"), "{arguments:?}: {message}");
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {message}", output.status);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{arguments:?} printed although it failed");
-    said
+    message
 }
 
 fn golden(case: &str) -> String {
@@ -68,7 +68,7 @@ const FAMILIES: [&str; 8] =
 #[test]
 fn the_examples_of_the_help_work_as_typed() {
     for command in ["prove", "audit", "look", "cost"] {
-        let help = said(&[command, "--help"]);
+        let help = printed(&[command, "--help"]);
         let examples: Vec<&str> =
             help.lines().filter_map(|line| line.strip_prefix("Example:  regard ")).collect();
         assert!(!examples.is_empty(), "{command}");
@@ -80,7 +80,7 @@ fn the_examples_of_the_help_work_as_typed() {
                     _ => words.push(quoted),
                 }
             }
-            said(&words);
+            printed(&words);
         }
     }
 }
@@ -109,7 +109,7 @@ fn every_family_keeps_its_promises() {
     let causal = encoder["proofs"].as_array().unwrap().iter().find(|row| row["title"] == "causal").unwrap();
     assert_eq!((&causal["promised"], &causal["holds"]), (&false.into(), &false.into()));
     assert_eq!(causal["guilty"]["node"], "block.0.attention.attention");
-    let text = said(&["prove", &golden("t5"), "--lengths", "6"]);
+    let text = printed(&["prove", &golden("t5"), "--lengths", "6"]);
     let words = ["encoder: sees both ways", "decoder: causal", "cross: sees the source", "Look-ahead 0"];
     for words in words.into_iter().chain(["at 6 positions; judged 65 of 65 values"]) {
         assert!(text.contains(words), "{words}: {text}");
@@ -143,7 +143,7 @@ fn heads_are_seen_in_numbers_pictures_and_pages() {
     assert_eq!(html.matches("<svg ").count(), heads.len());
     assert_eq!(regard_picture::check::fault(&html), None);
     assert!(html.contains("width=device-width") && !html.contains("http"), "everything is inside");
-    let text = said(&["look", &golden("gpt2"), "--ids", "1 2 3", "--layer", "1", "--head", "0"]);
+    let text = printed(&["look", &golden("gpt2"), "--ids", "1 2 3", "--layer", "1", "--head", "0"]);
     assert!(text.contains("block.1.attention, head 0: rows ask") && text.contains("|██    |"), "{text}");
     let cross = page(&[
         "look",
@@ -170,7 +170,7 @@ fn a_head_says_what_it_said_in_another_text() {
     assert!(other["patch"]["divergence"]["mean"].as_f64().unwrap() > 1e-6, "{}", other["patch"]);
     assert_eq!(other["patch"]["heads"][0], "block.0.head.1");
     assert_eq!(other["without"], Value::Null);
-    let text = said(&[
+    let text = printed(&[
         "look",
         &golden("t5"),
         "--ids",
@@ -245,8 +245,8 @@ fn costs_are_counted_and_measured() {
 fn slips_are_met_with_a_sentence() {
     let (gpt, vit, bert, t5) = (golden("gpt2"), golden("vit"), golden("bert_masked"), golden("t5"));
     for command in ["prove", "audit", "look", "cost"] {
-        let told = refused(&[command, "no/such/folder/here"]);
-        assert!(told.contains("no/such/folder/here"), "{command}: {told}");
+        let message = refused(&[command, "no/such/folder/here"]);
+        assert!(message.contains("no/such/folder/here"), "{command}: {message}");
         assert!(refused(&[command, &gpt, "--lenghts", "3"]).contains("unexpected argument"), "{command}");
     }
     for (arguments, words) in [
@@ -311,7 +311,7 @@ fn slips_are_met_with_a_sentence() {
         (vec!["cost", &gpt, "--batch", "0"], "--batch 0: an empty pass has no cost"),
         (vec!["cost", &vit, "--tokens", "4"], "--tokens: this is a model of images"),
     ] {
-        let told = refused(&arguments);
-        assert!(told.contains(words), "{arguments:?}: {told}");
+        let message = refused(&arguments);
+        assert!(message.contains(words), "{arguments:?}: {message}");
     }
 }

@@ -11,17 +11,17 @@ fn regard(arguments: &[&str]) -> Output {
 /// What a command that fails says; it says it without a backtrace, on the right stream, with the right status.
 fn refused(arguments: &[&str]) -> String {
     let output = regard(arguments);
-    let said = String::from_utf8(output.stderr).expect("text");
-    assert!(!said.contains("panicked"), "{arguments:?}: {said}");
-    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {said}", output.status);
+    let message = String::from_utf8(output.stderr).expect("text");
+    assert!(!message.contains("panicked"), "{arguments:?}: {message}");
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {message}", output.status);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{arguments:?} printed although it failed");
-    said
+    message
 }
 
 #[test]
 fn help_names_every_command_and_where_to_start() {
     let output = regard(&["--help"]);
-    let said = String::from_utf8(output.stdout).unwrap();
+    let message = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
     let commands = [
         "demo",
@@ -47,35 +47,35 @@ fn help_names_every_command_and_where_to_start() {
         "claims",
     ];
     for part in commands.into_iter().chain(["Start with:  regard demo"]) {
-        assert!(said.contains(part), "no {part} in {said}");
+        assert!(message.contains(part), "no {part} in {message}");
     }
     for command in commands {
         let output = regard(&[command, "--help"]);
         assert!(output.status.success());
-        let said = String::from_utf8(output.stdout).unwrap();
-        assert!(said.contains("Example:  regard ") || said.contains("Examples:  regard "), "{command}");
+        let message = String::from_utf8(output.stdout).unwrap();
+        assert!(message.contains("Example:  regard ") || message.contains("Examples:  regard "), "{command}");
     }
-    let said = refused(&[]);
-    assert!(said.contains("Usage: regard <COMMAND>"), "{said}");
+    let message = refused(&[]);
+    assert!(message.contains("Usage: regard <COMMAND>"), "{message}");
 }
 
 #[test]
 fn slips_are_met_with_a_suggestion() {
-    let said = refused(&["dmeo"]);
-    assert!(said.contains("unrecognized subcommand 'dmeo'") && said.contains("'demo'"), "{said}");
-    let said = refused(&["demo", "--epoch", "3"]);
-    assert!(said.contains("unexpected argument '--epoch'") && said.contains("'--epochs'"), "{said}");
-    let said = refused(&["bench", "matmul", "--m", "many"]);
-    assert!(said.contains("invalid value 'many' for '--m <M>'"), "{said}");
-    let said = refused(&["bench", "matmul", "--precision", "f16"]);
-    assert!(said.contains("invalid value 'f16'") && said.contains("bf16"), "{said}");
+    let message = refused(&["dmeo"]);
+    assert!(message.contains("unrecognized subcommand 'dmeo'") && message.contains("'demo'"), "{message}");
+    let message = refused(&["demo", "--epoch", "3"]);
+    assert!(message.contains("unexpected argument '--epoch'") && message.contains("'--epochs'"), "{message}");
+    let message = refused(&["bench", "matmul", "--m", "many"]);
+    assert!(message.contains("invalid value 'many' for '--m <M>'"), "{message}");
+    let message = refused(&["bench", "matmul", "--precision", "f16"]);
+    assert!(message.contains("invalid value 'f16'") && message.contains("bf16"), "{message}");
     for (workload, has) in
         [("matmul", "a matrix product"), ("attention", "attention"), ("train", "a training step")]
     {
-        let said = refused(&["bench", workload, "--precision", "int8"]);
+        let message = refused(&["bench", workload, "--precision", "int8"]);
         assert!(
-            said.contains(&format!("--precision int8: {has} has no weights that are only read")),
-            "{said}"
+            message.contains(&format!("--precision int8: {has} has no weights that are only read")),
+            "{message}"
         );
     }
 }
@@ -84,17 +84,17 @@ fn slips_are_met_with_a_suggestion() {
 fn the_machine_is_chosen_with_sense() {
     let commands: [&[&str]; 2] = [&["demo"], &["bench", "matmul", "--m", "4"]];
     for command in commands {
-        let said = refused(&[command, &["--threads", "0"]].concat());
+        let message = refused(&[command, &["--threads", "0"]].concat());
         assert!(
-            said.starts_with("regard: --threads 0: choose between 1 and 4096; this machine has "),
-            "{said}"
+            message.starts_with("regard: --threads 0: choose between 1 and 4096; this machine has "),
+            "{message}"
         );
-        let said = refused(&[command, &["--threads", "1000000"]].concat());
-        assert!(said.starts_with("regard: --threads 1000000: choose between 1 and 4096"), "{said}");
-        let said = refused(&[command, &["--simd", "neon"]].concat());
+        let message = refused(&[command, &["--threads", "1000000"]].concat());
+        assert!(message.starts_with("regard: --threads 1000000: choose between 1 and 4096"), "{message}");
+        let message = refused(&[command, &["--simd", "neon"]].concat());
         let expected =
             "regard: --simd neon: SIMD level `neon` is not to be had here; this machine has: portable";
-        assert!(said.starts_with(expected), "{said}");
+        assert!(message.starts_with(expected), "{message}");
     }
 }
 
@@ -102,28 +102,31 @@ fn the_machine_is_chosen_with_sense() {
 fn a_bench_of_nonsense_is_refused() {
     let huge = usize::MAX.to_string();
     for size in ["--m", "--k", "--n"] {
-        let said = refused(&["bench", "matmul", size, "0"]);
-        assert!(said.starts_with("regard: matmul ") && said.contains("give every size at least 1"), "{said}");
-        let said = refused(&["bench", "matmul", size, &huge]);
-        assert!(said.contains("large, more than any machine holds; lower the bounds"), "{said}");
-        let said = refused(&["bench", "matmul", size, "1099511627776"]);
-        assert!(said.contains("large, more than any machine holds; lower the bounds"), "{said}");
+        let message = refused(&["bench", "matmul", size, "0"]);
+        assert!(
+            message.starts_with("regard: matmul ") && message.contains("give every size at least 1"),
+            "{message}"
+        );
+        let message = refused(&["bench", "matmul", size, &huge]);
+        assert!(message.contains("large, more than any machine holds; lower the bounds"), "{message}");
+        let message = refused(&["bench", "matmul", size, "1099511627776"]);
+        assert!(message.contains("large, more than any machine holds; lower the bounds"), "{message}");
     }
     for size in ["--batch", "--heads", "--width", "--length"] {
         for causal in [&[][..], &["--causal"], &["--backward"]] {
             let with = |number: &str| refused(&[&["bench", "attention", size, number], causal].concat());
-            let said = with("0");
-            assert!(said.starts_with("regard: attention"), "{said}");
-            let said = with(&huge);
-            assert!(said.contains("large, more than any machine holds; lower the bounds"), "{said}");
-            let said = with("1099511627776");
-            assert!(said.contains("large, more than any machine holds; lower the bounds"), "{said}");
+            let message = with("0");
+            assert!(message.starts_with("regard: attention"), "{message}");
+            let message = with(&huge);
+            assert!(message.contains("large, more than any machine holds; lower the bounds"), "{message}");
+            let message = with("1099511627776");
+            assert!(message.contains("large, more than any machine holds; lower the bounds"), "{message}");
         }
     }
-    let said = refused(&["bench", "matmul", "--repeat", "0"]);
-    assert_eq!(said, "regard: --repeat 0: choose between 1 and 1000000 timed runs\n");
-    let said = refused(&["bench", "matmul", "--repeat", &huge]);
-    assert!(said.contains("choose between 1 and 1000000 timed runs"), "{said}");
+    let message = refused(&["bench", "matmul", "--repeat", "0"]);
+    assert_eq!(message, "regard: --repeat 0: choose between 1 and 1000000 timed runs\n");
+    let message = refused(&["bench", "matmul", "--repeat", &huge]);
+    assert!(message.contains("choose between 1 and 1000000 timed runs"), "{message}");
 }
 
 #[test]
@@ -176,8 +179,8 @@ fn every_workload_runs_at_any_size() {
         assert!(ops.iter().any(|op| op["op"] == "attention"), "{workload:?}: {ops:?}");
         assert!(line["profile"]["ceilings"]["gflops"].as_f64().unwrap() > 0.0);
     }
-    let said = refused(&["bench", "train", "--width", "10", "--heads", "4"]);
-    assert!(said.contains("width of 10") && said.contains("heads"), "{said}");
+    let message = refused(&["bench", "train", "--width", "10", "--heads", "4"]);
+    assert!(message.contains("width of 10") && message.contains("heads"), "{message}");
     assert!(refused(&["bench", "attention", "--window", "0"]).contains("choose at least 1"));
     assert!(refused(&["bench", "prefill", "--length", "0"]).contains("at least 1 position"));
 }
@@ -187,12 +190,12 @@ fn a_demo_of_nothing_is_refused() {
     assert!(refused(&["demo", "--epochs", "0"]).contains("0 is not in 1.."));
     assert!(refused(&["demo", "--epochs", "-1"]).contains("'-1'"));
     assert!(refused(&["demo", "--seed", "x"]).contains("invalid value 'x' for '--seed <N>'"));
-    let said = refused(&["study", "--arms", "rotery"]);
-    assert_eq!(said, "regard: --arms rotery: there are alone, pretrained, rotary, perceiver\n");
-    let said = refused(&["study", "--pretrain-epochs", "0"]);
-    assert!(said.contains("leave the models that read out instead: --arms alone"), "{said}");
-    let said = refused(&["study", "--finetune-epochs", "0"]);
-    assert!(said.contains("a model has to learn to answer; choose at least 1"), "{said}");
+    let message = refused(&["study", "--arms", "rotery"]);
+    assert_eq!(message, "regard: --arms rotery: there are alone, pretrained, rotary, perceiver\n");
+    let message = refused(&["study", "--pretrain-epochs", "0"]);
+    assert!(message.contains("leave the models that read out instead: --arms alone"), "{message}");
+    let message = refused(&["study", "--finetune-epochs", "0"]);
+    assert!(message.contains("a model has to learn to answer; choose at least 1"), "{message}");
     assert!(refused(&["study", "--text", "x.txt"]).contains("--train <FILE>"));
     assert!(refused(&["study", "--text", "no.txt", "--train", "no.tsv", "--dev", "no.tsv"]).contains("no.t"));
     assert!(refused(&["ask", "nowhere", "Who?"]).contains("nowhere"));
@@ -232,8 +235,8 @@ fn whoever_stops_reading_is_not_answered_with_an_error() {
     reader.read_line(&mut first).unwrap();
     drop(reader);
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !said.contains("panicked"), "{:?}: {said}", output.status);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !message.contains("panicked"), "{:?}: {message}", output.status);
 }
 
 #[test]
@@ -268,20 +271,23 @@ fn the_demo_compares_four_models_and_leaves_them_and_a_report() {
 #[test]
 fn claims_are_listed_run_and_written() {
     let output = regard(&["claims"]);
-    let said = String::from_utf8(output.stdout).unwrap();
+    let message = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
-    assert!(said.contains("C7    Monte-Carlo  Is the expected change zero?"), "{said}");
-    assert!(said.contains("155 claims"), "{said}");
+    assert!(message.contains("C7    Monte-Carlo  Is the expected change zero?"), "{message}");
+    assert!(message.contains("155 claims"), "{message}");
     assert_eq!(refused(&["claims", "C77"]), "regard: no claim is called `C77`; did you mean `C7`?\n");
-    let said = refused(&["claims", "A1", "--threads", "0"]);
-    assert_eq!(said, "regard: --threads 0: choose between 1 and 256\n");
+    let message = refused(&["claims", "A1", "--threads", "0"]);
+    assert_eq!(message, "regard: --threads 0: choose between 1 and 256\n");
 
     let folder = std::env::temp_dir().join(format!("regard-claims-{}", std::process::id()));
     let place = folder.to_str().expect("a plain name");
     let output = regard(&["claims", "A1-A3", "G2", "E-7", "--json", "--html", place]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("\"state\":\"wrong in the notes\"") && said.contains("\"failed\":[]"), "{said}");
+    let message = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        message.contains("\"state\":\"wrong in the notes\"") && message.contains("\"failed\":[]"),
+        "{message}"
+    );
     for name in ["index", "errata", "A1", "G2", "E-7"] {
         let page = std::fs::read_to_string(folder.join(format!("{name}.html"))).expect("a page");
         assert!(page.contains("</html>") && !page.contains("http"), "{name}");
@@ -296,9 +302,9 @@ fn claims_are_listed_run_and_written() {
         serde_json::from_str(&std::fs::read_to_string(&results).unwrap()).expect("a JSON file");
     let ids: Vec<&str> = page["claims"].as_array().unwrap().iter().filter_map(|c| c["id"].as_str()).collect();
     assert_eq!(ids, ["A2", "B1"]);
-    let said = refused(&["claims", "A2", "--full", "--results", kept]);
-    assert!(said.contains("those kept have effort \"quick\", these have \"full\""), "{said}");
-    let said = refused(&["claims", "A2", "--results", folder.join("no/where.json").to_str().unwrap()]);
-    assert!(said.contains("where.json") && !said.contains("A2"), "{said}");
+    let message = refused(&["claims", "A2", "--full", "--results", kept]);
+    assert!(message.contains("those kept have effort \"quick\", these have \"full\""), "{message}");
+    let message = refused(&["claims", "A2", "--results", folder.join("no/where.json").to_str().unwrap()]);
+    assert!(message.contains("where.json") && !message.contains("A2"), "{message}");
     std::fs::remove_dir_all(&folder).ok();
 }

@@ -16,25 +16,25 @@ fn regard(arguments: &[&str]) -> Output {
         .expect("the command starts")
 }
 
-fn said(arguments: &[&str]) -> String {
+fn printed(arguments: &[&str]) -> String {
     let output = regard(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 fn json(arguments: &[&str]) -> Value {
-    let text = said(&[arguments, &["--json"]].concat());
+    let text = printed(&[arguments, &["--json"]].concat());
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// What a command that fails says: one sentence on the right stream, with the right status, and nothing is printed.
 fn refused(arguments: &[&str]) -> String {
     let output = regard(arguments);
-    let said = String::from_utf8(output.stderr).expect("text");
-    assert!(!said.contains("panicked"), "{arguments:?}: {said}");
-    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {said}", output.status);
+    let message = String::from_utf8(output.stderr).expect("text");
+    assert!(!message.contains("panicked"), "{arguments:?}: {message}");
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {message}", output.status);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{arguments:?} printed although it failed");
-    said
+    message
 }
 
 fn golden(case: &str) -> String {
@@ -80,7 +80,7 @@ fn llama2c(path: &str) {
 fn the_examples_of_the_help_work_as_typed() {
     let own = Own::new("examples");
     for command in ["describe", "forward", "import", "export"] {
-        let help = said(&[command, "--help"]);
+        let help = printed(&[command, "--help"]);
         let example = help.lines().find_map(|line| line.strip_prefix("Example:  regard ")).unwrap();
         // As a shell splits it; what is written, or lies elsewhere, goes to a folder of its own.
         let mut words: Vec<String> = Vec::new();
@@ -95,7 +95,7 @@ fn the_examples_of_the_help_work_as_typed() {
                 *word = own.at(word);
             }
         }
-        said(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        printed(&words.iter().map(String::as_str).collect::<Vec<_>>());
     }
     assert_eq!(Checkpoint::open(own.at("out.safetensors")).unwrap().len(), 4);
     let f16 = Checkpoint::open(own.at("llama-f16")).unwrap();
@@ -125,7 +125,7 @@ fn every_family_is_described() {
         let sum: u64 = parts.iter().map(|part| page["memory"][part].as_u64().unwrap()).sum();
         assert_eq!(page["memory"]["total"], sum, "{case}");
         assert!(page["taps"].as_array().unwrap().iter().any(|tap| tap.as_str().unwrap().ends_with("stream")));
-        let text = said(&["describe", &golden(case)]);
+        let text = printed(&["describe", &golden(case)]);
         for part in ["Settings", "Parameters by part", "One pass, 1 ", "taps: ", "Its cost", "Its memory"] {
             assert!(text.contains(part), "{case}: no {part} in {text}");
         }
@@ -144,7 +144,7 @@ fn taps_have_the_same_names_in_every_family() {
     ] {
         let page = json(&["describe", &golden(case), "--taps"]);
         let taps = page["taps"].as_array().unwrap();
-        let text = said(&["describe", &golden(case), "--taps"]);
+        let text = printed(&["describe", &golden(case), "--taps"]);
         assert_eq!(text.lines().count(), taps.len());
         for block in blocks {
             let cross =
@@ -194,15 +194,15 @@ fn a_description_of_nonsense_is_refused() {
             )
         );
     }
-    let said = refused(&["describe", &golden("vit"), "--tokens", "3"]);
-    assert!(said.starts_with("regard: --tokens: this is a model of images"), "{said}");
+    let message = refused(&["describe", &golden("vit"), "--tokens", "3"]);
+    assert!(message.starts_with("regard: --tokens: this is a model of images"), "{message}");
     let huge = usize::MAX.to_string();
     for number in ["1000000000", "1099511627776", &huge] {
         for command in [["describe", &text, "--batch"], ["describe", &golden("t5"), "--tokens"]] {
-            let said = refused(&[&command[..], &[number]].concat());
+            let message = refused(&[&command[..], &[number]].concat());
             let reasons =
                 ["out of memory", "more bytes than can be addressed", "more than any machine holds"];
-            assert!(reasons.iter().any(|reason| said.contains(reason)), "{command:?} {number}: {said}");
+            assert!(reasons.iter().any(|reason| message.contains(reason)), "{command:?} {number}: {message}");
         }
     }
 }
@@ -220,21 +220,24 @@ fn what_is_no_model_is_refused_by_every_command() {
         &|model| refused(&["export", model, &out]),
     ];
     for command in commands {
-        let said = command(&own.at("absent"));
-        assert!(said.starts_with("regard: no folder is called `/"), "{said}");
-        assert!(said.ends_with("a name like `organisation/name` from a local cache\n"), "{said}");
-        let said = command("no-such/model");
+        let message = command(&own.at("absent"));
+        assert!(message.starts_with("regard: no folder is called `/"), "{message}");
+        assert!(message.ends_with("a name like `organisation/name` from a local cache\n"), "{message}");
+        let message = command("no-such/model");
         assert!(
-            said.starts_with("regard: no model is called `no-such/model`; looked for a folder"),
-            "{said}"
+            message.starts_with("regard: no model is called `no-such/model`; looked for a folder"),
+            "{message}"
         );
         assert_eq!(
             command(&file),
             format!("regard: {file}: is a file, not a model's folder; name the folder that it lies in\n")
         );
-        let said = command(&empty);
-        assert!(said.starts_with(&format!("regard: {empty}: is no model's folder: looked for")), "{said}");
-        assert_eq!(said.matches("is no model's folder").count(), 1, "said once: {said}");
+        let message = command(&empty);
+        assert!(
+            message.starts_with(&format!("regard: {empty}: is no model's folder: looked for")),
+            "{message}"
+        );
+        assert_eq!(message.matches("is no model's folder").count(), 1, "said once: {message}");
         assert!(!Path::new(&out).exists(), "nothing is written");
     }
 }
@@ -268,15 +271,15 @@ fn a_pass_writes_what_was_asked_for() {
     assert_eq!(file.get("mask").unwrap().bytes, [1, 1, 1, 1, 1, 0]);
     let both = file.get("logits").unwrap().f32s();
     // The second row alone has the same scores: padding reaches nobody.
-    said(&["forward", &golden("gpt2"), "--ids", "4 5", "--out", &out]);
+    printed(&["forward", &golden("gpt2"), "--ids", "4 5", "--out", &out]);
     assert_eq!(Checkpoint::open(&out).unwrap().get("logits").unwrap().f32s(), both[3 * 61..5 * 61]);
 
     let more = ["--ids", "5 6", "--targets", "0 3 4", "--out", &out];
-    said(&[&["forward", &golden("t5")][..], &more].concat());
+    printed(&[&["forward", &golden("t5")][..], &more].concat());
     let file = Checkpoint::open(&out).unwrap();
     assert_eq!(file.get("logits").unwrap().shape, [1, 3, 59]);
     assert_eq!(file.get("memory").unwrap().shape, [1, 2, 18]);
-    said(&["forward", &golden("bert_classify"), "--ids", "5 6", "--types", "0 1", "--out", &out]);
+    printed(&["forward", &golden("bert_classify"), "--ids", "5 6", "--types", "0 1", "--out", &out]);
     assert_eq!(Checkpoint::open(&out).unwrap().get("logits").unwrap().shape, [1, 3]);
 }
 
@@ -288,7 +291,7 @@ fn images_go_through_a_vision_model() {
     let image = answers.get("batch.pixel_values").unwrap().f32s();
     let one = regard_data::Save { name: "any", shape: &[3, 3, 10, 14], data: regard_data::Data::F32(&image) };
     regard_data::save_file(&pixels, &[one], &Default::default()).unwrap();
-    said(&["forward", &golden("vit"), "--pixels", &pixels, "--out", &out]);
+    printed(&["forward", &golden("vit"), "--pixels", &pixels, "--out", &out]);
     let scores = Checkpoint::open(&out).unwrap().get("logits").unwrap().f32s();
     let wanted = answers.get("batch.logits").unwrap().f32s();
     let largest = wanted.iter().fold(0f32, |most, x| most.max(x.abs()));
@@ -303,13 +306,13 @@ fn images_go_through_a_vision_model() {
         refused(&["forward", &vit, "--ids", "1", "--out", &out]),
         "regard: this is a model of images, and ids were given; give it pixels\n"
     );
-    let said = refused(&["forward", &vit, "--pixels", &pixels, "--ids", "1", "--out", &out]);
-    assert!(said.contains("'--pixels <FILE>' cannot be used with '--ids <IDS>'"), "{said}");
+    let message = refused(&["forward", &vit, "--pixels", &pixels, "--ids", "1", "--out", &out]);
+    assert!(message.contains("'--pixels <FILE>' cannot be used with '--ids <IDS>'"), "{message}");
     let weights = format!("{}/model.safetensors", golden("gpt2"));
-    let said = refused(&["forward", &vit, "--pixels", &weights, "--out", &out]);
-    assert!(said.contains("no floats called `pixel_values` here; it holds transformer.h.0."), "{said}");
-    let said = refused(&["forward", &vit, "--pixels", &own.at("absent.safetensors"), "--out", &out]);
-    assert!(said.starts_with("regard: cannot ") && said.contains("absent.safetensors"), "{said}");
+    let message = refused(&["forward", &vit, "--pixels", &weights, "--out", &out]);
+    assert!(message.contains("no floats called `pixel_values` here; it holds transformer.h.0."), "{message}");
+    let message = refused(&["forward", &vit, "--pixels", &own.at("absent.safetensors"), "--out", &out]);
+    assert!(message.starts_with("regard: cannot ") && message.contains("absent.safetensors"), "{message}");
 }
 
 #[test]
@@ -333,21 +336,24 @@ fn a_pass_of_nonsense_is_refused() {
             "nothing to run: give --text or --ids \"1 2 3\" to a model of text, --pixels FILE to a model of images",
         ),
     ] {
-        let said = refused(&[&["forward", &gpt, "--out", &out], more].concat());
-        assert_eq!(said, format!("regard: {expected}\n"));
+        let message = refused(&[&["forward", &gpt, "--out", &out], more].concat());
+        assert_eq!(message, format!("regard: {expected}\n"));
     }
     for word in ["x", "1.5", "99999999999"] {
-        let said = refused(&["forward", &gpt, "--ids", word, "--out", &out]);
-        assert!(said.starts_with(&format!("regard: --ids: `{word}` is no id; give whole numbers")), "{said}");
+        let message = refused(&["forward", &gpt, "--ids", word, "--out", &out]);
+        assert!(
+            message.starts_with(&format!("regard: --ids: `{word}` is no id; give whole numbers")),
+            "{message}"
+        );
     }
-    let said = refused(&["forward", &gpt, "--ids", "1"]);
-    assert!(said.contains("--out <FILE>"), "{said}");
-    let said = refused(&["forward", &gpt, "--ids", "1", "--out", &own.at("no/such/out")]);
-    assert!(said.starts_with("regard: cannot write ") && said.contains("check the path"), "{said}");
-    assert_eq!(said.matches("No such file").count(), 1, "said once: {said}");
+    let message = refused(&["forward", &gpt, "--ids", "1"]);
+    assert!(message.contains("--out <FILE>"), "{message}");
+    let message = refused(&["forward", &gpt, "--ids", "1", "--out", &own.at("no/such/out")]);
+    assert!(message.starts_with("regard: cannot write ") && message.contains("check the path"), "{message}");
+    assert_eq!(message.matches("No such file").count(), 1, "said once: {message}");
     let folder = own.at("");
-    let said = refused(&["forward", &gpt, "--ids", "1", "--out", &folder]);
-    assert!(said.contains("is a folder; name a file to write"), "{said}");
+    let message = refused(&["forward", &gpt, "--ids", "1", "--out", &folder]);
+    assert!(message.contains("is a folder; name a file to write"), "{message}");
     assert!(!Path::new(&out).exists(), "nothing is written");
 }
 
@@ -360,14 +366,14 @@ fn a_model_of_llama2c_becomes_a_folder() {
     assert_eq!((&page["family"], &page["dtype"]), (&"llama".into(), &"F32".into()));
     let ids = ["--ids", "1 10 3 4", "--out", &out];
     let scores = |model: &str| {
-        said(&[&["forward", model], &ids[..]].concat());
+        printed(&[&["forward", model], &ids[..]].concat());
         Checkpoint::open(&out).unwrap().get("logits").unwrap().f32s()
     };
     assert_eq!(scores(&bin), scores(&folder), "the same model, bit for bit");
     assert_eq!(json(&["describe", &folder])["config"]["model_type"], "llama");
     fs::write(own.at("short.bin"), &fs::read(&bin).unwrap()[..400]).unwrap();
-    let said = refused(&["import", &own.at("short.bin"), &own.at("other")]);
-    assert!(said.contains("it is cut short or no model of llama2.c"), "{said}");
+    let message = refused(&["import", &own.at("short.bin"), &own.at("other")]);
+    assert!(message.contains("it is cut short or no model of llama2.c"), "{message}");
 }
 
 #[test]
@@ -400,7 +406,7 @@ fn nothing_is_written_over_by_accident() {
                 "regard: {taken}: is not empty; name a new folder, or add --replace to write over what is there\n"
             )
         );
-        said(&[command, &gpt, &taken, "--replace"]);
+        printed(&[command, &gpt, &taken, "--replace"]);
         assert_eq!(fs::read_to_string(own.at("taken/notes.txt")).unwrap(), "mine");
         assert_eq!(
             refused(&[command, &taken, &taken, "--replace"]),
@@ -411,15 +417,15 @@ fn nothing_is_written_over_by_accident() {
             refused(&[command, &gpt, &file]),
             format!("regard: {file}: is a file; name a folder to write\n")
         );
-        let said = refused(&[command, &gpt, &format!("{file}/inside")]);
+        let message = refused(&[command, &gpt, &format!("{file}/inside")]);
         assert!(
-            said.starts_with("regard: cannot make ") && said.contains("is a file, not a folder"),
-            "{said}"
+            message.starts_with("regard: cannot make ") && message.contains("is a file, not a folder"),
+            "{message}"
         );
     }
     let zero = refused(&["export", &gpt, &fresh, "--shard-bytes", "0"]);
     assert_eq!(zero, "regard: --shard-bytes 0: no tensor fits into no bytes; choose at least 1\n");
-    let said = refused(&["export", &gpt, &fresh, "--dtype", "int8"]);
-    assert!(said.contains("invalid value 'int8'") && said.contains("f32, f16, bf16"), "{said}");
+    let message = refused(&["export", &gpt, &fresh, "--dtype", "int8"]);
+    assert!(message.contains("invalid value 'int8'") && message.contains("f32, f16, bf16"), "{message}");
     assert!(!Path::new(&fresh).exists());
 }

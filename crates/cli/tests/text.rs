@@ -16,22 +16,22 @@ fn regard(arguments: &[&str]) -> Output {
 /// What a command that fails says, on the right stream, with the right status, without a backtrace.
 fn refused(arguments: &[&str]) -> String {
     let output = regard(arguments);
-    let said = String::from_utf8(output.stderr).expect("text");
-    assert!(!said.contains("panicked"), "{arguments:?}: {said}");
-    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {said}", output.status);
+    let message = String::from_utf8(output.stderr).expect("text");
+    assert!(!message.contains("panicked"), "{arguments:?}: {message}");
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {message}", output.status);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{arguments:?} printed although it failed");
-    said
+    message
 }
 
-fn said(arguments: &[&str]) -> String {
+fn printed(arguments: &[&str]) -> String {
     let output = regard(arguments);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {message}");
     String::from_utf8(output.stdout).expect("text")
 }
 
 fn page(arguments: &[&str]) -> Value {
-    serde_json::from_str(&said(&[arguments, &["--json"]].concat())).expect("JSON")
+    serde_json::from_str(&printed(&[arguments, &["--json"]].concat())).expect("JSON")
 }
 
 fn goldens(name: &str) -> PathBuf {
@@ -127,7 +127,7 @@ fn ids_are_continued_as_transformers_continues_them() {
         let expected = ids("greedy_one.tokens");
         assert_eq!(page(&arguments)["ids"], json!(expected), "{name}");
         let words: Vec<String> = expected.iter().map(i64::to_string).collect();
-        assert_eq!(said(&arguments).trim_end(), words.join(" "));
+        assert_eq!(printed(&arguments).trim_end(), words.join(" "));
     }
 }
 
@@ -151,7 +151,7 @@ fn text_is_continued_the_same_way_by_the_same_seed() {
     // Streamed, it is the same text, after the prompt.
     let arguments =
         ["generate", model.path(), "--prompt", "a cat", "--max", "12", "--top-p", "1", "--seed", "1"];
-    assert_eq!(said(&arguments), format!("a cat{text}\n"));
+    assert_eq!(printed(&arguments), format!("a cat{text}\n"));
 }
 
 #[test]
@@ -165,8 +165,8 @@ fn weights_may_be_held_as_integers() {
     assert_eq!(eight["ids"].as_array().unwrap().len(), 12);
     assert_eq!(with(&["--weights", "int8", "--threads", "1", "--simd", "portable"])["ids"], eight["ids"]);
     assert_eq!(with(&["--weights", "f32"])["ids"], with(&[])["ids"]);
-    let said = refused(&["generate", model.path(), "--prompt", "a", "--weights", "int4"]);
-    assert!(said.contains("invalid value 'int4'") && said.contains("int8"), "{said}");
+    let message = refused(&["generate", model.path(), "--prompt", "a", "--weights", "int4"]);
+    assert!(message.contains("invalid value 'int4'") && message.contains("int8"), "{message}");
 
     let model = Scratch::model("bert_masked", pieces());
     let vectors = |kind: &str| -> Vec<f64> {
@@ -236,13 +236,13 @@ fn ids_beyond_the_tokenizer_do_not_end_the_text() {
     let model = Scratch::model("gpt2", letters());
     let hot =
         ["generate", model.path(), "--prompt", "a", "--temperature", "100", "--top-p", "1", "--max", "18"];
-    let told: Vec<Value> =
+    let pages: Vec<Value> =
         ["1", "2", "3"].iter().map(|seed| page(&[&hot[..], &["--seed", seed]].concat())).collect();
     let beyond =
         |page: &Value| page["ids"].as_array().unwrap().iter().filter(|id| id.as_i64() > Some(52)).count();
     let marked = |page: &Value| page["text"].as_str().unwrap().matches('\u{fffd}').count();
-    assert!(told.iter().all(|page| beyond(page) == marked(page)), "{told:?}");
-    assert!(told.iter().map(beyond).sum::<usize>() > 0, "{told:?}");
+    assert!(pages.iter().all(|page| beyond(page) == marked(page)), "{pages:?}");
+    assert!(pages.iter().map(beyond).sum::<usize>() > 0, "{pages:?}");
 }
 
 #[test]
@@ -276,9 +276,9 @@ fn a_request_without_sense_is_refused() {
         prompt("a text of too many letters"),
         "regard: the prompt has 26 tokens, the model has room for 19 and needs one for the answer; shorten it\n"
     );
-    let said = refused(&["generate", model.path(), "--ids", "3,61"]);
+    let message = refused(&["generate", model.path(), "--ids", "3,61"]);
     assert_eq!(
-        said,
+        message,
         "regard: prompt 0: it has the token 61, the vocabulary has 61; use the tokenizer of this model\n"
     );
     assert!(refused(&["generate", model.path(), "--ids", "3,x"]).contains("invalid value 'x'"));
@@ -299,23 +299,23 @@ fn a_model_that_does_not_fit_is_refused() {
         )
     );
     let bert = goldens("bert_masked/model");
-    let said = refused(&["generate", bert.to_str().unwrap(), "--prompt", "a"]);
-    assert!(said.contains("is an encoder of text (bert); generate needs a decoder"), "{said}");
+    let message = refused(&["generate", bert.to_str().unwrap(), "--prompt", "a"]);
+    assert!(message.contains("is an encoder of text (bert); generate needs a decoder"), "{message}");
     let gpt = goldens("gpt2/model");
-    let said = refused(&["embed", gpt.to_str().unwrap(), "--text", "a"]);
+    let message = refused(&["embed", gpt.to_str().unwrap(), "--text", "a"]);
     assert!(
-        said.contains(
+        message.contains(
             "is a decoder (gpt2); embed needs an encoder of text, such as a model of the BERT family"
         ),
-        "{said}"
+        "{message}"
     );
 
     for command in [["generate", "--prompt"], ["embed", "--text"]] {
-        let said = refused(&[command[0], "no/such/folder", command[1], "a"]);
-        assert!(said.contains("no folder is called `no/such/folder`"), "{said}");
+        let message = refused(&[command[0], "no/such/folder", command[1], "a"]);
+        assert!(message.contains("no folder is called `no/such/folder`"), "{message}");
         let empty = Scratch::new();
-        let said = refused(&[command[0], empty.path(), command[1], "a"]);
-        assert!(said.contains("is no model's folder"), "{said}");
+        let message = refused(&[command[0], empty.path(), command[1], "a"]);
+        assert!(message.contains("is no model's folder"), "{message}");
     }
 }
 
@@ -323,17 +323,20 @@ fn a_model_that_does_not_fit_is_refused() {
 fn a_model_without_its_tokenizer_is_refused() {
     for (command, text, name) in [("generate", "--prompt", "gpt2"), ("embed", "--text", "bert_masked")] {
         let bare = goldens(name).join("model");
-        let said = refused(&[command, bare.to_str().unwrap(), text, "a"]);
-        assert!(said.contains("no tokenizer here: looked for tokenizer.json"), "{said}");
+        let message = refused(&[command, bare.to_str().unwrap(), text, "a"]);
+        assert!(message.contains("no tokenizer here: looked for tokenizer.json"), "{message}");
         let damaged = Scratch::model(name, "{\"version\": ");
-        let said = refused(&[command, damaged.path(), text, "a"]);
-        assert!(said.contains("tokenizer.json:1:12: EOF while parsing a value; mend the JSON"), "{said}");
+        let message = refused(&[command, damaged.path(), text, "a"]);
+        assert!(
+            message.contains("tokenizer.json:1:12: EOF while parsing a value; mend the JSON"),
+            "{message}"
+        );
         let many: serde_json::Map<String, Value> = [("a".to_owned(), json!(5000))].into_iter().collect();
         let foreign =
             json!({ "model": { "type": "WordLevel", "vocab": many, "unk_token": "a" } }).to_string();
         let foreign = Scratch::model(name, foreign);
-        let said = refused(&[command, foreign.path(), text, "a"]);
-        assert!(said.contains("the tokenizer gives the id 5000, the model knows 6"), "{said}");
+        let message = refused(&[command, foreign.path(), text, "a"]);
+        assert!(message.contains("the tokenizer gives the id 5000, the model knows 6"), "{message}");
     }
 }
 
@@ -355,9 +358,9 @@ fn texts_become_vectors() {
     let many = page(&["embed", model.path(), "--file", &file]);
     assert!((0..40).all(|i| many["vectors"][i] == alone["vectors"][0]));
 
-    let line = said(&["embed", model.path(), "--text", "a cat"]);
+    let line = printed(&["embed", model.path(), "--text", "a cat"]);
     assert_eq!(line.split_whitespace().count(), 24);
-    let table = said(&texts);
+    let table = printed(&texts);
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines[0], "          1      2      3");
     assert!(lines[1].starts_with("   1  1.000  0.") && lines[1].ends_with("  1.000  a cat"), "{table}");
@@ -379,8 +382,8 @@ fn texts_that_cannot_be_embedded_are_refused() {
     );
     let cut = page(&["embed", model.path(), "--text", "more letters than positions", "--cut"]);
     assert_eq!(cut["tokens"], json!([21]));
-    let said = with(&["--file", "no/such/file"]);
-    assert!(said.starts_with("regard: --file no/such/file: No such file"), "{said}");
+    let message = with(&["--file", "no/such/file"]);
+    assert!(message.starts_with("regard: --file no/such/file: No such file"), "{message}");
     let file = |bytes: &[u8]| with(&["--file", &model.put("lines.txt", bytes)]);
     assert!(file(b"").ends_with("lines.txt: is empty; write a text on each line\n"));
     assert!(file(b"a\n\nb\n").ends_with("lines.txt:2: the line is empty; remove it\n"));
@@ -411,15 +414,15 @@ fn a_story_is_told_as_transformers_tells_it() {
     assert!(folder.ends_with(&format!("for a model of llama2.c, name its file: {model}\n")), "{folder}");
     let golden = goldens("stories260k/golden.safetensors");
     let expected: Vec<i64> = numbers(&golden, "tokens").iter().map(|&id| id as i64).collect();
-    let told = page(&["generate", model, "--prompt", "", "--greedy", "--max", "64"]);
-    assert_eq!(told["prompt_ids"], json!([1]));
-    assert_eq!(told["ids"], json!(expected[1..]));
+    let written = page(&["generate", model, "--prompt", "", "--greedy", "--max", "64"]);
+    assert_eq!(written["prompt_ids"], json!([1]));
+    assert_eq!(written["ids"], json!(expected[1..]));
     let story = fs::read_to_string(goldens("stories260k/story.txt")).unwrap();
-    let text = said(&["generate", model, "--prompt", "", "--greedy", "--max", "64"]);
+    let text = printed(&["generate", model, "--prompt", "", "--greedy", "--max", "64"]);
     assert_eq!(text.trim_end(), story.trim_end());
 
     // Sampled, it is another story of the same world, and of words that the first ones know.
-    let text = said(&["generate", model, "--prompt", "Lily", "--temperature", "0.7", "--max", "150"]);
+    let text = printed(&["generate", model, "--prompt", "Lily", "--temperature", "0.7", "--max", "150"]);
     assert!(text.starts_with("Lily") && text.contains(" the ") && text.contains(". "), "{text}");
 }
 
@@ -485,19 +488,19 @@ fn texts_go_through_a_model_as_their_ids_do() {
     let model = Scratch::model("llama", letters());
     let (by_text, by_ids) = (model.0.join("text.safetensors"), model.0.join("ids.safetensors"));
     let (text_out, ids_out) = (by_text.to_str().unwrap(), by_ids.to_str().unwrap());
-    said(&["forward", model.path(), "--text", "abc b", "--text", "zz", "--out", text_out]);
-    said(&["forward", model.path(), "--ids", "0 1 2 26 1", "--ids", "25 25", "--out", ids_out]);
+    printed(&["forward", model.path(), "--text", "abc b", "--text", "zz", "--out", text_out]);
+    printed(&["forward", model.path(), "--ids", "0 1 2 26 1", "--ids", "25 25", "--out", ids_out]);
     let (text, ids) = (numbers(&by_text, "logits"), numbers(&by_ids, "logits"));
     assert!(text.len() == 2 * 5 * 53 && text == ids);
 
-    let said = refused(&["forward", model.path(), "--text", "a", "--ids", "1", "--out", text_out]);
-    assert!(said.contains("cannot be used with"), "{said}");
+    let message = refused(&["forward", model.path(), "--text", "a", "--ids", "1", "--out", text_out]);
+    assert!(message.contains("cannot be used with"), "{message}");
     let vit = goldens("vit").join("model");
     assert_eq!(
         refused(&["forward", vit.to_str().unwrap(), "--text", "a", "--out", text_out]),
         "regard: this is a model of images, and texts were given; give it pixels\n"
     );
     let bare = goldens("gpt2").join("model");
-    let said = refused(&["forward", bare.to_str().unwrap(), "--text", "a", "--out", text_out]);
-    assert!(said.contains("no tokenizer here: looked for tokenizer.json"), "{said}");
+    let message = refused(&["forward", bare.to_str().unwrap(), "--text", "a", "--out", text_out]);
+    assert!(message.contains("no tokenizer here: looked for tokenizer.json"), "{message}");
 }

@@ -15,22 +15,22 @@ fn regard(arguments: &[&str]) -> Output {
 /// What a command that fails says, on the right stream, with the right status, without a backtrace.
 fn refused(arguments: &[&str]) -> String {
     let output = regard(arguments);
-    let said = String::from_utf8(output.stderr).expect("text");
-    assert!(!said.contains("panicked"), "{arguments:?}: {said}");
-    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {said}", output.status);
+    let message = String::from_utf8(output.stderr).expect("text");
+    assert!(!message.contains("panicked"), "{arguments:?}: {message}");
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {message}", output.status);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{arguments:?} printed although it failed");
-    said
+    message
 }
 
-fn said(arguments: &[&str]) -> String {
+fn printed(arguments: &[&str]) -> String {
     let output = regard(arguments);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {message}");
     String::from_utf8(output.stdout).expect("text")
 }
 
 fn page(arguments: &[&str]) -> Value {
-    serde_json::from_str(&said(&[arguments, &["--json"]].concat())).expect("JSON")
+    serde_json::from_str(&printed(&[arguments, &["--json"]].concat())).expect("JSON")
 }
 
 fn goldens(name: &str) -> PathBuf {
@@ -139,7 +139,7 @@ fn beams_are_those_of_transformers() {
             }
             assert_eq!((&page["ids"], found.len()), (&wanted[0]["ids"], 5));
             let words = joined(&wanted[0]["ids"]).replace(',', " ");
-            assert_eq!(said(&arguments).trim_end(), words);
+            assert_eq!(printed(&arguments).trim_end(), words);
             seen += 1;
         }
     }
@@ -153,11 +153,11 @@ fn lines_are_translated_in_order_whatever_the_batch() {
     let lines = ["a house by the sea", "", "yes", "the river is long, and cold.", "no"];
     let file = model.put("lines.txt", &(lines.join("\n") + "\n"));
     let arguments = ["translate", model.path(), "--file", &file, "--max", "9"];
-    let told = said(&arguments);
-    let out: Vec<&str> = told.split('\n').collect();
-    assert_eq!((out.len(), out[1], out[5]), (6, "", ""), "{told}");
+    let first = printed(&arguments);
+    let out: Vec<&str> = first.split('\n').collect();
+    assert_eq!((out.len(), out[1], out[5]), (6, "", ""), "{first}");
     for more in [["--batch", "1"], ["--batch", "2"], ["--threads", "1"]] {
-        assert_eq!(said(&[&arguments[..], &more].concat()), told, "{more:?}");
+        assert_eq!(printed(&[&arguments[..], &more].concat()), first, "{more:?}");
     }
     let all = page(&arguments);
     let all = all["translations"].as_array().unwrap();
@@ -174,14 +174,14 @@ fn lines_are_translated_in_order_whatever_the_batch() {
     }
     // What is answered is printed by itself, without what was asked.
     let alone = ["generate", model.path(), "--prompt", lines[0], "--max", "9", "--beams", "4"];
-    assert_eq!(said(&alone), format!("{}\n", out[0]));
+    assert_eq!(printed(&alone), format!("{}\n", out[0]));
     // One beam is greedy.
     let greedy = page(&["generate", model.path(), "--prompt", lines[0], "--max", "9", "--greedy"]);
     let one = page(&["translate", model.path(), "--text", lines[0], "--max", "9", "--beams", "1"]);
     assert_eq!(one["translations"][0]["ids"], greedy["ids"]);
     assert_eq!(one["translations"][0]["text"], greedy["text"]);
     let blank = model.put("blank.txt", "\n\n");
-    assert_eq!(said(&["translate", model.path(), "--file", &blank]), "\n\n");
+    assert_eq!(printed(&["translate", model.path(), "--file", &blank]), "\n\n");
 }
 
 #[test]
@@ -241,12 +241,12 @@ fn what_cannot_be_translated_is_refused() {
         "regard: beams: the length penalty is NaN; choose 0 for none, 1 for the mean over tokens\n"
     );
     for (option, range) in [("--beams", "1..=256"), ("--batch", "1..=1024")] {
-        let said = with(&["--text", "a", option, "0"]);
-        assert!(said.contains(&format!("0 is not in {range}")), "{said}");
+        let message = with(&["--text", "a", option, "0"]);
+        assert!(message.contains(&format!("0 is not in {range}")), "{message}");
     }
     let missing = model.0.join("none.txt");
-    let said = with(&["--file", missing.to_str().unwrap()]);
-    assert!(said.starts_with(&format!("regard: --file {}", missing.display())), "{said}");
+    let message = with(&["--file", missing.to_str().unwrap()]);
+    assert!(message.starts_with(&format!("regard: --file {}", missing.display())), "{message}");
     let empty = model.put("empty.txt", "");
     assert_eq!(
         with(&["--file", &empty]),
@@ -282,8 +282,8 @@ fn beams_without_sense_are_refused() {
     assert!(with(&["--beams", "0"]).contains("0 is not in 1..=256"));
     assert!(with(&["--length-penalty", "1"]).contains("--beams <K>"));
     for other in [&["--greedy"][..], &["--temperature", "1"], &["--top-k", "3"], &["--seed", "3"]] {
-        let said = with(&[&["--beams", "3"], other].concat());
-        assert!(said.contains("cannot be used with"), "{said}");
+        let message = with(&[&["--beams", "3"], other].concat());
+        assert!(message.contains("cannot be used with"), "{message}");
     }
     assert_eq!(
         with(&["--beams", "3", "--length-penalty", "inf"]),

@@ -7,7 +7,7 @@
 
 use regard::device::{Level, Pool};
 use regard::graph::{Graph, Precision};
-use regard::hub::forward::record_in;
+use regard::hub::forward::record_in_precision;
 use regard::hub::step;
 use regard::models::{Model, Sizes};
 use regard::prelude::*;
@@ -99,8 +99,8 @@ fn compared(cpu: &Cpu, training: bool, nodes: bool) -> Value {
         let prediction = predict(&graph(case, training).0, rates).expect("a price");
         let off = |measured: f64| prediction.total / measured - 1.0;
         errors.push(off(clocked.undisturbed()).abs());
-        let told = if precision == Precision::F32 { "" } else { ", bf16" };
-        let name = format!("{family} {layers} layers, {heads} heads, {width} wide, {batch}x{tokens}{told}");
+        let suffix = if precision == Precision::F32 { "" } else { ", bf16" };
+        let name = format!("{family} {layers} layers, {heads} heads, {width} wide, {batch}x{tokens}{suffix}");
         println!(
             "{name:46} {:>10.3} {:>10.3} {:>+7.1}% {:>10.3} {:>+7.1}% {:>5}",
             prediction.total / 1e6,
@@ -144,7 +144,7 @@ fn graph(case: &Case, training: bool) -> (Graph, Arc<dyn Model>) {
     let sizes = Sizes { batch, ids: tokens, source: tokens, ..Default::default() };
     let graph = match training {
         true => step::record(&*model, sizes, precision),
-        false => record_in(&*model, sizes, precision),
+        false => record_in_precision(&*model, sizes, precision),
     };
     (graph.expect("a graph"), model)
 }

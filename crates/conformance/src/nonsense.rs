@@ -219,7 +219,15 @@ impl Nonsense {
 
     fn call(&mut self, g: &mut Graph, method: usize) -> Result<Vec<Var>> {
         let (x, y) = (self.any(), self.any());
-        let one = |made: Result<Var>| made.map(|var| vec![var]);
+        match method {
+            ..18 => self.accumulate_to_clip(g, method, x, y),
+            18..36 => self.compare_to_matmul(g, method, x, y),
+            36..50 => self.norm_to_rotary(g, method, x, y),
+            _ => self.scale_to_reduce(g, method, x, y),
+        }
+    }
+
+    fn accumulate_to_clip(&mut self, g: &mut Graph, method: usize, x: Var, y: Var) -> Result<Vec<Var>> {
         match method {
             0 => one(g.accumulate(x, y)),
             1 => one(g.add_integers(x, y)),
@@ -266,10 +274,15 @@ impl Nonsense {
                 one(g.cache_write(cache, new, slot, row))
             }
             16 => one(g.cast(x, self.dtype())),
-            17 => {
+            _ => {
                 let all: Vec<Var> = (0..self.choices.below(3)).map(|_| self.any()).collect();
                 g.clip_norm(&all, f64::from(self.number())).map(|(a, b)| vec![a, b])
             }
+        }
+    }
+
+    fn compare_to_matmul(&mut self, g: &mut Graph, method: usize, x: Var, y: Var) -> Result<Vec<Var>> {
+        match method {
             18 => one(g.less(x, y)),
             19 => one(g.less_equal(x, y)),
             20 => one(g.equal(x, y)),
@@ -332,7 +345,7 @@ impl Nonsense {
                 let made = g.linear_cross_entropy(x, weight, bias, targets, scale, options)?;
                 Ok(vec![made.loss])
             }
-            35 => {
+            _ => {
                 let options = MatmulOptions {
                     transpose_a: self.choices.one_in(2),
                     transpose_b: self.choices.one_in(2),
@@ -341,6 +354,11 @@ impl Nonsense {
                 };
                 one(g.matmul(x, y, options))
             }
+        }
+    }
+
+    fn norm_to_rotary(&mut self, g: &mut Graph, method: usize, x: Var, y: Var) -> Result<Vec<Var>> {
+        match method {
             36 => {
                 let (scale, shift, spec) = (self.maybe(), self.maybe(), self.norm());
                 one(g.layer_norm(x, scale, shift, spec))
@@ -376,7 +394,7 @@ impl Nonsense {
             }
             47 => one(g.split_heads(x, self.size())),
             48 => one(g.merge_heads(x)),
-            49 => {
+            _ => {
                 let width = if self.choices.one_in(2) { None } else { Some(self.size()) };
                 let spec = RotarySpec {
                     base: f64::from(self.choices.pick(&[10_000.0, 10_000.0, 0.0, -1.0, f32::NAN])),
@@ -388,6 +406,11 @@ impl Nonsense {
                 let (x, position) = (self.like(g, DType::F32, 4), self.maybe());
                 one(g.rotary(x, position, spec))
             }
+        }
+    }
+
+    fn scale_to_reduce(&mut self, g: &mut Graph, method: usize, x: Var, y: Var) -> Result<Vec<Var>> {
+        match method {
             50 => one(g.scale(x, self.number())),
             51 => one(g.shift(x, self.number())),
             52 => {
@@ -456,4 +479,9 @@ impl Nonsense {
             }
         }
     }
+}
+
+/// A method that makes one value.
+fn one(made: Result<Var>) -> Result<Vec<Var>> {
+    made.map(|var| vec![var])
 }

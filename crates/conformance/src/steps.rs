@@ -40,118 +40,41 @@ impl Family {
         let dropout = if self.dropout { 0.1 } else { 0.0 };
         let scale = g.input("scale", DType::F32, shape![])?;
         let text = |g: &mut Graph, name: &str| g.input(name, DType::I32, [BATCH, LENGTH]);
-        let gpt = GptConfig {
-            layers: LAYERS,
-            heads: 4,
-            width: WIDTH,
-            context: LENGTH,
-            vocabulary: VOCABULARY,
-            dropout,
-            ..GptConfig::SMALL
-        };
         Ok(match self.name {
             "gpt" => {
                 let (ids, targets) = (text(g, "ids")?, text(g, "targets")?);
-                Gpt::new(gpt)?.loss(g, ids, targets, scale)?
+                Gpt::new(gpt(dropout))?.loss(g, ids, targets, scale)?
             }
             "llama" => {
-                let config = GptConfig {
-                    groups: Some(2),
-                    positions: Positions::Rotary(Default::default()),
-                    norm: NormKind::Rms,
-                    feed_forward: FeedForwardKind::GatedSilu,
-                    attention_bias: false,
-                    feed_forward_bias: false,
-                    tied: false,
-                    ..gpt
-                };
                 let (ids, targets) = (text(g, "ids")?, text(g, "targets")?);
-                Gpt::new(config)?.loss(g, ids, targets, scale)?
+                Gpt::new(llama(dropout))?.loss(g, ids, targets, scale)?
             }
             "bert" => {
-                let config = BertConfig {
-                    layers: LAYERS,
-                    heads: 4,
-                    width: WIDTH,
-                    hidden: 4 * WIDTH,
-                    context: LENGTH,
-                    vocabulary: VOCABULARY,
-                    token_types: 2,
-                    activation: FeedForwardKind::Gelu,
-                    epsilon: 1e-12,
-                    dropout,
-                    attention_dropout: dropout,
-                    std: 0.02,
-                    head: BertHead::Masked,
-                    mechanisms: Default::default(),
-                };
                 let (ids, targets) = (text(g, "ids")?, text(g, "targets")?);
                 let key_mask = Some(g.input("mask", DType::Bool, [BATCH, LENGTH])?);
                 let text = BertText { ids, token_types: None, key_mask };
-                Bert::new(config)?.loss(g, &text, targets, scale)?
+                Bert::new(bert(dropout))?.loss(g, &text, targets, scale)?
             }
             "vit" => {
-                let config = VitConfig {
-                    image: [12, 12],
-                    patch: [4, 4],
-                    layers: LAYERS,
-                    heads: 4,
-                    width: WIDTH,
-                    hidden: 4 * WIDTH,
-                    head: VitHead::Linear(5),
-                    dropout,
-                    attention_dropout: dropout,
-                    ..VitConfig::preset("vit-tiny-16")?
-                };
+                let config = vit(dropout)?;
                 let image = g.input("image", DType::F32, [BATCH, config.channels, 12, 12])?;
                 let targets = g.input("classes", DType::I32, [BATCH])?;
                 Vit::new(config)?.loss(g, image, targets, scale)?
             }
             "t5" => {
-                let config = T5Config {
-                    vocabulary: VOCABULARY,
-                    width: WIDTH,
-                    heads: 4,
-                    head_width: WIDTH / 4,
-                    hidden: 2 * WIDTH,
-                    encoder_layers: LAYERS,
-                    decoder_layers: LAYERS,
-                    dropout,
-                    ..T5Config::small()
-                };
                 let all = [text(g, "ids")?, text(g, "own")?, text(g, "targets")?];
                 let mask = Some(g.input("mask", DType::Bool, [BATCH, LENGTH])?);
-                T5::new(config)?.loss(g, all, mask, scale)?
+                T5::new(t5(dropout))?.loss(g, all, mask, scale)?
             }
             "transformer" => {
-                let config = TransformerConfig {
-                    width: WIDTH,
-                    heads: 4,
-                    hidden: 2 * WIDTH,
-                    encoder_layers: LAYERS,
-                    decoder_layers: LAYERS,
-                    context: LENGTH,
-                    dropout,
-                    ..TransformerConfig::base(VOCABULARY)
-                };
                 let all = [text(g, "ids")?, text(g, "own")?, text(g, "targets")?];
                 let mask = Some(g.input("mask", DType::Bool, [BATCH, LENGTH])?);
-                Transformer::new(config)?.loss(g, all, mask, scale, CrossEntropyOptions::default())?
+                let model = Transformer::new(transformer(dropout))?;
+                model.loss(g, all, mask, scale, CrossEntropyOptions::default())?
             }
             _ => {
-                let config = PerceiverConfig {
-                    layers: LAYERS + 1,
-                    heads: 4,
-                    width: WIDTH,
-                    latents: 5,
-                    context: LENGTH,
-                    vocabulary: VOCABULARY,
-                    masking: PerceiverMasking::Open,
-                    dropout,
-                    mechanisms: Default::default(),
-                };
                 let (ids, targets) = (text(g, "ids")?, text(g, "targets")?);
-                Perceiver::new(config)?.loss(g, ids, targets, scale)?
+                Perceiver::new(perceiver(dropout))?.loss(g, ids, targets, scale)?
             }
         })
     }
@@ -176,6 +99,106 @@ impl Family {
             g.adamw_step(&pairs, &AdamW::default(), rate, step, None)?;
         }
         Ok(g)
+    }
+}
+
+fn gpt(dropout: f32) -> GptConfig {
+    GptConfig {
+        layers: LAYERS,
+        heads: 4,
+        width: WIDTH,
+        context: LENGTH,
+        vocabulary: VOCABULARY,
+        dropout,
+        ..GptConfig::SMALL
+    }
+}
+
+fn llama(dropout: f32) -> GptConfig {
+    GptConfig {
+        groups: Some(2),
+        positions: Positions::Rotary(Default::default()),
+        norm: NormKind::Rms,
+        feed_forward: FeedForwardKind::GatedSilu,
+        attention_bias: false,
+        feed_forward_bias: false,
+        tied: false,
+        ..gpt(dropout)
+    }
+}
+
+fn bert(dropout: f32) -> BertConfig {
+    BertConfig {
+        layers: LAYERS,
+        heads: 4,
+        width: WIDTH,
+        hidden: 4 * WIDTH,
+        context: LENGTH,
+        vocabulary: VOCABULARY,
+        token_types: 2,
+        activation: FeedForwardKind::Gelu,
+        epsilon: 1e-12,
+        dropout,
+        attention_dropout: dropout,
+        std: 0.02,
+        head: BertHead::Masked,
+        mechanisms: Default::default(),
+    }
+}
+
+fn vit(dropout: f32) -> Result<VitConfig> {
+    Ok(VitConfig {
+        image: [12, 12],
+        patch: [4, 4],
+        layers: LAYERS,
+        heads: 4,
+        width: WIDTH,
+        hidden: 4 * WIDTH,
+        head: VitHead::Linear(5),
+        dropout,
+        attention_dropout: dropout,
+        ..VitConfig::preset("vit-tiny-16")?
+    })
+}
+
+fn t5(dropout: f32) -> T5Config {
+    T5Config {
+        vocabulary: VOCABULARY,
+        width: WIDTH,
+        heads: 4,
+        head_width: WIDTH / 4,
+        hidden: 2 * WIDTH,
+        encoder_layers: LAYERS,
+        decoder_layers: LAYERS,
+        dropout,
+        ..T5Config::small()
+    }
+}
+
+fn transformer(dropout: f32) -> TransformerConfig {
+    TransformerConfig {
+        width: WIDTH,
+        heads: 4,
+        hidden: 2 * WIDTH,
+        encoder_layers: LAYERS,
+        decoder_layers: LAYERS,
+        context: LENGTH,
+        dropout,
+        ..TransformerConfig::base(VOCABULARY)
+    }
+}
+
+fn perceiver(dropout: f32) -> PerceiverConfig {
+    PerceiverConfig {
+        layers: LAYERS + 1,
+        heads: 4,
+        width: WIDTH,
+        latents: 5,
+        context: LENGTH,
+        vocabulary: VOCABULARY,
+        masking: PerceiverMasking::Open,
+        dropout,
+        mechanisms: Default::default(),
     }
 }
 

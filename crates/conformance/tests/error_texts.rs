@@ -182,7 +182,7 @@ fn tries(statement: &str, call: &str) -> bool {
 /// Whether one statement of a test makes the call and takes its error, or the call was named by a `let` (a closure, or a
 /// result not yet looked at) and a later statement takes the error of that name.
 fn takes_its_error(body: &str, calls: &[String]) -> bool {
-    const TAKES: [&str; 6] = [".unwrap_err()", ".err()", "text(", "error(", "refused(", "said("];
+    const TAKES: [&str; 6] = [".unwrap_err()", ".err()", "text(", "error(", "refused(", "message("];
     let mut named: Vec<&str> = Vec::new();
     for statement in body.split(";\n") {
         let called = calls.iter().any(|call| tries(statement, call));

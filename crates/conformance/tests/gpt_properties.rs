@@ -297,15 +297,15 @@ fn rows_end_where_they_should() {
     let first = free[0].ids.iter().position(|&id| id == stop).unwrap();
     let (ids, reread) = (free[0].ids[..first].to_vec(), Vec::new());
     assert_eq!(stopped[0], Generated { ids, ended: Ended::Stop(stop), reread });
-    let mut told = Vec::new();
+    let mut heard = Vec::new();
     let broken = generator
         .stream(&Request::greedy(&prompts, 100), &mut store, &mut |token| {
-            told.push((token.row, token.id));
-            if told.len() == 4 { ControlFlow::Break(Enough::All) } else { ControlFlow::Continue(()) }
+            heard.push((token.row, token.id));
+            if heard.len() == 4 { ControlFlow::Break(Enough::All) } else { ControlFlow::Continue(()) }
         })
         .unwrap();
     let [a, b] = [&free[0].ids, &free[1].ids];
-    assert_eq!(told, [(0, a[0]), (1, b[0]), (0, a[1]), (1, b[1])]);
+    assert_eq!(heard, [(0, a[0]), (1, b[0]), (0, a[1]), (1, b[1])]);
     assert!(broken.iter().all(|row| row.ended == Ended::Broken && row.ids.len() == 2));
     let none = generator.generate(&Request::greedy(&prompts, 0), &mut store).unwrap();
     assert!(none.iter().all(|row| row.ids.is_empty() && row.ended == Ended::Most));

@@ -226,8 +226,8 @@ fn a_head_that_is_told_to_say_nothing_is_left_out() {
     patched(&mut target, &source, &heads).unwrap();
     target.run(&mut case.store).unwrap();
     let plain = case.run(graph).array("logits").unwrap();
-    let told = target.array("logits").unwrap();
-    assert!(told != plain && told != without);
+    let answered = target.array("logits").unwrap();
+    assert!(answered != plain && answered != without);
 }
 
 #[test]

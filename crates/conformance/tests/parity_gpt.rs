@@ -374,8 +374,8 @@ fn stories260k_tells_its_story() {
     generator.generate(&Request::greedy(&prompt, 1), &mut store).unwrap();
     let scores: Vec<f64> = generator.program().f32("scores").unwrap().iter().map(|&x| f64::from(x)).collect();
     close("stories260K: scores after BOS", &scores, golden.get("first_logits").data(), LOGITS);
-    let told = generator.generate(&Request::greedy(&prompt, wanted.len() - 1), &mut store).unwrap();
-    assert_eq!(told[0].ids, wanted[1..]);
+    let found = generator.generate(&Request::greedy(&prompt, wanted.len() - 1), &mut store).unwrap();
+    assert_eq!(found[0].ids, wanted[1..]);
     let scores: Vec<f64> = generator.program().f32("scores").unwrap().iter().map(|&x| f64::from(x)).collect();
     close("stories260K: the last scores", &scores, golden.get("last_logits").data(), LOGITS);
 }

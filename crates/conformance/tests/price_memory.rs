@@ -3,7 +3,7 @@
 
 use regard::device::{Level, machine};
 use regard::graph::Precision;
-use regard::hub::forward::record_in;
+use regard::hub::forward::record_in_precision;
 use regard::hub::step;
 use regard::models::{Model, Sizes};
 use regard::prelude::*;
@@ -55,8 +55,12 @@ fn cases() -> Vec<Case> {
 fn record(case: &Case) -> Graph {
     let Case { model, batch, tokens, train, precision, .. } = case;
     let sizes = Sizes { batch: *batch, ids: *tokens, source: *tokens, ..Default::default() };
-    if *train { step::record(&**model, sizes, *precision) } else { record_in(&**model, sizes, *precision) }
-        .unwrap()
+    if *train {
+        step::record(&**model, sizes, *precision)
+    } else {
+        record_in_precision(&**model, sizes, *precision)
+    }
+    .unwrap()
 }
 
 fn measure(case: &Case) {

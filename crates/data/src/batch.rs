@@ -3,6 +3,7 @@
 //! ahead on another thread.
 
 use crate::{Error, Result};
+pub use regard_device::Values;
 
 /// What one step of training or evaluation is fed with.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,17 +29,6 @@ pub struct Field {
     pub values: Values,
 }
 
-/// The numbers of a field.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Values {
-    /// Pixels, weights of examples.
-    F32(Vec<f32>),
-    /// Ids, positions, lengths, classes.
-    I32(Vec<i32>),
-    /// Masks.
-    Bool(Vec<bool>),
-}
-
 impl Field {
     /// A field of integers.
     pub fn i32(name: &'static str, dims: &[usize], values: Vec<i32>) -> Field {
@@ -53,6 +43,11 @@ impl Field {
     /// A field of truths.
     pub fn bools(name: &'static str, dims: &[usize], values: Vec<bool>) -> Field {
         Field { name, dims: dims.to_vec(), values: Values::Bool(values) }
+    }
+
+    /// Name, sizes and numbers, as a program is fed with them.
+    pub fn parts(&self) -> (&str, &[usize], &Values) {
+        (self.name, &self.dims, &self.values)
     }
 }
 

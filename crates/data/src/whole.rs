@@ -26,7 +26,7 @@ const ENDING: &str = ".partial";
 /// ```
 pub fn write(path: impl AsRef<Path>, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     let path = path.as_ref();
-    let mut pending = Pending::beside(path)?;
+    let mut pending = Pending::for_file(path)?;
     fill(pending.file()).map_err(|e| Error::io("write", path, e))?;
     pending.settle(path)?;
     pending.rename(path)?;
@@ -42,7 +42,7 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// A new temporary file in the folder of `path`.
-    pub fn beside(path: &Path) -> Result<Pending> {
+    pub fn for_file(path: &Path) -> Result<Pending> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let Some(name) = path.file_name() else {
             return Err(Error::file(path, "is no name for a file", "name a file to write"));

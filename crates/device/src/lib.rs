@@ -14,6 +14,7 @@ pub mod cuda;
 pub mod error;
 pub mod machine;
 pub mod random;
+pub mod values;
 
 pub use buffer::{Buffer, Element};
 pub use cpu::ceiling::Ceilings;
@@ -27,3 +28,4 @@ pub use cpu::threads::{Disjoint, Pool};
 pub use cpu::{convert, math, reduce, store_log, zero};
 pub use error::DeviceError;
 pub use random::Stream;
+pub use values::Values;

@@ -1,6 +1,7 @@
 //! What a run is given, as arrays by name, and how the open letters take their sizes from it.
 
-use crate::{Error, Result};
+use crate::{Error, Program, Result};
+use regard_device::Values;
 use regard_graph::{DType, Dims, Graph, Letter, Sizes, Var};
 use regard_ops::Array;
 use std::collections::BTreeMap;
@@ -43,6 +44,34 @@ impl Feed {
             check_dims(g, name, var, self.inputs[name].dims(), &sizes)?;
         }
         Ok(sizes)
+    }
+}
+
+impl Program {
+    /// Feeds inputs, each by name, sizes and numbers. Every input but those of `besides`, which the caller feeds, must
+    /// be among them: a program keeps what it was fed last, so one that is missing would be that of another run.
+    /// Fields that the program does not ask for are left alone.
+    pub fn feed<'a>(
+        &mut self,
+        fields: impl Iterator<Item = (&'a str, &'a [usize], &'a Values)> + Clone,
+        besides: &[&str],
+    ) -> Result<()> {
+        let fed = |name: &str| fields.clone().any(|(field, ..)| field == name);
+        let graph = self.graph();
+        if let Some((name, var)) = graph.inputs().find(|(name, _)| !besides.contains(name) && !fed(name)) {
+            return Err(not_fed(graph, name, var));
+        }
+        for (name, dims, values) in fields.clone() {
+            if !self.graph().inputs().any(|(input, _)| input == name) {
+                continue;
+            }
+            match values {
+                Values::F32(numbers) => self.set_f32(name, dims, numbers)?,
+                Values::I32(numbers) => self.set_i32(name, dims, numbers)?,
+                Values::Bool(truths) => self.set_bools(name, dims, truths)?,
+            }
+        }
+        Ok(())
     }
 }
 

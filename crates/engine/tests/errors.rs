@@ -1,5 +1,6 @@
 //! What people see when they feed, run or read wrongly: each text names what, expected, got and what to do.
 
+use regard_device::Values;
 use regard_engine::reference::{Mode, run};
 use regard_engine::{Cpu, Error, Feed, Program, Store, sizes_of};
 use regard_graph::{Graph, Letter, shape};
@@ -67,6 +68,23 @@ fn feeding() {
     );
 }
 
+/// A program keeps what it was fed last: of a batch that lacks a field, the one before would be taken.
+#[test]
+fn feeding_a_whole_batch() {
+    let mut store = Store::new(0);
+    let mut program = program(&mut store);
+    let (x, offset) = (Values::F32(vec![1.0; 6]), Values::F32(vec![2.0; 2]));
+    let (of_x, of_offset) = (("x", &[2, 3][..], &x), ("offset", &[2, 1][..], &offset));
+    let unknown = ("labels", &[2][..], &Values::I32(vec![0, 1]));
+    program.feed([of_x, of_offset, unknown].into_iter(), &[]).unwrap();
+    program.run(&mut store).unwrap();
+    assert_eq!(*program.f32("y").unwrap(), [3.0; 6]);
+    assert_eq!(
+        text(program.feed([of_x].into_iter(), &[])),
+        "input `offset` (f32 [B 1]) was never fed; set it before the run"
+    );
+    program.feed([of_x].into_iter(), &["offset"]).unwrap();
+}
 #[test]
 fn running() {
     let mut store = Store::new(0);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// What the op lies about.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Lie {
+enum Defect {
     None,
     Numbers,
     Threads,
@@ -22,7 +22,7 @@ enum Lie {
 
 /// `y = 2x`, with a lie.
 #[derive(Debug)]
-struct Double(Lie);
+struct Double(Defect);
 
 impl Op for Double {
     fn name(&self) -> &'static str {
@@ -45,17 +45,17 @@ impl Op for Double {
     }
     fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
         let Some(dy) = tape.grads[0] else { return Ok(vec![None]) };
-        Ok(vec![Some(g.scale(dy, if self.0 == Lie::Slope { 3.0 } else { 2.0 })?)])
+        Ok(vec![Some(g.scale(dy, if self.0 == Defect::Slope { 3.0 } else { 2.0 })?)])
     }
     fn cost(&self, call: &Concrete<'_>) -> Work {
-        let flops = call.outputs[0].count() as u64 + u64::from(self.0 == Lie::Work);
+        let flops = call.outputs[0].count() as u64 + u64::from(self.0 == Defect::Work);
         Work { flops, read: call.bytes_in(), written: call.bytes_out(), ..Work::default() }
     }
     fn reach(&self, _call: &Concrete<'_>, _output: usize, _input: usize) -> Relation {
-        if self.0 == Lie::Reach { Relation::Nothing } else { Relation::Same }
+        if self.0 == Defect::Reach { Relation::Nothing } else { Relation::Same }
     }
     fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
-        if self.0 == Lie::Axes { Layout::own(call, output) } else { Layout::elementwise(call, output) }
+        if self.0 == Defect::Axes { Layout::own(call, output) } else { Layout::elementwise(call, output) }
     }
 }
 
@@ -75,9 +75,9 @@ impl Kernels for Double {
     }
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         let by = match self.0 {
-            Lie::Numbers => 2.5,
+            Defect::Numbers => 2.5,
             // Within the bound, but not the same bits.
-            Lie::Threads if call.pool.threads() > 1 => 2.0 + f32::EPSILON * 2.0,
+            Defect::Threads if call.pool.threads() > 1 => 2.0 + f32::EPSILON * 2.0,
             _ => 2.0,
         };
         call.chunks(call.out_dims(0).count(), |part| {
@@ -96,14 +96,14 @@ impl Kernels for Double {
     }
 }
 
-fn case(lie: Lie) -> Case<'static> {
+fn case(defect: Defect) -> Case<'static> {
     Case::new(move |g| {
         let x = g.input_with_gradient("x", [3])?;
-        Ok(vec![g.apply_one(Double(lie), &[x])?])
+        Ok(vec![g.apply_one(Double(defect), &[x])?])
     })
 }
 
-fn said<T>(result: std::result::Result<T, Error>) -> String {
+fn message<T>(result: std::result::Result<T, Error>) -> String {
     match result {
         Ok(_) => panic!("the lie was not found"),
         Err(error) => error.to_string(),
@@ -112,64 +112,64 @@ fn said<T>(result: std::result::Result<T, Error>) -> String {
 
 #[test]
 fn an_honest_op_passes() {
-    case(Lie::None).all(1e-7).unwrap();
+    case(Defect::None).all(1e-7).unwrap();
 }
 
 #[test]
 fn every_lie_is_found() {
-    let text = said(case(Lie::Numbers).cpu(1e-5));
+    let text = message(case(Defect::Numbers).cpu(1e-5));
     assert!(text.contains(" is off by ") && text.contains("; bound 1.00e-5"), "{text}");
-    let text = said(case(Lie::Threads).cpu(1e-5));
+    let text = message(case(Defect::Threads).cpu(1e-5));
     assert!(text.contains(" has other bits at ") && text.ends_with(" threads than at portable, 1"), "{text}");
     let expected =
         "cost: double is said to take 0 multiply-adds and 4 other operations, the reference did 0 and 3";
-    assert_eq!(said(case(Lie::Work).cost()), expected);
-    let text = said(case(Lie::Slope).gradients());
+    assert_eq!(message(case(Defect::Work).cost()), expected);
+    let text = message(case(Defect::Slope).gradients());
     assert!(
         text.starts_with("gradients: d/dx[0] is ") && text.contains(", central differences give "),
         "{text}"
     );
-    let text = said(case(Lie::Reach).reach(Exactness::Safe));
+    let text = message(case(Defect::Reach).reach(Exactness::Safe));
     assert!(text.starts_with("reach: x[0] changes output 0[0], reach says that it "), "{text}");
-    let text = said(case(Lie::Axes).reach(Exactness::Safe));
+    let text = message(case(Defect::Axes).reach(Exactness::Safe));
     assert!(text.ends_with("and its axes do not say so; mend `axes` or `reach` of double"), "{text}");
 }
 
 #[test]
 fn a_case_that_checks_nothing_is_refused() {
     let constant = Case::new(|g| Ok(vec![g.fill(DType::F32, [2], 1.0)?]));
-    assert_eq!(said(constant.gradients()), "gradients: nothing in the case can be differentiated");
+    assert_eq!(message(constant.gradients()), "gradients: nothing in the case can be differentiated");
     let ids = Case::new(|g| {
         let ids = g.input("ids", DType::I32, [2])?;
         Ok(vec![g.add_integers(ids, ids)?])
     });
-    assert_eq!(said(ids.forward()), "case: the i32 input `ids` must be given");
-    assert_eq!(said(ids.backward()), "case: the i32 input `ids` must be given");
-    assert_eq!(said(ids.all(1e-6)), "case: the i32 input `ids` must be given");
+    assert_eq!(message(ids.forward()), "case: the i32 input `ids` must be given");
+    assert_eq!(message(ids.backward()), "case: the i32 input `ids` must be given");
+    assert_eq!(message(ids.all(1e-6)), "case: the i32 input `ids` must be given");
     let mut g = Graph::new();
     g.open('T', 2).unwrap();
     assert_eq!(
-        said(Case::new(|_| Ok(vec![])).size('T', 3).sizes(&g)),
+        message(Case::new(|_| Ok(vec![])).size('T', 3).sizes(&g)),
         "size: T = 3 is over the bound 2 that the program was planned for; record it with a larger bound"
     );
     let feed = regard_engine::Feed::new().with_stored("w", regard_ops::Array::scalar(1.0));
     let filled = regard_engine::check::fill_store(&mut regard_engine::Store::new(0), &feed);
-    assert_eq!(said(filled), "no parameter or state is called `w`; there is no parameter or state here");
+    assert_eq!(message(filled), "no parameter or state is called `w`; there is no parameter or state here");
 }
 
 #[test]
 fn an_op_without_kernels_is_refused() {
     let mut g = Graph::new();
     let x = g.input("x", DType::F32, [3]).unwrap();
-    let y = g.record(Arc::new(Double(Lie::None)), Arc::new(()), &[x]).unwrap()[0];
+    let y = g.record(Arc::new(Double(Defect::None)), Arc::new(()), &[x]).unwrap()[0];
     g.output("y", y).unwrap();
     let expected = "program: node `double` has no kernels; record it with `Record::apply`";
     let feed = regard_engine::Feed::new().with("x", regard_ops::Array::new(&[3], vec![1.0; 3]).unwrap());
     let mode = regard_engine::reference::Mode::Exact;
-    assert_eq!(said(regard_engine::reference::run(&g, &feed, mode)), expected);
+    assert_eq!(message(regard_engine::reference::run(&g, &feed, mode)), expected);
     let (sizes, integers) = (regard_graph::Sizes::none(), regard_graph::Integers::none());
-    assert_eq!(said(Cpu::executed(&g, &sizes, &integers, None)), expected);
+    assert_eq!(message(Cpu::executed(&g, &sizes, &integers, None)), expected);
     let device = regard_engine::Device::from(Cpu::new().unwrap());
-    assert_eq!(said(device.executed(&g, &sizes, &integers, None)), expected);
-    assert_eq!(said(Program::new(g, &[], &mut Store::new(0), &Cpu::new().unwrap())), expected);
+    assert_eq!(message(device.executed(&g, &sizes, &integers, None)), expected);
+    assert_eq!(message(Program::new(g, &[], &mut Store::new(0), &Cpu::new().unwrap())), expected);
 }

@@ -10,8 +10,8 @@ pub enum Error {
     #[error("sampling: {what}; {advice}")]
     Sampling { what: String, advice: String },
 
-    #[error("{what} {row}: {said}; {advice}")]
-    Ids { what: &'static str, row: usize, said: String, advice: String },
+    #[error("{what} {row}: {problem}; {advice}")]
+    Ids { what: &'static str, row: usize, problem: String, advice: String },
 
     #[error("beams: {what}; {advice}")]
     Beams { what: String, advice: String },

@@ -5,6 +5,7 @@ use crate::steps::check_ids;
 use crate::{EncoderDecoder, Error, Result, Settings};
 use regard_engine::{Device, Program, Store};
 use regard_graph::{DType, Graph, shape};
+use regard_models::inputs::{Padded, padded};
 
 /// The program that reads, and what it read last.
 pub struct Reader {
@@ -57,17 +58,12 @@ impl Reader {
         for (row, source) in sources.iter().enumerate() {
             check_ids("source", row, source, self.vocabulary, Some(self.capacity))?;
         }
-        let longest = sources.iter().map(Vec::len).max().unwrap_or(1);
-        let (mut ids, mut mask, mut slot) = (Vec::new(), Vec::new(), Vec::new());
-        for row in 0..self.rows {
-            // A row without a source reads one token, whatever it is: nobody asks it.
-            let own = sources.get(row).map_or(&[0][..], Vec::as_slice);
-            ids.extend((0..longest).map(|at| own.get(at).copied().unwrap_or(0)));
-            mask.extend((0..longest).map(|at| at < own.len()));
-            slot.extend(0..longest as i32);
-        }
-        let shape = [self.rows, longest];
-        self.program.set_i32("source", &shape, &ids)?;
+        // A row without a source reads one token, whatever it is: nobody asks it.
+        let own = (0..self.rows).map(|row| sources.get(row).map_or(&[0][..], Vec::as_slice));
+        let Padded { values, mask, width } = padded(&own.collect::<Vec<_>>(), 0);
+        let slot: Vec<i32> = (0..self.rows).flat_map(|_| 0..width as i32).collect();
+        let shape = [self.rows, width];
+        self.program.set_i32("source", &shape, &values)?;
         self.program.set_bools("mask", &shape, &mask)?;
         self.program.set_i32("slot", &shape, &slot)?;
         self.lengths.clear();

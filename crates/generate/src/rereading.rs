@@ -7,6 +7,7 @@ use crate::{Decoder, Error, Result, Settings};
 use regard_engine::{Device, Numbers, Program, Store};
 use regard_graph::{DType, Graph, shape};
 use regard_models::Known;
+use regard_models::inputs::padded_to;
 
 /// The program, and the texts of its rows.
 pub struct Rereading {
@@ -46,14 +47,12 @@ impl Rereading {
     /// Reads the texts of some rows.
     fn read(&mut self, goes: &dyn Fn(usize) -> bool, store: &mut Store) -> Result<()> {
         let going: Vec<usize> = (0..self.texts.len()).filter(|&row| goes(row)).collect();
-        let longest = going.iter().map(|&row| self.texts[row].len()).max().unwrap_or(0);
-        let (mut ids, mut last) = (Vec::with_capacity(going.len() * longest), Vec::new());
+        let texts: Vec<&[i32]> = going.iter().map(|&row| self.texts[row].as_slice()).collect();
+        let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
+        let ids = padded_to(&texts, 0, longest).values;
+        let last: Vec<i32> = texts.iter().map(|text| text.len() as i32 - 1).collect();
         self.place.fill(None);
         for (place, &row) in going.iter().enumerate() {
-            let text = &self.texts[row];
-            ids.extend_from_slice(text);
-            ids.extend(std::iter::repeat_n(0, longest - text.len()));
-            last.push(text.len() as i32 - 1);
             self.place[row] = Some(place);
         }
         self.program.set_i32("ids", &[going.len(), longest], &ids)?;

@@ -113,13 +113,13 @@ pub fn check_ids(
     vocabulary: usize,
     limit: Option<usize>,
 ) -> Result<()> {
-    let wrong = |said: String, advice: &str| Err(Error::Ids { what, row, said, advice: advice.into() });
+    let wrong = |problem: String, advice: &str| Err(Error::Ids { what, row, problem, advice: advice.into() });
     if ids.is_empty() {
         return wrong("it is empty".into(), "begin with at least one token");
     }
     if let Some(id) = ids.iter().find(|id| !(0..vocabulary as i64).contains(&i64::from(**id))) {
-        let said = format!("it has the token {id}, the vocabulary has {vocabulary}");
-        return wrong(said, "use the tokenizer of this model");
+        let problem = format!("it has the token {id}, the vocabulary has {vocabulary}");
+        return wrong(problem, "use the tokenizer of this model");
     }
     if let Some(limit) = limit.filter(|&limit| ids.len() > limit) {
         return wrong(format!("it has {} tokens, there is room for {limit}", ids.len()), "shorten it");

@@ -111,14 +111,14 @@ fn loud(store: &mut Store) {
 
 fn run(model: &dyn Decoder, rows: usize, request: &Request<'_>) -> (Vec<Generated>, Vec<Token>) {
     let (mut generator, mut store) = planned(model, Settings { rows, chunk: 5, ..Settings::default() });
-    let mut told = Vec::new();
+    let mut heard = Vec::new();
     let generated = generator
         .stream(request, &mut store, &mut |token| {
-            told.push(token);
+            heard.push(token);
             ControlFlow::Continue(())
         })
         .unwrap();
-    (generated, told)
+    (generated, heard)
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn rows_that_are_full_at_different_times_keep_to_themselves() {
     let sampling = Sampling { temperature: 0.9, repetition_penalty: 1.1, ..Sampling::plain(5) };
     for (name, model) in decoders() {
         let request = Request { sampling, ..Request::greedy(&prompts, 70) };
-        let (together, told) = run(model.as_ref(), prompts.len(), &request);
+        let (together, heard) = run(model.as_ref(), prompts.len(), &request);
         for (row, prompt) in prompts.iter().enumerate() {
             let (prompts, numbers) = ([prompt.clone()], [row as u64]);
             let request =
@@ -186,7 +186,7 @@ fn rows_that_are_full_at_different_times_keep_to_themselves() {
             assert_eq!(together[row], alone, "{name}, row {row}");
             assert!(alone.reread.len() >= 3, "{name}: {:?}", alone.reread);
             // Every token was told of, and where the row read again.
-            let own: Vec<Token> = told.iter().copied().filter(|token| token.row == row).collect();
+            let own: Vec<Token> = heard.iter().copied().filter(|token| token.row == row).collect();
             assert_eq!(own.iter().map(|token| token.id).collect::<Vec<_>>(), alone.ids, "{name}");
             let again: Vec<usize> = (0..own.len()).filter(|&at| own[at].reread).collect();
             assert_eq!(again, alone.reread, "{name}");
@@ -200,16 +200,16 @@ fn a_listener_may_break_off_after_a_reread() {
         let settings = Settings { rows: 2, ..Settings::default() };
         let (mut generator, mut store) = planned(model.as_ref(), settings);
         let prompts = [ids(20, 1), ids(4, 2)];
-        let mut told = 0;
+        let mut heard = 0;
         let broken = generator
             .stream(&Request::greedy(&prompts, 60), &mut store, &mut |token| {
-                told += 1;
+                heard += 1;
                 if token.reread { ControlFlow::Break(Enough::All) } else { ControlFlow::Continue(()) }
             })
             .unwrap();
         // Both rows have the token in progress; the first was full after five.
         assert!(broken.iter().all(|row| row.ended == Ended::Broken && row.ids.len() == 6), "{name}");
-        assert_eq!((told, &broken[0].reread[..], &broken[1].reread[..]), (12, &[5][..], &[][..]), "{name}");
+        assert_eq!((heard, &broken[0].reread[..], &broken[1].reread[..]), (12, &[5][..], &[][..]), "{name}");
         // One row may end by itself.
         let mut first = 0;
         let one = generator
@@ -300,10 +300,10 @@ fn a_model_without_caches_writes_what_one_with_caches_writes() {
     let prompts = [ids(3, 1), ids(12, 2), ids(7, 9)];
     for sampling in [Sampling::greedy(), Sampling { top_k: Some(9), ..Sampling::plain(3) }] {
         let request = Request { sampling, stop: &[4], ..Request::greedy(&prompts, 50) };
-        let (one, told) = run(&kept, 3, &request);
+        let (one, heard) = run(&kept, 3, &request);
         let (other, again) = run(&forgetful, 3, &request);
         assert_eq!(one, other);
-        assert_eq!(told, again);
+        assert_eq!(heard, again);
     }
     let searched = |model: &dyn Decoder| {
         let settings = Settings { rows: 3, beams: 4, ..Settings::default() };

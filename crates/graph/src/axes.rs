@@ -141,7 +141,7 @@ pub enum Standing {
     /// several that together tell all of them apart.
     Along,
     /// For none of them: its axes are others.
-    Beside,
+    Unrelated,
     /// It cannot be told, for this reason.
     Lost(String),
 }
@@ -172,7 +172,7 @@ impl Axes {
         }
         match self.of(var).iter().any(|axis| axis.labels().any(|own| own == label)) {
             true => Standing::Lost(format!("its axes hold only parts of the {label}")),
-            false => Standing::Beside,
+            false => Standing::Unrelated,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The gradient reader: reverse mode, recorded into the same graph. It asks each op for its own rule and
 //! adds up what meets; the sums and constants that it needs come from the ops crate as a [`Calculus`].
 
-use crate::{DType, Derivative, Error, Flow, Graph, Origin, Pass, Result, Tape, Var, dotted};
+use crate::{DType, Derivative, Error, Flow, Graph, Node, Origin, Pass, Result, Tape, Var, dotted};
 use std::collections::HashMap;
 
 #[cfg(test)]
@@ -73,20 +73,7 @@ fn back(
     calculus: &dyn Calculus,
 ) -> Result<Vec<Var>> {
     let begin = |g: &mut Graph| cotangent.map_or_else(|| calculus.ones_like(g, of), Ok);
-    // Zeros for what is merely not tracked would be silence about a gradient that exists.
-    if let Some(index) = wrt.iter().position(|&var| g.value(var).flow == Flow::None) {
-        return Err(Error::invalid(
-            op,
-            format!("variable {index}, {}, carries no gradient", g.title(wrt[index])),
-            match g.value(wrt[index]).origin {
-                Origin::Input(_) if g.dtype(wrt[index]) == DType::BF16 => {
-                    "declare it with `bf16_input_with_gradient`, or leave it out"
-                }
-                Origin::Input(_) => "declare it with `input_with_gradient`, or leave it out",
-                _ => "check for a stop_gradient, an integer op, an update or a graph recorded for inference",
-            },
-        ));
-    }
+    check_tracked(g, op, wrt)?;
     let leads = dependents(g, wrt);
     if !leads[of.index()] || g.value(of).flow == Flow::None {
         return Err(Error::invalid(
@@ -95,55 +82,75 @@ fn back(
             "check for a stop_gradient, an integer op, or a graph recorded for inference in between",
         ));
     }
-    let last = match g.value(of).origin {
-        Origin::Node { node, .. } => node,
-        _ => {
-            return g.in_pass(Pass::Backward, "", |g| {
-                let each = wrt.iter().map(|&var| match var == of {
-                    true => begin(g),
-                    false => calculus.zeros_like(g, var),
-                });
-                each.collect()
+    let Origin::Node { node: last, .. } = g.value(of).origin else {
+        return g.in_pass(Pass::Backward, "", |g| {
+            let each = wrt.iter().map(|&var| match var == of {
+                true => begin(g),
+                false => calculus.zeros_like(g, var),
             });
-        }
+            each.collect()
+        });
     };
-
-    let mut sums: HashMap<Var, Var> = HashMap::new();
-    let mut again = Replay::default();
-    sums.insert(of, g.in_pass(Pass::Backward, "", begin)?);
+    let first = g.in_pass(Pass::Backward, "", begin)?;
+    let mut walk =
+        Walk { calculus, leads, last, sums: HashMap::from([(of, first)]), again: Replay::default() };
     for index in (0..=last).rev() {
         let node = g.nodes()[index].clone();
-        let grads: Vec<Option<Var>> = node.outputs.iter().map(|out| sums.get(out).copied()).collect();
-        if grads.iter().all(Option::is_none) {
-            continue;
-        }
-        let wanted: Vec<bool> = (0..node.inputs.len())
-            .map(|i| {
-                let var = node.inputs[i];
-                leads[var.index()]
-                    && g.value(var).flow != Flow::None
-                    && node.declared.derivatives[i] != Derivative::Zero
-            })
-            .collect();
-        if !wanted.contains(&true) {
-            continue;
-        }
-        for (input, _) in wanted.iter().enumerate().filter(|(_, wanted)| **wanted) {
-            if let Derivative::Missing(reason) = node.declared.derivatives[input] {
-                return Err(Error::NoGradient {
-                    op: node.name.clone(),
-                    operand: node.declared.operands[input].into(),
-                    reason: reason.into(),
-                });
+        walk.node(g, &node)?;
+    }
+    g.in_pass(Pass::Backward, "", |g| {
+        wrt.iter()
+            .map(|&var| walk.sums.get(&var).map_or_else(|| calculus.zeros_like(g, var), |&sum| Ok(sum)))
+            .collect()
+    })
+}
+
+/// Zeros for what is merely not tracked would be silence about a gradient that exists.
+fn check_tracked(g: &Graph, op: &str, wrt: &[Var]) -> Result<()> {
+    let Some(index) = wrt.iter().position(|&var| g.value(var).flow == Flow::None) else { return Ok(()) };
+    Err(Error::invalid(
+        op,
+        format!("variable {index}, {}, carries no gradient", g.title(wrt[index])),
+        match g.value(wrt[index]).origin {
+            Origin::Input(_) if g.dtype(wrt[index]) == DType::BF16 => {
+                "declare it with `bf16_input_with_gradient`, or leave it out"
             }
+            Origin::Input(_) => "declare it with `input_with_gradient`, or leave it out",
+            _ => "check for a stop_gradient, an integer op, an update or a graph recorded for inference",
+        },
+    ))
+}
+
+/// Nodes, walked from the last to the first.
+struct Walk<'a> {
+    calculus: &'a dyn Calculus,
+    /// Which values lead to one that is asked for.
+    leads: Vec<bool>,
+    /// The node that the value to differentiate comes from.
+    last: usize,
+    /// The gradients so far.
+    sums: HashMap<Var, Var>,
+    again: Replay,
+}
+
+impl Walk<'_> {
+    /// Asks a node's rule, if any of its results has a gradient that an operand wants.
+    fn node(&mut self, g: &mut Graph, node: &Node) -> Result<()> {
+        let grads: Vec<Option<Var>> = node.outputs.iter().map(|out| self.sums.get(out).copied()).collect();
+        if grads.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let wanted = self.wanted(g, node)?;
+        if !wanted.contains(&true) {
+            return Ok(());
         }
         if let Some(region) = node.region {
-            again.run(g, region, last)?;
+            self.again.run(g, region, self.last)?;
         }
-        let inputs = again.now(&node.inputs);
-        let outputs = again.now(&node.outputs);
+        let inputs = self.again.now(&node.inputs);
+        let outputs = self.again.now(&node.outputs);
         let (scope, _) = dotted::split(&node.name);
-        let found = g.in_pass(Pass::Backward, scope, |g| -> Result<_> {
+        g.in_pass(Pass::Backward, scope, |g| -> Result<_> {
             let tape = Tape { inputs: &inputs, outputs: &outputs, grads: &grads, wanted: &wanted };
             let found = node.op.gradient(g, &tape)?;
             if found.len() != inputs.len() {
@@ -155,37 +162,57 @@ fn back(
             }
             for (input, &grad) in found.iter().enumerate() {
                 let (Some(grad), true) = (grad, wanted[input]) else { continue };
-                let var = node.inputs[input];
-                let (got, own) = (g.fact(grad), g.fact(var).clone());
-                let fits = got.dtype == own.dtype || (got.dtype, own.dtype) == (DType::F32, DType::BF16);
-                if got.shape != own.shape || !fits {
-                    return Err(Error::Shape {
-                        op: node.name.clone(),
-                        operand: format!("the gradient of {}", node.declared.operands[input]),
-                        got: got.to_string(),
-                        expected: own.to_string(),
-                        origin: format!("; mend the rule of {}", node.op.name()),
-                    });
-                }
-                // What meets is added before it is rounded.
-                let mut sum = match sums.get(&var) {
-                    Some(&before) => calculus.add(g, before, grad)?,
-                    None => grad,
-                };
-                if g.dtype(sum) != own.dtype {
-                    sum = calculus.round(g, sum, own.dtype)?;
-                }
-                sums.insert(var, sum);
+                self.add(g, node, input, grad)?;
             }
             Ok(())
-        });
-        found?;
+        })
     }
-    g.in_pass(Pass::Backward, "", |g| {
-        wrt.iter()
-            .map(|&var| sums.get(&var).map_or_else(|| calculus.zeros_like(g, var), |&sum| Ok(sum)))
-            .collect()
-    })
+
+    /// The operands of a node whose gradients are wanted; an error where its op has none.
+    fn wanted(&self, g: &Graph, node: &Node) -> Result<Vec<bool>> {
+        let wants = |(input, &var): (usize, &Var)| {
+            self.leads[var.index()]
+                && g.value(var).flow != Flow::None
+                && node.declared.derivatives[input] != Derivative::Zero
+        };
+        let wanted: Vec<bool> = node.inputs.iter().enumerate().map(wants).collect();
+        for (input, _) in wanted.iter().enumerate().filter(|(_, wanted)| **wanted) {
+            if let Derivative::Missing(reason) = node.declared.derivatives[input] {
+                return Err(Error::NoGradient {
+                    op: node.name.clone(),
+                    operand: node.declared.operands[input].into(),
+                    reason: reason.into(),
+                });
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Adds what a rule found for an operand to what was found before.
+    fn add(&mut self, g: &mut Graph, node: &Node, input: usize, grad: Var) -> Result<()> {
+        let var = node.inputs[input];
+        let (got, own) = (g.fact(grad), g.fact(var).clone());
+        let fits = got.dtype == own.dtype || (got.dtype, own.dtype) == (DType::F32, DType::BF16);
+        if got.shape != own.shape || !fits {
+            return Err(Error::Shape {
+                op: node.name.clone(),
+                operand: format!("the gradient of {}", node.declared.operands[input]),
+                got: got.to_string(),
+                expected: own.to_string(),
+                origin: format!("; mend the rule of {}", node.op.name()),
+            });
+        }
+        // What meets is added before it is rounded.
+        let mut sum = match self.sums.get(&var) {
+            Some(&before) => self.calculus.add(g, before, grad)?,
+            None => grad,
+        };
+        if g.dtype(sum) != own.dtype {
+            sum = self.calculus.round(g, sum, own.dtype)?;
+        }
+        self.sums.insert(var, sum);
+        Ok(())
+    }
 }
 
 /// Which values depend on any of the given ones.

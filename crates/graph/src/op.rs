@@ -66,7 +66,7 @@ pub enum Alias {
 
 impl Alias {
     /// The output and the input that share memory.
-    pub fn ends(self) -> (usize, usize) {
+    pub fn output_and_input(self) -> (usize, usize) {
         match self {
             Alias::View { output, input }
             | Alias::Update { output, input }

@@ -128,10 +128,10 @@ mod tests {
     fn what_is_recorded_again_is_the_same() {
         let g = recorded();
         let new = rewrite(&g, |new, at, operands| g.nodes()[at].record_again(new, operands)).unwrap();
-        let told = |g: &Graph| -> Vec<String> {
+        let shown = |g: &Graph| -> Vec<String> {
             g.nodes().iter().map(|node| format!("{} {:?}", node.name, node.inputs.len())).collect()
         };
-        assert_eq!(told(&g), told(&new));
+        assert_eq!(shown(&g), shown(&new));
         assert_eq!(new.find("y").map(|var| new.fact(var).clone()).unwrap(), *g.fact(g.find("y").unwrap()));
         assert_eq!(new.stored().len(), 2);
         assert_eq!(new.outputs().count(), 1);
@@ -159,23 +159,23 @@ mod tests {
             "map" => record(new, sum(), &operands[..1]),
             _ => g.nodes()[at].record_again(new, operands),
         });
-        let said = text(sums.map(|_| ()));
-        assert!(said.contains("`block.0.map` gives f32 [2 3], its edit f32 []"), "{said}");
-        assert!(said.contains("keep shape and dtype"), "{said}");
+        let message = text(sums.map(|_| ()));
+        assert!(message.contains("`block.0.map` gives f32 [2 3], its edit f32 []"), "{message}");
+        assert!(message.contains("keep shape and dtype"), "{message}");
         let nothing = rewrite(&g, |new, at, operands| match g.nodes()[at].op.name() {
             "map" => Ok(Vec::new()),
             _ => g.nodes()[at].record_again(new, operands),
         });
-        let said = text(nothing.map(|_| ()));
-        assert!(said.contains("`update` reads a result that its edit left out"), "{said}");
+        let message = text(nothing.map(|_| ()));
+        assert!(message.contains("`update` reads a result that its edit left out"), "{message}");
 
         let mut g = Graph::new();
         let w = g.parameter("w", shape![2, 3], Init::Ones).unwrap();
         let loss = one(&mut g, sum(), &[w]);
         gradient(&mut g, loss, &[w], &Mocks).unwrap();
-        let said =
+        let message =
             text(rewrite(&g, |new, at, operands| g.nodes()[at].record_again(new, operands)).map(|_| ()));
-        assert!(said.contains("belongs to a backward pass"), "{said}");
+        assert!(message.contains("belongs to a backward pass"), "{message}");
     }
 
     #[test]
@@ -184,9 +184,9 @@ mod tests {
         let node = &g.nodes()[0];
         let mut new = Graph::inference();
         let x = new.input("x", DType::F32, shape![2, 3]).unwrap();
-        let said = text(node.record_again(&mut new, &[x]));
-        assert_eq!(said, "map: 1 operands were given, it takes 2; give a, b");
-        let said = text(node.record_as(&mut new, Arc::new(map(2)), Arc::new(()), &[x]));
-        assert_eq!(said, "map: 1 operands were given, it takes 2; give a, b");
+        let message = text(node.record_again(&mut new, &[x]));
+        assert_eq!(message, "map: 1 operands were given, it takes 2; give a, b");
+        let message = text(node.record_as(&mut new, Arc::new(map(2)), Arc::new(()), &[x]));
+        assert_eq!(message, "map: 1 operands were given, it takes 2; give a, b");
     }
 }

@@ -7,7 +7,7 @@ use regard_data::Field;
 use regard_engine::{AsDevice, Program, Store};
 use regard_graph::{Graph, Precision};
 use regard_layers::taps::ask;
-use regard_models::inputs::{IDS, MASK, PIXELS, SOURCE, SOURCE_MASK, TYPES};
+use regard_models::inputs::{IDS, MASK, PIXELS, Padded, SOURCE, SOURCE_MASK, TYPES, padded};
 use regard_models::{Model, Pixels, Reads, Sizes, Tokens};
 
 /// What goes through a model at once, in the names of its inputs; rows may differ in length.
@@ -61,11 +61,11 @@ pub struct Answer {
 
 /// Records a pass: the inputs that the model reads, and the outputs that it names.
 pub fn record(model: &dyn Model, sizes: Sizes) -> Result<Graph> {
-    record_in(model, sizes, Precision::F32)
+    record_in_precision(model, sizes, Precision::F32)
 }
 
 /// Records a pass in a precision.
-pub fn record_in(model: &dyn Model, sizes: Sizes, precision: Precision) -> Result<Graph> {
+pub fn record_in_precision(model: &dyn Model, sizes: Sizes, precision: Precision) -> Result<Graph> {
     Ok(model.graph(sizes, precision)?)
 }
 
@@ -84,7 +84,7 @@ pub fn forward(
     let mut graph = record(model, sizes)?;
     taps.iter().try_for_each(|tap| ask(&mut graph, tap).map(|_| ()))?;
     let mut program = Program::new(graph, taps, store, device)?;
-    feed(&mut program, &fields)?;
+    program.feed(fields.iter().map(Field::parts), &[])?;
     program.run(store)?;
     let mut names: Vec<String> = program.graph().outputs().map(|(name, _)| name.to_string()).collect();
     for tap in taps {
@@ -160,7 +160,7 @@ pub fn fields(reads: &Reads, batch: &Batch) -> Result<(Sizes, Vec<Field>)> {
                 "give each id its type",
             ));
         }
-        let (types, _, length) = padded(&batch.types);
+        let Padded { values: types, width: length, .. } = padded(&batch.types, 0);
         fields.push(Field::i32(TYPES, &[sizes.batch, length], types));
         sizes.types = true;
     }
@@ -195,24 +195,12 @@ fn rows(
         return Err(Error::invalid("no ids were given", "give at least one row of them"));
     }
     check(name, given, batch, tokens.vocabulary, tokens.context)?;
-    let (ids, real, length) = padded(given);
+    let Padded { values: ids, mask: real, width: length } = padded(given, 0);
     fields.push(Field::i32(name, &[batch, length], ids));
     fields.push(Field::bools(mask, &[batch, length], real));
     Ok(length)
 }
 
-/// Feeds the inputs that a program has with the fields of a batch.
-pub fn feed(program: &mut Program, fields: &[Field]) -> Result<()> {
-    let wanted: Vec<String> = program.graph().inputs().map(|(name, _)| name.to_string()).collect();
-    for field in fields.iter().filter(|field| wanted.iter().any(|name| name == field.name)) {
-        match &field.values {
-            regard_data::Values::F32(numbers) => program.set_f32(field.name, &field.dims, numbers)?,
-            regard_data::Values::I32(numbers) => program.set_i32(field.name, &field.dims, numbers)?,
-            regard_data::Values::Bool(truths) => program.set_bools(field.name, &field.dims, truths)?,
-        }
-    }
-    Ok(())
-}
 /// Refuses empty rows, rows without a partner, ids that the model does not know, and texts that are too long.
 fn check(
     what: &str,
@@ -251,17 +239,4 @@ fn check(
         }
     }
     Ok(())
-}
-
-/// Rows of one length, zeros on the right; true where a row has an id of its own.
-fn padded(rows: &[Vec<i32>]) -> (Vec<i32>, Vec<bool>, usize) {
-    let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let mut ids = Vec::with_capacity(rows.len() * longest);
-    let mut mask = Vec::with_capacity(rows.len() * longest);
-    for row in rows {
-        let padding = longest - row.len();
-        ids.extend(row.iter().copied().chain(std::iter::repeat_n(0, padding)));
-        mask.extend(std::iter::repeat_n(true, row.len()).chain(std::iter::repeat_n(false, padding)));
-    }
-    (ids, mask, longest)
 }

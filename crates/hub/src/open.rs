@@ -55,11 +55,11 @@ impl Opened {
         registry: &Registry,
     ) -> Result<Opened> {
         let shown = || path.display().to_string();
-        let held = Held(&checkpoint);
+        let weights = CheckpointWeights(&checkpoint);
         let trained =
-            registry.open(&config, &held).map_err(|error| Error::Config { path: shown(), error })?;
+            registry.open(&config, &weights).map_err(|error| Error::Config { path: shown(), error })?;
         let model = trained.without_dropout()?;
-        let files = model.files(Some(&held));
+        let files = model.files(Some(&weights));
         let table = table::imports(&*model, &files.imports)?;
         let mut ignored: Vec<String> = files.ignored.iter().map(|name| name.to_string()).collect();
         for (copy, original) in files.copies {
@@ -141,9 +141,9 @@ impl Opened {
 }
 
 /// What a checkpoint tells a family before it is read.
-struct Held<'a>(&'a Checkpoint);
+struct CheckpointWeights<'a>(&'a Checkpoint);
 
-impl Weights for Held<'_> {
+impl Weights for CheckpointWeights<'_> {
     fn has(&self, name: &str) -> bool {
         self.0.find(name).is_some()
     }

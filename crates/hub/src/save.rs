@@ -136,3 +136,20 @@ pub fn save(
 fn same_place(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use regard_models::{Gpt, GptConfig};
+
+    #[test]
+    fn a_model_without_weights_is_refused_before_anything_is_written() {
+        let config =
+            GptConfig { layers: 1, heads: 2, width: 8, vocabulary: 5, context: 4, ..GptConfig::SMALL };
+        let folder = std::env::temp_dir().join(format!("regard-save-{}", std::process::id()));
+        let model = Gpt::new(config).unwrap();
+        let message = save(&model, &Store::new(0), &folder, &SaveOptions::default()).unwrap_err().to_string();
+        assert!(message.starts_with("no parameter or state is called `"), "{message}");
+        assert!(!folder.exists());
+    }
+}

@@ -42,17 +42,17 @@ pub struct Stage<'a> {
 }
 
 /// A way to an answer.
-pub struct Way<'a> {
+pub struct Execution<'a> {
     /// What it is, in a few words.
     pub title: String,
     /// Its programs; they share a store.
     pub stages: Vec<Stage<'a>>,
 }
 
-impl<'a> Way<'a> {
+impl<'a> Execution<'a> {
     /// One program, run once.
     pub fn once(title: &str, record: impl Fn() -> Result<Graph> + 'a, turn: Turn) -> Self {
-        Way {
+        Execution {
             title: title.into(),
             stages: vec![Stage { record: Box::new(record), turns: vec![turn], compared: true }],
         }
@@ -100,9 +100,9 @@ enum Kept {
 
 /// Compares two ways, each on its own engine.
 pub fn compare(
-    a: &Way,
+    a: &Execution,
     on_a: &impl AsDevice,
-    b: &Way,
+    b: &Execution,
     on_b: &impl AsDevice,
     store: &mut Store,
     how: Agreement,
@@ -121,16 +121,16 @@ pub fn compare(
 
 /// Compares a way with itself while everything is looked at: each node's results are kept, and `look` may record more.
 pub fn compare_looked(
-    way: &Way,
+    execution: &Execution,
     look: impl Fn(&mut Graph) -> Result<()>,
     store: &mut Store,
     device: &impl AsDevice,
 ) -> Result<Comparison> {
     let device = &device.as_device();
-    let plain = collect(way, Kept::Outputs, store, device)?;
+    let plain = collect(execution, Kept::Outputs, store, device)?;
     let names = plain.order.clone();
     let mut looked = Collected::default();
-    for stage in &way.stages {
+    for stage in &execution.stages {
         let mut graph = (stage.record)()?;
         look(&mut graph)?;
         keep_everything(&mut graph)?;
@@ -142,19 +142,22 @@ pub fn compare_looked(
 
 /// Compares a way of one run with the reference, value by value: f64, one thread, each op by its specification.
 pub fn compare_reference(
-    way: &Way,
+    execution: &Execution,
     store: &mut Store,
     device: &impl AsDevice,
     how: Agreement,
 ) -> Result<Comparison> {
     let device = &device.as_device();
-    let [stage] = way.stages.as_slice() else {
-        return Err(Error::invalid(format!("{} has several programs", way.title), "compare one of them"));
+    let [stage] = execution.stages.as_slice() else {
+        return Err(Error::invalid(
+            format!("{} has several programs", execution.title),
+            "compare one of them",
+        ));
     };
     let [turn] = stage.turns.as_slice() else {
-        return Err(Error::invalid(format!("{} has several runs", way.title), "compare one of them"));
+        return Err(Error::invalid(format!("{} has several runs", execution.title), "compare one of them"));
     };
-    let fast = collect(way, Kept::Outputs, store, device)?;
+    let fast = collect(execution, Kept::Outputs, store, device)?;
     let mut graph = (stage.record)()?;
     let mut feed = Feed::new();
     for (name, array) in &turn.inputs {
@@ -174,7 +177,7 @@ pub fn compare_reference(
     let mut found = weigh(&fast, &exact(&graph)?, how)?;
     if !found.same {
         keep_everything(&mut graph)?;
-        let fast = collect(way, Kept::Everything, store, device)?;
+        let fast = collect(execution, Kept::Everything, store, device)?;
         found.first = differing(&fast, &exact(&graph)?, how);
     }
     Ok(found)
@@ -274,9 +277,9 @@ impl Collected {
     }
 }
 
-fn collect(way: &Way, kept: Kept, store: &mut Store, device: &Device) -> Result<Collected> {
+fn collect(execution: &Execution, kept: Kept, store: &mut Store, device: &Device) -> Result<Collected> {
     let mut collected = Collected::default();
-    for stage in &way.stages {
+    for stage in &execution.stages {
         let mut graph = (stage.record)()?;
         if kept == Kept::Everything && stage.compared {
             keep_everything(&mut graph)?;

@@ -2,7 +2,7 @@
 //! do two ways to the same answer agree, and if not, from which node on ([`audit`]); who attends to whom ([`look`]),
 //! do two ways to the same answer agree, and if not, from which node on ([`audit`]); who attends to whom ([`look`]),
 //! what changes without some of it, or with some of it taken from another run ([`rewrite()`], [`patch_taps`]), and
-//! what a pass will cost in time and memory ([`price`]). [`proofs`] and [`ways`] make the cases of any model
+//! what a pass will cost in time and memory ([`price`]). [`proofs`] and [`executions`] make the cases of any model
 //! out of what it says of itself; no family is named.
 
 #![forbid(unsafe_code)]
@@ -10,6 +10,7 @@
 pub mod audit;
 mod chance;
 mod error;
+pub mod executions;
 pub mod look;
 mod patch;
 pub mod price;
@@ -17,7 +18,6 @@ pub mod proofs;
 mod prove;
 mod rewrite;
 mod sight;
-pub mod ways;
 
 pub use chance::{Chance, chances};
 pub use error::{Error, Result};

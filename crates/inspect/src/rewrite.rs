@@ -21,17 +21,17 @@ pub fn rewrite(
 
 /// The same graph with some heads left out: what they would have added is 0. Heads are (attention, head).
 pub fn without_heads(g: &Graph, heads: &[(Attention, usize)]) -> Result<Graph> {
-    instead(g, heads, "without", |new, _, said| {
+    instead(g, heads, "without", |new, _, attended| {
         // Chosen, not multiplied: what is left out may be anything, even no number.
-        Ok(new.fill(new.dtype(said), [1], 0.0)?)
+        Ok(new.fill(new.dtype(attended), [1], 0.0)?)
     })
 }
 
 /// The same graph in which some heads say what they are told: what each attention says in their place, [B T H E], is one more
 /// input. [`keep_heads`] asks another run for it, [`patched`] hands it over.
 pub fn patch_heads(g: &Graph, heads: &[(Attention, usize)]) -> Result<Graph> {
-    instead(g, heads, "patch", |new, attention, said| {
-        let (dtype, shape) = (new.dtype(said), new.shape(said).clone());
+    instead(g, heads, "patch", |new, attention, attended| {
+        let (dtype, shape) = (new.dtype(attended), new.shape(attended).clone());
         Ok(new.input(&patch_of(attention), dtype, shape)?)
     })
 }
@@ -42,8 +42,8 @@ pub fn keep_heads(g: &mut Graph, heads: &[(Attention, usize)]) -> Result<()> {
     let mut names = BTreeSet::new();
     for (attention, _) in heads {
         if names.insert(patch_of(attention)) {
-            let said = g.nodes()[attention.node].outputs[0];
-            g.output(&patch_of(attention), said)?;
+            let attended = g.nodes()[attention.node].outputs[0];
+            g.output(&patch_of(attention), attended)?;
         }
     }
     Ok(())
@@ -53,22 +53,22 @@ pub fn keep_heads(g: &mut Graph, heads: &[(Attention, usize)]) -> Result<()> {
 pub fn patched(program: &mut Program, source: &Program, heads: &[(Attention, usize)]) -> Result<()> {
     for (attention, _) in heads {
         let name = patch_of(attention);
-        let said = source.array(&name)?;
+        let attended = source.array(&name)?;
         let inputs = || program.graph().inputs();
         let input = inputs().find(|(known, _)| *known == name);
         let unknown = || regard_graph::Error::unknown("input", &name, inputs().map(|(known, _)| known));
         let wanted = program.graph().shape(input.ok_or_else(unknown)?.1).bound();
-        if said.dims() != wanted {
+        if attended.dims() != wanted {
             return Err(Error::invalid(
                 format!(
                     "`{}` says {} in the other run and {wanted} in this one",
                     attention.name,
-                    said.dims()
+                    attended.dims()
                 ),
                 "heads are taken position by position: run both on as many texts of as many tokens",
             ));
         }
-        program.set_array(&name, &said)?;
+        program.set_array(&name, &attended)?;
     }
     Ok(())
 }

@@ -150,9 +150,9 @@ fn encoder(deaf: Option<usize>) -> ProofCase {
     let mut g = Graph::inference();
     let ids = g.input("ids", DType::I32, [BATCH, LENGTH]).unwrap();
     let mask = g.input("mask", DType::Bool, [BATCH, LENGTH]).unwrap();
-    let told =
+    let informed =
         Context { mask: AttentionMask { key_mask: Some(mask), ..Default::default() }, ..Default::default() };
-    let mut contexts = [told; 2];
+    let mut contexts = [informed; 2];
     if let Some(deaf) = deaf {
         contexts[deaf] = Context::default();
     }
@@ -187,13 +187,13 @@ fn pair(own: [Context; 2], deaf: bool) -> ProofCase {
     let ids = g.input("ids", DType::I32, [BATCH, LENGTH]).unwrap();
     let mask = g.input("mask", DType::Bool, [BATCH, LENGTH]).unwrap();
     let targets = g.input("targets", DType::I32, [BATCH, LENGTH + 1]).unwrap();
-    let told =
+    let informed =
         Context { mask: AttentionMask { key_mask: Some(mask), ..Default::default() }, ..Default::default() };
     let encoder = Model::new("encoder", block());
-    let memory = g.scope("encoder", |g| encoder.forward(g, ids, [told; 2], None)).unwrap();
+    let memory = g.scope("encoder", |g| encoder.forward(g, ids, [informed; 2], None)).unwrap();
     let cross = AttentionConfig { source: KeySourceConfig::Memory(WIDTH), ..block().attention };
     let decoder = Model::new("decoder", BlockConfig { cross: Some(cross), ..block() });
-    let context = if deaf { Context::default() } else { told };
+    let context = if deaf { Context::default() } else { informed };
     let source = Some((KeySource::Memory(memory), &context));
     let x = g.scope("decoder", |g| decoder.forward(g, targets, own, source)).unwrap();
     g.output("memory", memory).unwrap();

@@ -97,12 +97,12 @@ fn followed(found: &[Finding]) {
 }
 
 /// An encoder-decoder of two streams of one length; `own` is what the decoder sees of itself.
-fn pair(own: [Context; 2], told: [bool; 2]) -> ProofCase {
+fn pair(own: [Context; 2], masked: [bool; 2]) -> ProofCase {
     let mut g = Graph::inference();
     let source = embedded(&mut g, "ids");
     let mask = g.input("mask", DType::Bool, [N, N]).unwrap();
     let target = embedded(&mut g, "targets");
-    let [encoder, cross] = told.map(|told| if told { keys(mask) } else { Context::default() });
+    let [encoder, cross] = masked.map(|masked| if masked { keys(mask) } else { Context::default() });
     let memory = blocks(&mut g, "encoder", source, NormKind::Layer, [encoder; 2], None);
     let x = blocks(&mut g, "decoder", target, NormKind::Rms, own, Some((KeySource::Memory(memory), &cross)));
     g.output("memory", memory).unwrap();
@@ -122,7 +122,7 @@ fn two_streams_of_one_length() {
         Promise::Batch,
         causal("ids"),
     ];
-    let judge = |own, told| prove(&pair(own, told), &promises).unwrap();
+    let judge = |own, masked| prove(&pair(own, masked), &promises).unwrap();
     let [right, open] = [[Context::causal(); 2], [Context::causal(), Context::default()]];
     let found = judge(right, [true, true]);
     assert!(found[..6].iter().all(Finding::holds), "{found:?}");
@@ -304,7 +304,7 @@ fn latents_may_feel_padding_that_nobody_hears_of() {
 
 #[test]
 fn a_class_token_stands_beside_the_positions() {
-    let encoder = |told: bool| {
+    let encoder = |masked: bool| {
         let mut g = Graph::inference();
         let x = embedded(&mut g, "ids");
         let class = g.parameter("class", [N, 1, WIDTH], Init::Ones).unwrap();
@@ -317,7 +317,7 @@ fn a_class_token_stands_beside_the_positions() {
             .map(|real| f64::from(u8::from(real)))
             .collect();
         let real = g.constant(DType::Bool, [N, N + 1], &real).unwrap();
-        let mask = AttentionMask { key_mask: told.then_some(real), ..Default::default() };
+        let mask = AttentionMask { key_mask: masked.then_some(real), ..Default::default() };
         let y = g.attention(heads, heads, heads, &Attention { mask, ..Default::default() }).unwrap().y;
         let y = g.merge_heads(y).unwrap();
         let class = g.slice(y, 1, 0, 1).unwrap();

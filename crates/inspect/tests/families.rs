@@ -3,7 +3,7 @@
 
 use regard_engine::{Cpu, Store};
 use regard_inspect::audit::compare;
-use regard_inspect::ways::{self, Text};
+use regard_inspect::executions::{self, Text};
 use regard_inspect::{proofs, prove};
 use regard_models::{Dropout, Model, ModelKeys, Needs, Registry};
 use std::sync::Arc;
@@ -62,11 +62,11 @@ fn all_ways_agree() {
         let written = |ids: &[i32]| if pair { ids.to_vec() } else { Vec::new() };
         let text = Text { read: vec![1, 2, 3, 4, 5], written: written(&[0, 7, 8, 9, 1, 2]) };
         let neighbour = Text { read: vec![6, 7, 8], written: written(&[0, 3, 3, 1, 1, 4]) };
-        let alone = ways::alone(&**model, &text).unwrap();
+        let alone = executions::alone(&**model, &text).unwrap();
         let mut store = Store::new(3);
-        for (title, other) in ways::others(&**model, &text, &neighbour).unwrap() {
-            let Ok((way, how)) = other else { continue };
-            let found = compare(&alone, &cpu, &way, &cpu, &mut store, how).unwrap();
+        for (title, other) in executions::others(&**model, &text, &neighbour).unwrap() {
+            let Ok((execution, how)) = other else { continue };
+            let found = compare(&alone, &cpu, &execution, &cpu, &mut store, how).unwrap();
             assert!(found.same, "{}: {title}: {found:?}", model.family());
             compared += 1;
         }
@@ -79,11 +79,11 @@ fn what_has_no_case_is_refused() {
     let models = models();
     let images = models.iter().find(|model| model.reads().pixels.is_some()).unwrap();
     let text = Text { read: vec![1], written: Vec::new() };
-    let said = ways::alone(&**images, &text).err().unwrap().to_string();
-    assert_eq!(said, "a model of images reads no text; give it what it reads");
-    let said = ways::others(&**images, &text, &text).err().unwrap().to_string();
-    assert_eq!(said, "a model of images reads no text; give it what it reads");
+    let message = executions::alone(&**images, &text).err().unwrap().to_string();
+    assert_eq!(message, "a model of images reads no text; give it what it reads");
+    let message = executions::others(&**images, &text, &text).err().unwrap().to_string();
+    assert_eq!(message, "a model of images reads no text; give it what it reads");
     let decoder = models.iter().find(|model| model.as_decoder().is_some()).unwrap();
-    let said = proofs::of(&**decoder, 17).err().unwrap().to_string();
-    assert!(said.starts_with("add_position: "), "{said}");
+    let message = proofs::of(&**decoder, 17).err().unwrap().to_string();
+    assert!(message.starts_with("add_position: "), "{message}");
 }

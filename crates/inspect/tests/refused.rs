@@ -3,7 +3,7 @@
 use regard_device::{Ceilings, Level};
 use regard_engine::{Cpu, Program, Store};
 use regard_graph::{DType, Graph, Init, Precision, shape};
-use regard_inspect::audit::{Along, Turn, Way, compare_looked};
+use regard_inspect::audit::{Along, Execution, Turn, compare_looked};
 use regard_inspect::look::{self, Attention, attentions};
 use regard_inspect::price::{Calibration, Cards, clock, crossovers, memory, predict};
 use regard_inspect::{ProofCase, Stream, keep_heads, patch_heads, patched, rewrite, sight};
@@ -57,12 +57,12 @@ fn heads_and_rows_that_are_not_there() {
 
     let mut store = Store::new(3);
     let stranger = Attention { node: 0, ..attention.clone() };
-    let told = text(look::ask(&mut graph(LENGTH), &stranger, &[0]));
-    assert!(told.starts_with("attention_weights: "), "{told}");
+    let message = text(look::ask(&mut graph(LENGTH), &stranger, &[0]));
+    assert!(message.starts_with("attention_weights: "), "{message}");
     let mut plain = program(graph(LENGTH), LENGTH, 0, &mut store);
     plain.run(&mut store).unwrap();
-    let told = text(look::maps(&plain, &attention, &[0]));
-    assert!(told.starts_with("no output or tap is called `look.block.0.attention`"), "{told}");
+    let message = text(look::maps(&plain, &attention, &[0]));
+    assert!(message.starts_with("no output or tap is called `look.block.0.attention`"), "{message}");
     let mut asked = graph(LENGTH);
     look::ask(&mut asked, &attention, &[0]).unwrap();
     let mut asked = program(asked, LENGTH, 0, &mut store);
@@ -86,8 +86,8 @@ fn patches_of_another_length_are_refused() {
     assert!(text(patched(&mut target, &longer, &head)).contains("run the program first"));
     longer.run(&mut store).unwrap();
     let mut plain = program(graph(LENGTH), LENGTH, 0, &mut store);
-    let told = text(patched(&mut plain, &longer, &head));
-    assert_eq!(told, "no input is called `patch.block.0.attention`; there are `x`");
+    let message = text(patched(&mut plain, &longer, &head));
+    assert_eq!(message, "no input is called `patch.block.0.attention`; there are `x`");
     assert_eq!(
         text(patched(&mut target, &longer, &head)),
         "`block.0.attention` says [1 6 2 4] in the other run and [1 5 2 4] in this one; heads are taken position by \
@@ -97,11 +97,11 @@ fn patches_of_another_length_are_refused() {
 
 #[test]
 fn an_edit_keeps_shape_and_dtype() {
-    let told = text(rewrite(&graph(LENGTH), |new, _, results| {
+    let message = text(rewrite(&graph(LENGTH), |new, _, results| {
         let other = new.fill(DType::F32, [3], 0.0)?;
         Ok(results.iter().map(|_| other).collect())
     }));
-    assert!(told.ends_with("its edit f32 [3]; keep shape and dtype"), "{told}");
+    assert!(message.ends_with("its edit f32 [3]; keep shape and dtype"), "{message}");
 }
 
 #[test]
@@ -125,13 +125,13 @@ fn a_look_that_fails_is_told() {
         batch: 1,
         streams: vec![Along { name: "x".into(), length: LENGTH, places }],
     };
-    let way = Way::once("alone", || Ok(graph(LENGTH)), turn);
+    let execution = Execution::once("alone", || Ok(graph(LENGTH)), turn);
     let look = |g: &mut Graph| {
         g.weights_of(0, WeightsRequest::Rows(vec![0]))?;
         Ok(())
     };
-    let told = text(compare_looked(&way, look, &mut Store::new(3), &cpu()));
-    assert!(told.starts_with("attention_weights: "), "{told}");
+    let message = text(compare_looked(&execution, look, &mut Store::new(3), &cpu()));
+    assert!(message.starts_with("attention_weights: "), "{message}");
 }
 
 /// A machine with round numbers.
@@ -146,9 +146,9 @@ fn sizes_that_are_open_have_no_price() {
     let x = g.input("x", DType::F32, shape![1, t, 8]).unwrap();
     let y = g.add(x, x).unwrap();
     g.output("y", y).unwrap();
-    let told = text(predict(&g, &at_best()));
-    assert!(told.contains("T"), "{told}");
-    assert_eq!(told, text(crossovers(&g)));
+    let message = text(predict(&g, &at_best()));
+    assert!(message.contains("T"), "{message}");
+    assert_eq!(message, text(crossovers(&g)));
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn memory_that_no_machine_has() {
     let x = g.input("x", DType::F32, [1 << 30, 1 << 30]).unwrap();
     let y = g.add(x, x).unwrap();
     g.output("y", y).unwrap();
-    let told = text(memory(g, &cpu()));
-    assert!(told.starts_with("plan: "), "{told}");
+    let message = text(memory(g, &cpu()));
+    assert!(message.starts_with("plan: "), "{message}");
 }
 
 #[test]
@@ -178,8 +178,9 @@ fn runs_that_are_none() {
 
 #[test]
 fn rates_of_no_round() {
-    let told = Calibration::new(&cpu(), false, Precision::F32).cards().err().map(|error| error.to_string());
-    assert_eq!(told.as_deref(), Some("no round of measuring rates; measure at least one"));
+    let message =
+        Calibration::new(&cpu(), false, Precision::F32).cards().err().map(|error| error.to_string());
+    assert_eq!(message.as_deref(), Some("no round of measuring rates; measure at least one"));
 }
 
 #[test]

@@ -3,7 +3,9 @@
 
 use regard_engine::{Cpu, Store};
 use regard_graph::{DType, Graph, Result, shape};
-use regard_inspect::audit::{Agreement, Along, Stage, Turn, Way, compare, compare_looked, compare_reference};
+use regard_inspect::audit::{
+    Agreement, Along, Execution, Stage, Turn, compare, compare_looked, compare_reference,
+};
 use regard_inspect::chances;
 use regard_layers::{
     AttentionConfig, BlockConfig, Cached, Context, EmbeddingConfig, EmbeddingLayer, FeedForwardConfig,
@@ -102,12 +104,12 @@ fn turn(rows: usize, own: usize) -> Turn {
     }
 }
 
-fn alone(model: &Model) -> Way<'_> {
-    Way::once("alone", || Ok(model.whole(1, LENGTH)?), turn(1, 0))
+fn alone(model: &Model) -> Execution<'_> {
+    Execution::once("alone", || Ok(model.whole(1, LENGTH)?), turn(1, 0))
 }
 
 /// Four ids at once, then one at a time; the positions of the later ones are off by `late`.
-fn through_caches(model: &Model, late: usize) -> Way<'_> {
+fn through_caches(model: &Model, late: usize) -> Execution<'_> {
     let text = ids(LENGTH, 0);
     let turns = [0..4, 4..5, 5..6].into_iter().map(|now| {
         let off = if now.start > 0 { late } else { 0 };
@@ -128,7 +130,10 @@ fn through_caches(model: &Model, late: usize) -> Way<'_> {
         }
     });
     let record = Box::new(|| Ok(model.cached()?));
-    Way { title: "cached".into(), stages: vec![Stage { record, turns: turns.collect(), compared: true }] }
+    Execution {
+        title: "cached".into(),
+        stages: vec![Stage { record, turns: turns.collect(), compared: true }],
+    }
 }
 
 fn cpu() -> Cpu {
@@ -138,14 +143,14 @@ fn cpu() -> Cpu {
 #[test]
 fn the_right_model_agrees_with_itself() {
     let (model, cpu, mut store) = (Model::new(0.0, NormKind::Layer), cpu(), Store::new(5));
-    let way = alone(&model);
-    let batch = Way::once("batch", || Ok(model.whole(3, LENGTH)?), turn(3, 1));
+    let execution = alone(&model);
+    let batch = Execution::once("batch", || Ok(model.whole(3, LENGTH)?), turn(3, 1));
     for other in [batch, through_caches(&model, 0)] {
-        let found = compare(&way, &cpu, &other, &cpu, &mut store, Agreement::Bits).unwrap();
+        let found = compare(&execution, &cpu, &other, &cpu, &mut store, Agreement::Bits).unwrap();
         assert!(found.same && found.difference == 0.0 && found.first.is_none(), "{}: {found:?}", other.title);
         assert_eq!(found.numbers, LENGTH * WIDTH);
     }
-    let found = compare_reference(&way, &mut store, &cpu, Agreement::Within(1e-5)).unwrap();
+    let found = compare_reference(&execution, &mut store, &cpu, Agreement::Within(1e-5)).unwrap();
     assert!(found.same && found.difference > 0.0, "{found:?}");
     let look = |g: &mut Graph| {
         let attentions: Vec<usize> =
@@ -156,7 +161,7 @@ fn the_right_model_agrees_with_itself() {
         }
         Ok(())
     };
-    assert!(compare_looked(&way, look, &mut store, &cpu).unwrap().same);
+    assert!(compare_looked(&execution, look, &mut store, &cpu).unwrap().same);
 }
 
 #[test]
@@ -174,9 +179,10 @@ fn dropout_left_on_in_evaluation_is_named() {
     assert_eq!(chances(&right), []);
     let graph = Model::new(0.1, NormKind::Layer).whole(1, LENGTH).unwrap();
     let found = chances(&graph);
-    let said: Vec<String> = found.iter().map(|chance| format!("{} {}", chance.node, chance.what)).collect();
+    let message: Vec<String> =
+        found.iter().map(|chance| format!("{} {}", chance.node, chance.what)).collect();
     assert_eq!(
-        said[..3],
+        message[..3],
         [
             "block.0.attention.attention drops weights with probability 0.1",
             "block.0.attention.dropout drops with probability 0.1",
@@ -190,14 +196,14 @@ fn dropout_left_on_in_evaluation_is_named() {
 fn a_norm_over_the_batch_is_found_by_its_neighbours() {
     let model = Model::new(0.0, NormKind::Batch);
     let (cpu, mut store) = (cpu(), Store::new(5));
-    let alone = Way::once("alone", || Ok(model.trained(1, LENGTH)?), turn(1, 0));
-    let batch = Way::once("batch", || Ok(model.trained(3, LENGTH)?), turn(3, 1));
+    let alone = Execution::once("alone", || Ok(model.trained(1, LENGTH)?), turn(1, 0));
+    let batch = Execution::once("batch", || Ok(model.trained(3, LENGTH)?), turn(3, 1));
     let found = compare(&alone, &cpu, &batch, &cpu, &mut store, Agreement::Bits).unwrap();
     assert!(!found.same);
     assert_eq!(found.first.as_deref(), Some("block.0.attention.batch_norm"));
     // Where nothing is learned, it goes by the statistics that it has, and neighbours are not felt.
-    let alone = Way::once("alone", || Ok(model.whole(1, LENGTH)?), turn(1, 0));
-    let batch = Way::once("batch", || Ok(model.whole(3, LENGTH)?), turn(3, 1));
+    let alone = Execution::once("alone", || Ok(model.whole(1, LENGTH)?), turn(1, 0));
+    let batch = Execution::once("batch", || Ok(model.whole(3, LENGTH)?), turn(3, 1));
     assert!(compare(&alone, &cpu, &batch, &cpu, &mut store, Agreement::Bits).unwrap().same);
 }
 
@@ -206,7 +212,7 @@ fn ways_that_cannot_be_compared_are_refused() {
     let (model, cpu, mut store) = (Model::new(0.0, NormKind::Layer), cpu(), Store::new(5));
     let mut elsewhere = turn(1, 0);
     elsewhere.streams[0].places = vec![Some((7, 0)); LENGTH];
-    let other = Way::once("elsewhere", || Ok(model.whole(1, LENGTH)?), elsewhere);
+    let other = Execution::once("elsewhere", || Ok(model.whole(1, LENGTH)?), elsewhere);
     let error = compare(&alone(&model), &cpu, &other, &cpu, &mut store, Agreement::Bits).unwrap_err();
     assert_eq!(
         error.to_string(),

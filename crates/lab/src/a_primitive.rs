@@ -71,7 +71,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Hard attention takes the best key alone; Gumbel noise and the straight-through estimator make it trainable.",
         formula: "P(choose i) = softmax(s)ᵢ for argmaxᵢ (sᵢ + Gumbel)",
         errata: &["E38"],
-        run: Run::Sampled(hard::three_ways),
+        run: Run::Sampled(hard::three_forms),
     },
     Claim {
         id: "A8",

@@ -8,13 +8,13 @@ pub struct Erratum {
     /// Where the notes say it.
     pub note: &'static str,
     /// What they say, in our words.
-    pub says: &'static str,
+    pub claim: &'static str,
     /// What is true.
     pub truth: &'static str,
 }
 
-const fn erratum(id: &'static str, note: &'static str, says: &'static str, truth: &'static str) -> Erratum {
-    Erratum { id, note, says, truth }
+const fn erratum(id: &'static str, note: &'static str, claim: &'static str, truth: &'static str) -> Erratum {
+    Erratum { id, note, claim, truth }
 }
 
 /// All of them, in order.

@@ -33,7 +33,7 @@ impl Verdict {
 
 /// What a number is held against.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Held {
+pub enum Criterion {
     /// Nothing: it is shown.
     Shown,
     /// A number that it must equal within a tolerance.
@@ -68,44 +68,44 @@ pub struct Number {
     /// Its confidence interval, if it was sampled.
     pub interval: Option<(f64, f64)>,
     /// What it is held against.
-    pub held: Held,
+    pub criterion: Criterion,
     /// The erratum for which it is the number.
     pub erratum: Option<&'static str>,
 }
 
 impl Number {
-    fn new(name: impl Into<String>, value: f64, held: Held) -> Self {
-        Number { name: name.into(), value, interval: None, held, erratum: None }
+    fn new(name: impl Into<String>, value: f64, criterion: Criterion) -> Self {
+        Number { name: name.into(), value, interval: None, criterion, erratum: None }
     }
 
-    fn of_estimate(name: impl Into<String>, estimate: Estimate, held: Held) -> Self {
+    fn of_estimate(name: impl Into<String>, estimate: Estimate, criterion: Criterion) -> Self {
         let interval = Some((estimate.low, estimate.high));
-        Number { interval, ..Number::new(name, estimate.value, held) }
+        Number { interval, ..Number::new(name, estimate.value, criterion) }
     }
 
     /// A number that is only shown.
     pub fn shown(name: impl Into<String>, value: f64) -> Self {
-        Number::new(name, value, Held::Shown)
+        Number::new(name, value, Criterion::Shown)
     }
 
     /// A sampled number that is only shown.
     pub fn sampled(name: impl Into<String>, estimate: Estimate) -> Self {
-        Number::of_estimate(name, estimate, Held::Shown)
+        Number::of_estimate(name, estimate, Criterion::Shown)
     }
 
     /// A number that must equal another.
     pub fn equal(name: impl Into<String>, value: f64, to: f64, within: f64) -> Self {
-        Number::new(name, value, Held::Equal { to, within })
+        Number::new(name, value, Criterion::Equal { to, within })
     }
 
     /// A number that must not be above a bound.
     pub fn at_most(name: impl Into<String>, value: f64, bound: f64) -> Self {
-        Number::new(name, value, Held::AtMost(bound))
+        Number::new(name, value, Criterion::AtMost(bound))
     }
 
     /// A number that must not be below a bound.
     pub fn at_least(name: impl Into<String>, value: f64, bound: f64) -> Self {
-        Number::new(name, value, Held::AtLeast(bound))
+        Number::new(name, value, Criterion::AtLeast(bound))
     }
 
     /// How many of something there are, which must be so many.
@@ -115,17 +115,17 @@ impl Number {
 
     /// A sampled number in whose interval a theory must lie.
     pub fn theory(name: impl Into<String>, estimate: Estimate, theory: f64) -> Self {
-        Number::of_estimate(name, estimate, Held::Theory(theory))
+        Number::of_estimate(name, estimate, Criterion::Theory(theory))
     }
 
     /// A number that must be as it is quoted elsewhere, to within the last digit of the quotation.
     pub fn quoted(name: impl Into<String>, value: f64, as_: f64, within: f64) -> Self {
-        Number::new(name, value, Held::Quoted { as_, within })
+        Number::new(name, value, Criterion::Quoted { as_, within })
     }
 
     /// A sampled number that must be as it is quoted elsewhere.
     pub fn sampled_quoted(name: impl Into<String>, estimate: Estimate, as_: f64, within: f64) -> Self {
-        Number::of_estimate(name, estimate, Held::Quoted { as_, within })
+        Number::of_estimate(name, estimate, Criterion::Quoted { as_, within })
     }
 
     /// The number that an erratum is about.
@@ -136,13 +136,13 @@ impl Number {
     /// Whether it is as it must be; `None` if it is only shown.
     pub fn ok(&self) -> Option<bool> {
         let (low, high) = self.interval.unwrap_or((self.value, self.value));
-        Some(match self.held {
-            Held::Shown => return None,
-            Held::Equal { to, within } => (self.value - to).abs() <= within,
-            Held::Theory(theory) => low <= theory && theory <= high,
-            Held::Quoted { as_, within } => low <= as_ + within && as_ - within <= high,
-            Held::AtMost(bound) => self.value <= bound,
-            Held::AtLeast(bound) => self.value >= bound,
+        Some(match self.criterion {
+            Criterion::Shown => return None,
+            Criterion::Equal { to, within } => (self.value - to).abs() <= within,
+            Criterion::Theory(theory) => low <= theory && theory <= high,
+            Criterion::Quoted { as_, within } => low <= as_ + within && as_ - within <= high,
+            Criterion::AtMost(bound) => self.value <= bound,
+            Criterion::AtLeast(bound) => self.value >= bound,
         })
     }
 }

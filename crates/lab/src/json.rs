@@ -1,6 +1,6 @@
 //! Claims and findings for programs: one JSON object.
 
-use crate::finding::Held;
+use crate::finding::Criterion;
 use crate::picture::figure;
 use crate::{Claim, Context, Finding, Number, Outcome, Run};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ pub fn listed<'a>(claims: impl Iterator<Item = &'a Claim>) -> Value {
 }
 
 /// What was found.
-pub fn told(outcomes: &[Outcome], context: &Context) -> Value {
+pub fn outcomes_json(outcomes: &[Outcome], context: &Context) -> Value {
     let each = |outcome: &Outcome| {
         let mut value = head(outcome.claim);
         value["state"] = json!(outcome.state());
@@ -59,7 +59,7 @@ fn found(finding: &Finding) -> Value {
             "name": number.name,
             "value": number.value,
             "interval": number.interval.map(|(low, high)| [low, high]),
-            "held": held(number),
+            "held": criterion(number),
             "ok": number.ok(),
             "erratum": number.erratum,
         })
@@ -77,15 +77,15 @@ fn found(finding: &Finding) -> Value {
 }
 
 /// What a number is held against, in words; empty if nothing.
-pub(crate) fn held(number: &Number) -> String {
-    match number.held {
-        Held::Shown => String::new(),
-        Held::Equal { to, within: 0.0 } => format!("exactly {}", figure(to)),
-        Held::Equal { to, within } => format!("{} ± {}", figure(to), figure(within)),
-        Held::Theory(theory) => format!("theory {} in the interval", figure(theory)),
-        Held::Quoted { as_, within } => format!("quoted {} ± {}", figure(as_), figure(within)),
-        Held::AtMost(bound) => format!("at most {}", figure(bound)),
-        Held::AtLeast(bound) => format!("at least {}", figure(bound)),
+pub(crate) fn criterion(number: &Number) -> String {
+    match number.criterion {
+        Criterion::Shown => String::new(),
+        Criterion::Equal { to, within: 0.0 } => format!("exactly {}", figure(to)),
+        Criterion::Equal { to, within } => format!("{} ± {}", figure(to), figure(within)),
+        Criterion::Theory(theory) => format!("theory {} in the interval", figure(theory)),
+        Criterion::Quoted { as_, within } => format!("quoted {} ± {}", figure(as_), figure(within)),
+        Criterion::AtMost(bound) => format!("at most {}", figure(bound)),
+        Criterion::AtLeast(bound) => format!("at least {}", figure(bound)),
     }
 }
 
@@ -95,7 +95,7 @@ pub fn in_words(number: &Number) -> String {
         Some((low, high)) => format!(" ({} to {})", figure(low), figure(high)),
         None => String::new(),
     };
-    let held = held(number);
-    let held = if held.is_empty() { held } else { format!("; expected {held}") };
-    format!("{}: {}{interval}{held}", number.name, figure(number.value))
+    let criterion = criterion(number);
+    let criterion = if criterion.is_empty() { criterion } else { format!("; expected {criterion}") };
+    format!("{}: {}{interval}{criterion}", number.name, figure(number.value))
 }

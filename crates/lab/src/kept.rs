@@ -6,15 +6,15 @@ use regard_graph::{Error, Result};
 use serde_json::{Map, Value, json};
 use std::sync::OnceLock;
 
-/// Puts what a run told ([`crate::told`]) among results that were kept, each in place of an earlier one of its claim.
+/// Puts what a run told ([`crate::outcomes_json`]) among results that were kept, each in place of an earlier one of its claim.
 /// Pending claims leave no trace; everything else in the file stays.
-pub fn merged(kept: Option<&str>, told: &Value) -> Result<Value> {
+pub fn merged(kept: Option<&str>, outcomes_json: &Value) -> Result<Value> {
     let mut file = match kept {
         Some(text) => read(text)?,
         None => Map::new(),
     };
     for of in ["effort", "seed"] {
-        let own = &told[of];
+        let own = &outcomes_json[of];
         match file.get(of) {
             Some(there) if there != own => {
                 return Err(Error::invalid(
@@ -26,7 +26,7 @@ pub fn merged(kept: Option<&str>, told: &Value) -> Result<Value> {
             _ => file.insert(of.into(), own.clone()),
         };
     }
-    let mut all: Vec<Value> = told["claims"].as_array().cloned().unwrap_or_default();
+    let mut all: Vec<Value> = outcomes_json["claims"].as_array().cloned().unwrap_or_default();
     all.retain(|claim| claim["state"] != "pending");
     let new: Vec<Value> = all.iter().map(|claim| claim["id"].clone()).collect();
     let old = file.get("claims").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -37,7 +37,7 @@ pub fn merged(kept: Option<&str>, told: &Value) -> Result<Value> {
     all.sort_by_key(place);
     let bad = |claim: &&Value| ["outside", "failed"].iter().any(|state| claim["state"] == *state);
     let failed: Vec<Value> = all.iter().filter(bad).map(|claim| claim["id"].clone()).collect();
-    file.insert("confidence".into(), told["confidence"].clone());
+    file.insert("confidence".into(), outcomes_json["confidence"].clone());
     file.insert("failed".into(), json!(failed));
     file.insert("claims".into(), json!(all));
     Ok(Value::Object(file))
@@ -64,12 +64,12 @@ pub(crate) fn finding(id: &str) -> Option<&'static Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Context, Evidence, run, select, told};
+    use crate::{Context, Evidence, outcomes_json, run, select};
 
     #[test]
     fn a_claim_that_is_run_again_takes_its_own_place() {
         let context = Context::default();
-        let of = |ids: &[&str]| told(&run(&select(ids).unwrap(), &context, 1, &|_| ()), &context);
+        let of = |ids: &[&str]| outcomes_json(&run(&select(ids).unwrap(), &context, 1, &|_| ()), &context);
         let first = merged(None, &of(&["A2", "D6"])).unwrap();
         let mut old: Value = first.clone();
         old["machine"] = json!("ours");
@@ -85,8 +85,8 @@ mod tests {
 
     #[test]
     fn results_that_do_not_belong_together_are_refused() {
-        let told = json!({"effort": "full", "seed": 0, "confidence": 0.9999, "claims": []});
-        let refused = |kept: &str| merged(Some(kept), &told).unwrap_err().to_string();
+        let outcomes_json = json!({"effort": "full", "seed": 0, "confidence": 0.9999, "claims": []});
+        let refused = |kept: &str| merged(Some(kept), &outcomes_json).unwrap_err().to_string();
         assert_eq!(
             refused(r#"{"effort": "quick", "seed": 0, "claims": []}"#),
             "results: those kept have effort \"quick\", these have \"full\"; keep these in a file of their own"

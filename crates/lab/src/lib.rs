@@ -46,7 +46,7 @@ pub use claim::{Claim, Evidence, Run};
 pub use context::{Context, Draws, Effort};
 pub use errata::{ERRATA, Erratum};
 pub use finding::{Finding, Number, Table, Verdict};
-pub use json::{in_words, listed, told};
+pub use json::{in_words, listed, outcomes_json};
 pub use kept::merged;
 pub use regard_picture as picture;
 pub use run::{Outcome, run};

@@ -80,7 +80,7 @@ pub fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Evidence, claims, select, told};
+    use crate::{Evidence, claims, outcomes_json, select};
 
     #[test]
     fn every_exact_claim_holds() {
@@ -95,7 +95,7 @@ mod tests {
     fn neither_threads_nor_neighbours_change_a_number() {
         let context = Context::default();
         let numbers = |ids: &[&str], threads: usize| {
-            let mut value = told(&run(&select(ids).unwrap(), &context, threads, &|_| ()), &context);
+            let mut value = outcomes_json(&run(&select(ids).unwrap(), &context, threads, &|_| ()), &context);
             for claim in value["claims"].as_array_mut().unwrap() {
                 claim["seconds"] = 0.into();
             }

@@ -101,7 +101,7 @@ fn parameters_that_a_graph_has_otherwise() {
     let names = ["linear.weight", "linear.bias", "table.weight", "norm.weight", "own", "buckets.table"];
     let g = &mut taken(&names);
     let x = g.input("x", DType::F32, [1, 4, 2]).unwrap();
-    for (said, name, shape) in [
+    for (message, name, shape) in [
         (text(linear.weight(g)), "linear.weight", "[3 2]"),
         (text(linear.bias(g)), "linear.bias", "[3]"),
         (text(table.weight(g)), "table.weight", "[5 2]"),
@@ -112,7 +112,7 @@ fn parameters_that_a_graph_has_otherwise() {
     ] {
         let twice =
             format!("parameter `{name}` is declared twice: parameter f32 [7 7], then parameter f32 {shape}");
-        assert_eq!(said, format!("{twice}; give one of them another name"));
+        assert_eq!(message, format!("{twice}; give one of them another name"));
     }
 }
 
@@ -200,7 +200,7 @@ fn what_goes_forward_must_fit() {
     let own = Context::default();
     let cached = Cached { slot, rows: 1, capacity: 8 };
     let weight = "linear: weight is [2 2], expected [N K=1]; K comes from x";
-    for (said, expected) in [
+    for (message, expected) in [
         (text(linear.forward(g, narrow)), weight),
         (
             text(embedding.forward(g, narrow)),
@@ -222,7 +222,7 @@ fn what_goes_forward_must_fit() {
         ),
         (text(all.keep(g, narrow, &cached)), weight),
     ] {
-        assert!(said.starts_with(expected), "{said}");
+        assert!(message.starts_with(expected), "{message}");
     }
 }
 

@@ -200,8 +200,8 @@ impl Bert {
         let token_types =
             p.declare("token_type_embedding.weight", [config.token_types, width], Init::Normal(std))?;
         let mechanisms = config.mechanisms;
-        let told = mechanisms.positions.unwrap_or(Positions::Learned);
-        let (absolute, relative) = told.parts(width, config.context, std, true);
+        let chosen = mechanisms.positions.unwrap_or(Positions::Learned);
+        let (absolute, relative) = chosen.parts(width, config.context, std, true);
         let positions = p.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
         let norm = NormConfig { epsilon, ..NormConfig::layer(width) };
         let norm = mechanisms.norm_of(norm);

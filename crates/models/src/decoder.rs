@@ -105,12 +105,12 @@ impl Cached {
     pub fn context(&self, g: &Graph, ids: Var) -> Result<Context> {
         let rows = fixed_rows(g, ids)?;
         let mut context = Context::causal();
-        self.tell(&mut context, rows);
+        self.apply_to(&mut context, rows);
         Ok(context)
     }
 
     /// Tells attention about the caches, which have this many rows.
-    pub(crate) fn tell(&self, context: &mut Context, rows: usize) {
+    pub(crate) fn apply_to(&self, context: &mut Context, rows: usize) {
         let Cached { position, slot, capacity, keys, key_row } = *self;
         context.query_position = Some(position);
         context.key_row = key_row;

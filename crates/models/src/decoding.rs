@@ -81,7 +81,7 @@ impl Decoding {
     fn contexts(&self, g: &Graph, target: Var) -> Result<(Context, KeySource, Context)> {
         let rows = fixed_rows(g, target)?;
         let mut own = Context::causal();
-        self.own.tell(&mut own, rows);
+        self.own.apply_to(&mut own, rows);
         let mut memory = padded(Some(self.memory_mask));
         memory.key_row = self.memory_row.map(|(_, row)| row);
         let rows = self.memory_row.map_or(rows, |(sources, _)| sources);

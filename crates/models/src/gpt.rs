@@ -311,7 +311,7 @@ impl Gpt {
             }
             View::Cached(cached) => {
                 let rows = self.check_caches(g, ids, cached.capacity)?;
-                cached.tell(&mut context, rows);
+                cached.apply_to(&mut context, rows);
             }
         }
         Ok(context)

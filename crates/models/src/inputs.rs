@@ -227,6 +227,44 @@ impl Inputs {
     }
 }
 
+/// Rows of one length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Padded<T> {
+    /// All rows, one behind the other.
+    pub values: Vec<T>,
+    /// True where a value is a row's own.
+    pub mask: Vec<bool>,
+    /// How long each row is.
+    pub width: usize,
+}
+
+/// Rows as long as the longest of them, and at least 1, with `filler` on the right of short ones.
+///
+/// ```
+/// use regard_models::inputs::padded;
+///
+/// let rows = padded(&[vec![5, 6], vec![7]], 0);
+/// assert_eq!((rows.values, rows.width), (vec![5, 6, 7, 0], 2));
+/// assert_eq!(rows.mask, [true, true, true, false]);
+/// ```
+pub fn padded<T: Copy>(rows: &[impl AsRef<[T]>], filler: T) -> Padded<T> {
+    let longest = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
+    padded_to(rows, filler, longest.max(1))
+}
+
+/// The same in rows of a given length, of which longer ones keep their beginning.
+pub fn padded_to<T: Copy>(rows: &[impl AsRef<[T]>], filler: T, width: usize) -> Padded<T> {
+    let mut values = Vec::with_capacity(rows.len() * width);
+    let mut mask = Vec::with_capacity(rows.len() * width);
+    for row in rows.iter().map(AsRef::as_ref) {
+        let own = row.len().min(width);
+        values.extend_from_slice(&row[..own]);
+        values.extend(std::iter::repeat_n(filler, width - own));
+        mask.extend((0..width).map(|at| at < own));
+    }
+    Padded { values, mask, width }
+}
+
 fn given(input: Option<Var>, name: &str) -> Result<Var> {
     input.ok_or_else(|| {
         let what = format!("the pass has no input `{name}`");
@@ -262,6 +300,21 @@ mod tests {
         let images = Reads::images(Pixels { channels: 3, height: 8, width: 6 });
         assert_eq!(declared(images, sizes), [("pixels".to_string(), "[2 3 8 6]".to_string())]);
         assert_eq!(images.vocabulary(), None);
+    }
+
+    #[test]
+    fn rows_are_padded_on_the_right() {
+        const ROWS: [&[i32]; 3] = [&[5, 6], &[], &[7, 8, 9]];
+        let [t, f] = [true, false];
+        let rows = padded(&ROWS, 1);
+        assert_eq!((rows.values, rows.width), (vec![5, 6, 1, 1, 1, 1, 7, 8, 9], 3));
+        assert_eq!(rows.mask, [t, t, f, f, f, f, t, t, t]);
+        let rows = padded_to(&ROWS, 1, 2);
+        assert_eq!((rows.values, rows.mask), (vec![5, 6, 1, 1, 7, 8], vec![t, t, f, f, t, t]));
+        let none: [Vec<i32>; 0] = [];
+        assert_eq!(padded(&none, 0), Padded { values: vec![], mask: vec![], width: 1 });
+        assert_eq!(padded(&[Vec::<i32>::new()], -1), Padded { values: vec![-1], mask: vec![f], width: 1 });
+        assert!(padded_to(&ROWS, 0, 0).values.is_empty());
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl PerceiverConfig {
                 "leave norm_place at pre: what the latents are asked is normed, what they hold is not",
             );
         }
-        if self.mechanisms.positions.is_some_and(|told| told != Positions::None && !told.end()) {
+        if self.mechanisms.positions.is_some_and(|chosen| chosen != Positions::None && !chosen.end()) {
             return nonsense(
                 "positions inside of attention, and latents that stand nowhere".into(),
                 "choose learned, sinusoidal or none",
@@ -227,8 +227,8 @@ impl Perceiver {
         let p = &mut parameters;
         let table = EmbeddingConfig { tokens: vocabulary, width, std };
         let embedding = p.under("token_embedding", |p| EmbeddingLayer::new(table, p))?;
-        let told = config.mechanisms.positions.unwrap_or(Positions::Learned);
-        let (absolute, relative) = told.parts(width, context, std, true);
+        let chosen = config.mechanisms.positions.unwrap_or(Positions::Learned);
+        let (absolute, relative) = chosen.parts(width, context, std, true);
         let positions = p.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
         let latents = p.declare("latents", [latents, width], Init::Normal(std))?;
         let down = p.under("down", |p| Crossing::new(&block, p))?;

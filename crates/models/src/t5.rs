@@ -151,8 +151,8 @@ impl T5Config {
         };
         self.mechanisms.apply(&mut block);
         let own = Positions::Buckets { buckets: self.buckets, max_distance: self.max_distance };
-        let told = self.mechanisms.positions.unwrap_or(own);
-        let (_, relative) = told.parts(width, 0, block.attention.std, !decoder);
+        let chosen = self.mechanisms.positions.unwrap_or(own);
+        let (_, relative) = chosen.parts(width, 0, block.attention.std, !decoder);
         StackConfig { layers, block, final_norm: block.place == NormPlace::Pre, relative }
     }
 }

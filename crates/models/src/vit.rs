@@ -208,9 +208,9 @@ impl Vit {
         let [rows, columns] = config.grid();
         let mechanisms = config.mechanisms;
         let own = if config.positions { Positions::Learned } else { Positions::None };
-        let told = mechanisms.positions.unwrap_or(own);
+        let chosen = mechanisms.positions.unwrap_or(own);
         let most = rows.saturating_mul(columns).saturating_add(1);
-        let (absolute, relative) = told.parts(width, most, std, true);
+        let (absolute, relative) = chosen.parts(width, most, std, true);
         let positions = parameters.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
         let attention = AttentionConfig {
             biases: Biases { inputs: config.input_bias, output: true },

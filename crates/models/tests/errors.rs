@@ -30,13 +30,13 @@ fn operands_that_do_not_fit() {
     assert_eq!(text(gpt.hidden(&mut g, floats, View::Whole)), expected);
     assert_eq!(text(gpt.logits(&mut g, floats)), expected);
     let long = g.input("long", DType::I32, [1, 5]).unwrap();
-    let said = text(gpt.logits(&mut g, long));
-    assert!(said.starts_with("add_position: "), "{said}");
+    let message = text(gpt.logits(&mut g, long));
+    assert!(message.starts_with("add_position: "), "{message}");
     let ids = g.input("ids", DType::I32, [1, 3]).unwrap();
     let targets = g.input("targets", DType::I32, [1, 4]).unwrap();
     let scale = g.input("scale", DType::F32, shape![]).unwrap();
-    let said = text(gpt.loss(&mut g, ids, targets, scale));
-    assert!(said.starts_with("linear_cross_entropy: targets is [1 4], expected "), "{said}");
+    let message = text(gpt.loss(&mut g, ids, targets, scale));
+    assert!(message.starts_with("linear_cross_entropy: targets is [1 4], expected "), "{message}");
 }
 
 #[test]
@@ -123,14 +123,14 @@ fn fields_of_a_config_that_are_something_else() {
     let fields = Fields::new("bert", &config).unwrap();
     let because = "give the whole config.json of the model";
     assert_eq!(text(fields.size("none")), format!("bert: the config has no `none`; {because}"));
-    for (said, expected) in [
+    for (message, expected) in [
         (text(fields.inner("a").map(|_| ())), "an object"),
         (text(fields.size_or_none("a")), "a whole number"),
         (text(fields.number("a")), "a number"),
         (text(fields.truth("a")), "true or false"),
         (text(fields.must_be("a", true)), "true or false"),
     ] {
-        assert!(said.starts_with("bert: `a` is ") && said.contains(expected), "{said}");
+        assert!(message.starts_with("bert: `a` is ") && message.contains(expected), "{message}");
     }
     assert_eq!(
         text(fields.must_be("tied", false)),
@@ -168,17 +168,17 @@ fn encoder_decoders_that_do_not_fit() {
     assert_eq!(text(t5.encode(g, floats, None)), ids_expected);
     assert_eq!(text(t5.logits(g, floats, None, ids)), ids_expected);
     assert_eq!(text(t5.loss(g, [floats, ids, ids], None, scale)), ids_expected);
-    let said = text(t5.loss_with(g, [ids, ids, labels], None, scale, options()));
-    assert!(said.contains("cross_entropy: targets is [1 4], expected "), "{said}");
-    let said = text(t5.hidden(g, narrow, None, ids));
-    assert!(said.ends_with(" 8], expected [N K=7]; K comes from x"), "{said}");
+    let message = text(t5.loss_with(g, [ids, ids, labels], None, scale, options()));
+    assert!(message.contains("cross_entropy: targets is [1 4], expected "), "{message}");
+    let message = text(t5.hidden(g, narrow, None, ids));
+    assert!(message.ends_with(" 8], expected [N K=7]; K comes from x"), "{message}");
 
     let g = &mut Graph::new();
     let (floats, ids, labels, narrow, scale) = leaves(g);
     assert_eq!(text(transformer.encode(g, floats, None)), ids_expected);
     assert_eq!(text(transformer.logits(g, floats, None, ids)), ids_expected);
-    let said = text(transformer.loss(g, [ids, ids, labels], None, scale, options()));
-    assert!(said.contains("cross_entropy: targets is [1 4], expected "), "{said}");
+    let message = text(transformer.loss(g, [ids, ids, labels], None, scale, options()));
+    assert!(message.contains("cross_entropy: targets is [1 4], expected "), "{message}");
     assert_eq!(
         text(transformer.hidden(g, narrow, None, ids)),
         "linear: weight is [512 512], expected [N K=7]; K comes from x"
@@ -194,14 +194,14 @@ fn encoder_decoders_that_do_not_fit() {
         let narrow = g.input("narrow", DType::F32, shape![b, 3, 7]).unwrap();
         let own = Cached::growing(open, lengths, 16);
         let decoding = Decoding { own, memory_capacity: 4, memory_mask: mask, memory_row: None };
-        for said in [
+        for message in [
             text(model.decode(&mut g, open, &decoding)),
             text(model.next(&mut g, open, &decoding)),
             text(model.resume(&mut g, open, &decoding)),
             text(model.keep(&mut g, narrow, open, 4)),
         ] {
             assert_eq!(
-                said,
+                message,
                 "decoding: the batch of a run with caches is open; give ids of a fixed batch: each example has a row of \
                  its own in the caches"
             );
@@ -209,8 +209,8 @@ fn encoder_decoders_that_do_not_fit() {
         let context = Context::default();
         assert_eq!(text(model.encode(&mut g, floats, None)), ids_expected);
         assert_eq!(text(model.stream(&mut g, floats, &context, (KeySource::Own, &context))), ids_expected);
-        let said = text(model.scores(&mut g, narrow));
-        assert!(said.ends_with("], expected [N K=7]; K comes from x"), "{said}");
+        let message = text(model.scores(&mut g, narrow));
+        assert!(message.ends_with("], expected [N K=7]; K comes from x"), "{message}");
     }
 }
 
@@ -222,18 +222,18 @@ fn losses_and_streams_that_do_not_fit() {
     let image = g.input("image", DType::F32, [1, 3, 224, 224]).unwrap();
     let targets = g.input("targets", DType::I32, [4]).unwrap();
     let scale = g.input("scale", DType::F32, shape![]).unwrap();
-    for said in [
+    for message in [
         text(vit.hidden(&mut g, small)),
         text(vit.pooled(&mut g, small)),
         text(vit.loss(&mut g, small, targets, scale)),
     ] {
         assert!(
-            said.starts_with("vit: image is [1 3 10 10], expected [B Ch Hh Ww] = [B 3 224 224]; "),
-            "{said}"
+            message.starts_with("vit: image is [1 3 10 10], expected [B Ch Hh Ww] = [B 3 224 224]; "),
+            "{message}"
         );
     }
-    let said = text(vit.loss_with(&mut g, image, targets, scale, CrossEntropyOptions::default()));
-    assert!(said.contains("cross_entropy: targets is [4], expected "), "{said}");
+    let message = text(vit.loss_with(&mut g, image, targets, scale, CrossEntropyOptions::default()));
+    assert!(message.contains("cross_entropy: targets is [4], expected "), "{message}");
 
     let config = BertConfig { layers: 1, head: BertHead::Masked, ..regard_models::bert::PRESETS[0].1 };
     let bert: Bert = Bert::new(config).unwrap();
@@ -246,8 +246,8 @@ fn losses_and_streams_that_do_not_fit() {
     let expected = "embedding: ids is f32, expected i32; ids, positions and lengths are i32";
     assert_eq!(text(bert.mean(&mut g, &of(floats))), expected);
     assert_eq!(text(bert.loss(&mut g, &of(floats), targets, scale)), expected);
-    let said = text(bert.loss_with(&mut g, &of(ids), targets, scale, CrossEntropyOptions::default()));
-    assert!(said.contains("cross_entropy: targets is [1 4], expected "), "{said}");
+    let message = text(bert.loss_with(&mut g, &of(ids), targets, scale, CrossEntropyOptions::default()));
+    assert!(message.contains("cross_entropy: targets is [1 4], expected "), "{message}");
 }
 
 #[test]
@@ -264,13 +264,14 @@ fn configs_that_are_something_else() {
         "bert: the config is one of model_type `gpt2`; give one of model_type `bert`, or import it as what it is"
     );
     let fields: Fields = Fields::new("gpt2", &config).unwrap();
-    let said = text(fields.text("a").map(|_| ()));
-    assert!(said.starts_with("gpt2: `a` is ") && said.contains("text"), "{said}");
+    let message = text(fields.text("a").map(|_| ()));
+    assert!(message.starts_with("gpt2: `a` is ") && message.contains("text"), "{message}");
     let none = serde_json::json!({});
-    let missing = |said: String| {
-        said.contains(": the config has no `") && said.ends_with("give the whole config.json of the model")
+    let missing = |message: String| {
+        message.contains(": the config has no `")
+            && message.ends_with("give the whole config.json of the model")
     };
-    for said in [
+    for message in [
         text(mingpt::config_from_json(&none)),
         text(native::bert_from_json(&none)),
         text(native::gpt_from_json(&none)),
@@ -279,7 +280,7 @@ fn configs_that_are_something_else() {
         text(native::t5_from_json(&none)),
         text(native::transformer_from_json(&none)),
     ] {
-        assert!(missing(said.clone()), "{said}");
+        assert!(missing(message.clone()), "{message}");
     }
 }
 
@@ -318,15 +319,15 @@ fn perceivers_and_values_of_another_graph() {
         "linear: weight is [5 8], expected [N K=7]; K comes from x"
     );
     let options = CrossEntropyOptions::default();
-    let said = text(perceiver.loss_with(&mut g, ids, targets, scale, options));
-    assert!(said.starts_with("linear_cross_entropy: targets is [1 4], expected "), "{said}");
+    let message = text(perceiver.loss_with(&mut g, ids, targets, scale, options));
+    assert!(message.starts_with("linear_cross_entropy: targets is [1 4], expected "), "{message}");
     // Taps of a pass have their names once in a graph.
     let mut again = Graph::new();
     let ids_again = again.input("ids", DType::I32, [1, 3]).unwrap();
     let targets = again.input("targets", DType::I32, [1, 4]).unwrap();
     let scale = again.input("scale", DType::F32, shape![]).unwrap();
-    let said = text(perceiver.loss(&mut again, ids_again, targets, scale));
-    assert!(said.starts_with("linear_cross_entropy: targets is [1 4], expected "), "{said}");
+    let message = text(perceiver.loss(&mut again, ids_again, targets, scale));
+    assert!(message.starts_with("linear_cross_entropy: targets is [1 4], expected "), "{message}");
     // Shapes are asked for before anything is recorded: a value that this graph does not have must not be looked up.
     let mut other = Graph::new();
     let foreign = "operand 0 belongs to another graph; record it in this one";

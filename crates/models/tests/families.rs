@@ -191,13 +191,13 @@ fn every_mechanism_is_had_or_refused_with_a_reason() {
                     comes_back(&registry, &*model);
                     record(&*model);
                 }
-                (Err(said), Some((.., why))) => {
-                    assert!(said.contains(why), "{}, {title}: {said}", family.name())
+                (Err(message), Some((.., why))) => {
+                    assert!(message.contains(why), "{}, {title}: {message}", family.name())
                 }
-                (Err(said), None) if title == "window" && !decoder => {
-                    assert!(said.contains("has no `window`"), "{said}");
+                (Err(message), None) if title == "window" && !decoder => {
+                    assert!(message.contains("has no `window`"), "{message}");
                 }
-                (Err(said), None) => panic!("{} cannot have {title}: {said}", family.name()),
+                (Err(message), None) => panic!("{} cannot have {title}: {message}", family.name()),
                 (Ok(_), Some(_)) => panic!("{} can have {title}", family.name()),
             }
         }

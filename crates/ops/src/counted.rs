@@ -26,7 +26,7 @@ impl Counted<'_> {
     }
 
     /// Another number that counts in the same place.
-    pub fn beside(self, number: f64) -> Self {
+    pub fn with_number(self, number: f64) -> Self {
         Counted { number, ..self }
     }
 
@@ -93,8 +93,8 @@ mod tests {
         });
         assert_eq!((value, count), (-5.5, 4));
         assert_eq!(counted(4.0, |x| x.through(f64::sqrt)), (2.0, 1));
-        assert_eq!(counted(-4.0, |x| x.beside(x.sign() as f64)), (-1.0, 1));
-        assert_eq!(counted(f64::NAN, |x| x.beside(x.sign() as f64)), (0.0, 1));
-        assert_eq!(counted(1.0, |x| 3.0 - x.beside(2.0 * x.number())), (1.0, 1));
+        assert_eq!(counted(-4.0, |x| x.with_number(x.sign() as f64)), (-1.0, 1));
+        assert_eq!(counted(f64::NAN, |x| x.with_number(x.sign() as f64)), (0.0, 1));
+        assert_eq!(counted(1.0, |x| 3.0 - x.with_number(2.0 * x.number())), (1.0, 1));
     }
 }

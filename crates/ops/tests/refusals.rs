@@ -90,8 +90,8 @@ fn second_derivatives_are_refused_by_name() {
         ),
     ];
     for (reason, shape, record) in cases {
-        let Error::NoGradient { op, reason: said, .. } = twice(shape, record) else { panic!("{reason}") };
-        assert_eq!(said, reason, "{op}");
+        let Error::NoGradient { op, reason: message, .. } = twice(shape, record) else { panic!("{reason}") };
+        assert_eq!(message, reason, "{op}");
         assert!(op.contains("backward"), "{op} does not name the op of the backward pass");
     }
 }
@@ -169,22 +169,22 @@ fn what_a_recording_method_looks_at_is_of_its_graph() {
     let foreign = (0..9).map(|i| other.input(&format!("x{i}"), DType::F32, [2]).unwrap()).last().unwrap();
     let mut g = Graph::new();
     let x = g.input("x", DType::F32, [2]).unwrap();
-    let said = |op: &str, operand: usize| {
+    let message = |op: &str, operand: usize| {
         format!("{op}: operand {operand} belongs to another graph; record it in this one")
     };
-    assert_eq!(text(g.broadcast_to(x, foreign)), said("broadcast_to", 1));
-    assert_eq!(text(g.sum_to(x, foreign)), said("sum_to", 1));
-    assert_eq!(text(g.sum_all(foreign)), said("sum_to", 0));
-    assert_eq!(text(g.sum(foreign, &[0])), said("sum", 0));
-    assert_eq!(text(g.mean_keep(foreign, &[0])), said("mean", 0));
-    assert_eq!(text(g.sum_squares(foreign, &[0])), said("sum_squares", 0));
-    assert_eq!(text(g.cast(foreign, DType::BF16)), said("cast", 0));
-    assert_eq!(text(g.reshape(foreign, [2, 1])), said("reshape", 0));
-    assert_eq!(text(g.split_heads(foreign, 1)), said("split_heads", 0));
-    assert_eq!(text(g.merge_heads(foreign)), said("merge_heads", 0));
-    assert_eq!(text(g.assign_number(foreign, 1.0)), said("assign", 0));
-    assert_eq!(text(g.dropout(foreign, 0.0)), said("dropout", 0));
-    assert_eq!(text(g.rotary(foreign, None, RotarySpec::default())), said("rotary", 0));
+    assert_eq!(text(g.broadcast_to(x, foreign)), message("broadcast_to", 1));
+    assert_eq!(text(g.sum_to(x, foreign)), message("sum_to", 1));
+    assert_eq!(text(g.sum_all(foreign)), message("sum_to", 0));
+    assert_eq!(text(g.sum(foreign, &[0])), message("sum", 0));
+    assert_eq!(text(g.mean_keep(foreign, &[0])), message("mean", 0));
+    assert_eq!(text(g.sum_squares(foreign, &[0])), message("sum_squares", 0));
+    assert_eq!(text(g.cast(foreign, DType::BF16)), message("cast", 0));
+    assert_eq!(text(g.reshape(foreign, [2, 1])), message("reshape", 0));
+    assert_eq!(text(g.split_heads(foreign, 1)), message("split_heads", 0));
+    assert_eq!(text(g.merge_heads(foreign)), message("merge_heads", 0));
+    assert_eq!(text(g.assign_number(foreign, 1.0)), message("assign", 0));
+    assert_eq!(text(g.dropout(foreign, 0.0)), message("dropout", 0));
+    assert_eq!(text(g.rotary(foreign, None, RotarySpec::default())), message("rotary", 0));
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn every_recording_method_names_its_operand() {
     let ids = g.input("ids", DType::I32, [2, 3]).unwrap();
     let sizes = "expected sizes equal to those of [2 3], or 1";
     let floats = "is i32, expected f32 or bf16; cast it to f32 first";
-    for (said, expected) in [
+    for (message, expected) in [
         (text(g.sub(x, wide)), format!("sub: b is [2 4], {sizes}; a is [2 3], aligned at the last axis")),
         (text(g.div(x, wide)), format!("div: b is [2 4], {sizes}; a is [2 3], aligned at the last axis")),
         (text(g.shift(ids, 1.0)), format!("scale: x {floats}")),
@@ -253,7 +253,7 @@ fn every_recording_method_names_its_operand() {
         (text(g.recip(ids)), format!("recip: x {floats}")),
         (text(g.max_with_index(ids, &[1])), format!("max: x {floats}")),
     ] {
-        assert_eq!(said, expected);
+        assert_eq!(message, expected);
     }
     let axes = "name at least one axis, each once, counted from 0";
     assert_eq!(text(g.max_keep(x, &[2])), format!("max: [2] are not axes of x, which is [2 3]; {axes}"));

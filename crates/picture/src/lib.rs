@@ -30,7 +30,7 @@ pub use axis::Axis;
 pub use chart::{Chart, Mark, Measured, Point, Series};
 pub use heat::{Colours, Heat, png};
 pub use number::{bytes, figure, grouped};
-pub use page::{Section, beside, document, page, sections, tiles};
+pub use page::{Section, document, page, sections, side_by_side, tiles};
 pub use table::Table;
 pub use text::{escaped, marked};
 

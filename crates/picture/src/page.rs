@@ -57,7 +57,7 @@ pub fn tiles(tiles: &[(String, String)]) -> String {
 }
 
 /// Figures side by side, as many as there is room for.
-pub fn beside(figures: &str) -> String {
+pub fn side_by_side(figures: &str) -> String {
     format!("<div class=\"beside\">{figures}</div>")
 }
 

@@ -5,7 +5,7 @@
 //!
 //! Without a path it takes a small BERT with random weights, which knows letters only: its cosines mean nothing.
 
-use regard::data::Tokenizer;
+use regard::data::{Field, Tokenizer};
 use regard::hub::{self, Batch};
 use regard::models::{Registry, Sizes};
 use regard::ops::MatmulOptions;
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cosines = g.matmul(sentence, sentence, MatmulOptions { transpose_b: true, ..Default::default() })?; // B B
     g.output("cosines", cosines)?;
     let mut program = Program::new(g, &[], &mut store, &Cpu::new()?)?;
-    hub::forward::feed(&mut program, &fields)?;
+    program.feed(fields.iter().map(Field::parts), &[])?;
     program.run(&mut store)?;
 
     let cosines = program.f32("cosines")?;

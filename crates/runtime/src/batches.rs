@@ -2,10 +2,9 @@
 //! comes of them in the caller's order.
 
 use crate::{Error, Result};
-use regard_data::batching::{Padded, padded};
 use regard_data::{Batch, Field};
 use regard_models::Pixels;
-use regard_models::inputs::{IDS, MASK, PIXELS};
+use regard_models::inputs::{IDS, MASK, PIXELS, Padded, padded};
 use std::ops::ControlFlow;
 
 /// Who is told of each result as it is made, by its place among the inputs; may break off.
@@ -71,12 +70,12 @@ mod tests {
     #[test]
     fn the_shortest_come_first_and_results_in_order() {
         let lengths = [5, 1, 4, 1, 3];
-        let (mut ran, mut told) = (Vec::new(), Vec::new());
+        let (mut ran, mut reported) = (Vec::new(), Vec::new());
         let results = in_batches(
             &lengths,
             2,
             &mut |at, result: &usize| {
-                told.push((at, *result));
+                reported.push((at, *result));
                 ControlFlow::Continue(())
             },
             |batch| {
@@ -86,23 +85,22 @@ mod tests {
         );
         assert_eq!(results.unwrap(), [0, 10, 20, 30, 40]);
         assert_eq!(ran, [vec![1, 3], vec![4, 2], vec![0]]);
-        assert_eq!(told, [(1, 10), (3, 30), (4, 40), (2, 20), (0, 0)]);
+        assert_eq!(reported, [(1, 10), (3, 30), (4, 40), (2, 20), (0, 0)]);
+    }
+
+    /// Progress that ends with the result of this number.
+    fn break_off_at(count: usize) -> impl FnMut(usize, &usize) -> ControlFlow<()> {
+        let mut heard = 0;
+        move |_, _| {
+            heard += 1;
+            if heard == count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
     }
 
     #[test]
     fn who_breaks_off_is_told_how_far_it_came() {
-        let stop = |count: usize| {
-            let mut heard = 0;
-            in_batches(
-                &[1; 4],
-                2,
-                &mut |_, _: &usize| {
-                    heard += 1;
-                    if heard == count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-                },
-                |batch| Ok(batch.to_vec()),
-            )
-        };
+        let stop =
+            |count: usize| in_batches(&[1; 4], 2, &mut break_off_at(count), |batch| Ok(batch.to_vec()));
         assert_eq!(stop(3).unwrap_err().to_string(), "broken off after 3 of 4");
         assert_eq!(stop(4).unwrap(), [0, 1, 2, 3], "there was nothing left to break off");
     }

@@ -31,7 +31,7 @@ pub struct Companions {
     tokenizer: OnceLock<Tokenizer>,
     target: OnceLock<Tokenizer>,
     /// Where tokenizers are looked for, and for how many tokens.
-    beside: Option<PathBuf>,
+    folder: Option<PathBuf>,
     vocabulary: usize,
     target_vocabulary: Option<usize>,
 }
@@ -53,7 +53,7 @@ impl Companions {
             classes: classes(config)?,
             pixels: reads.pixels.map(|pixels| PixelScale::open(path, pixels)).transpose()?,
             written: Written::read(path, config)?,
-            beside: reads.given().map(|_| path.to_path_buf()),
+            folder: reads.given().map(|_| path.to_path_buf()),
             vocabulary: reads.vocabulary().unwrap_or(0),
             target_vocabulary: reads.source.and(reads.ids).map(|tokens| tokens.vocabulary),
             ..Companions::default()
@@ -78,13 +78,13 @@ impl Companions {
     }
 
     fn open_tokenizer(&self) -> Result<Tokenizer> {
-        let Some(beside) = &self.beside else {
+        let Some(folder) = &self.folder else {
             return Err(Error::invalid(
                 "there is no tokenizer beside the model",
                 "put its tokenizer.json there",
             ));
         };
-        match Tokenizer::beside(beside, self.vocabulary) {
+        match Tokenizer::of_model(folder, self.vocabulary) {
             Err(regard_data::Error::NoTokenizer { .. }) if self.vocabulary == 256 => Ok(Tokenizer::bytes()),
             other => Ok(other?),
         }
@@ -95,7 +95,7 @@ impl Companions {
         if let Some(target) = self.target.get() {
             return Ok(target);
         }
-        let own = self.beside.as_ref().map(|folder| folder.join(TARGET)).filter(|file| file.is_file());
+        let own = self.folder.as_ref().map(|folder| folder.join(TARGET)).filter(|file| file.is_file());
         let (Some(most), Some(own)) = (self.target_vocabulary, own) else {
             return self.checked(self.tokenizer()?);
         };
@@ -163,7 +163,7 @@ impl Companions {
         }
         let own = self.target().ok().and_then(start_of).and_then(|id| i32::try_from(id).ok());
         own.ok_or_else(|| {
-            let shown = self.beside.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default();
+            let shown = self.folder.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default();
             Error::invalid(
                 format!("{shown}config.json does not say with which token an answer begins"),
                 "add `decoder_start_token_id`, or give --start",
@@ -268,9 +268,9 @@ impl PixelScale {
         if !path.is_file() {
             return Ok(usual);
         }
-        let said = read_json(&path)?;
+        let file = read_json(&path)?;
         let numbers = |name: &str, usual: Vec<f32>| -> Result<Vec<f32>> {
-            let all: Option<Vec<f64>> = match &said[name] {
+            let all: Option<Vec<f64>> = match &file[name] {
                 Value::Null => return Ok(usual),
                 value => value.as_array().and_then(|all| all.iter().map(Value::as_f64).collect()),
             };
@@ -280,7 +280,7 @@ impl PixelScale {
                     path: path.display().to_string(),
                     what: format!(
                         "`{name}` is {}, expected a number for each of the {} channels",
-                        said[name], pixels.channels
+                        file[name], pixels.channels
                     ),
                     advice: "put the file of this model there".into(),
                 }),

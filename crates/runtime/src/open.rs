@@ -55,3 +55,22 @@ fn open_checkpoint(weights: &Path, folder: &Path, registry: &Registry) -> Result
     };
     Ok(Opened::of_checkpoint(folder.into(), config, snapshot.into_checkpoint(), registry)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_refused() {
+        let registry = Registry::standard();
+        let options = OpenOptions::new(&registry);
+        let message = open("no/such/folder", &options).err().unwrap().to_string();
+        assert!(message.contains("no folder is called `no/such/folder`"), "{message}");
+        let last = OpenOptions { which: Which::Last, ..options };
+        let message = open("no/such/folder", &last).err().unwrap().to_string();
+        assert!(
+            message.starts_with("no/such/folder is no run, and its last checkpoint was asked for"),
+            "{message}"
+        );
+    }
+}

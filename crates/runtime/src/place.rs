@@ -45,7 +45,7 @@ pub enum Place {
 
 /// Whether a folder is that of a run.
 pub fn is_run(path: &Path) -> bool {
-    RunPaths::new(path).recipe().is_file()
+    RunPaths::new(path).is_run()
 }
 
 impl Place {
@@ -91,13 +91,13 @@ impl Place {
             };
             return Err(Error::NotYet { run: name.into(), what, advice });
         }
-        Ok(Place::Checkpoint { weights, folder: beside(&run) })
+        Ok(Place::Checkpoint { weights, folder: companion_folder(&run) })
     }
 }
 
 /// The folder with tokenizer and config: a run's own, or, for a stage of a run, that of the run.
-fn beside(run: &RunPaths) -> PathBuf {
-    let above = run.folder().parent().map(RunPaths::new).filter(|above| above.recipe().is_file());
+fn companion_folder(run: &RunPaths) -> PathBuf {
+    let above = run.folder().parent().map(RunPaths::new).filter(RunPaths::is_run);
     match above {
         Some(above) if !run.model().is_dir() => above.model(),
         _ => run.model(),

@@ -31,18 +31,18 @@ impl Written {
     pub fn read(path: &Path, config: &Value) -> Result<Written> {
         let file = path.join("generation_config.json");
         let own = if file.is_file() { read_json(&file)? } else { Value::Null };
-        let said = |name: &str| -> Result<Vec<i32>> {
+        let ids_of = |name: &str| -> Result<Vec<i32>> {
             match &own[name] {
                 Value::Null => ids(&path.join("config.json"), name, &config[name]),
-                told => ids(&file, name, told),
+                value => ids(&file, name, value),
             }
         };
-        let mut stop = said("eos_token_id")?;
-        let begin = said("bos_token_id")?;
+        let mut stop = ids_of("eos_token_id")?;
+        let begin = ids_of("bos_token_id")?;
         if path.is_file() {
             stop.extend(&begin);
         }
-        let start = said("decoder_start_token_id")?.first().or(begin.first()).copied();
+        let start = ids_of("decoder_start_token_id")?.first().or(begin.first()).copied();
         Ok(Written { start, stop })
     }
 }

@@ -22,6 +22,7 @@ pub struct RunFolder {
 }
 
 const RECIPE: &str = "recipe.toml";
+const LOCK: &str = "lock";
 
 impl RunPaths {
     /// Those of the run in this folder.
@@ -34,9 +35,30 @@ impl RunPaths {
         &self.folder
     }
 
-    /// What the run is. A folder that has one is that of a run.
+    /// What the run is.
     pub fn recipe(&self) -> PathBuf {
         self.folder.join(RECIPE)
+    }
+
+    /// Whether the folder is that of a run: it has a recipe.
+    pub fn is_run(&self) -> bool {
+        self.recipe().is_file()
+    }
+
+    /// One line of JSON for every step and every evaluation.
+    pub fn metrics(&self) -> PathBuf {
+        self.folder.join("metrics.jsonl")
+    }
+
+    /// The page that shows the run.
+    pub fn report(&self) -> PathBuf {
+        self.folder.join("report.html")
+    }
+
+    /// Whether a process holds the lock of the run.
+    pub fn is_locked(&self) -> bool {
+        let file = File::open(self.folder.join(LOCK));
+        file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// The newest checkpoint.
@@ -107,12 +129,12 @@ impl RunFolder {
 
     /// One line of JSON for every step and every evaluation.
     pub fn metrics(&self) -> PathBuf {
-        self.path().join("metrics.jsonl")
+        self.paths.metrics()
     }
 
     /// The page that shows the run.
     pub fn report(&self) -> PathBuf {
-        self.path().join("report.html")
+        self.paths.report()
     }
 
     /// Where the trained model is to be exported to.
@@ -123,7 +145,7 @@ impl RunFolder {
 
 /// Takes the lock of a folder.
 fn lock(path: &Path) -> Result<File> {
-    let name = path.join("lock");
+    let name = path.join(LOCK);
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&name);
     let file = file.map_err(|e| Error::io("write", &name, e))?;
     match file.try_lock() {

@@ -6,7 +6,7 @@ mod page;
 use crate::metrics::History;
 use crate::{Result, RunFolder, Settings, State};
 use regard_data::whole;
-use regard_picture::{Axis, Chart, Section, beside, escaped};
+use regard_picture::{Axis, Chart, Section, escaped, side_by_side};
 use std::io::Write;
 
 /// Writes the report of a folder.
@@ -31,7 +31,7 @@ pub fn loss_curves(figures: &[(&str, Vec<(&str, &History)>)]) -> String {
         });
         drawn(&chart)
     };
-    beside(&figures.iter().map(figure).collect::<String>())
+    side_by_side(&figures.iter().map(figure).collect::<String>())
 }
 
 /// A chart of something over steps.

@@ -58,7 +58,7 @@ impl<'a> Run<'a> {
         self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    fn tell(&mut self, what: impl FnOnce(&mut dyn Listener)) {
+    fn notify(&mut self, what: impl FnOnce(&mut dyn Listener)) {
         if let Some(listener) = self.listener.as_deref_mut() {
             what(listener);
         }
@@ -265,7 +265,7 @@ impl<'t> Trainer<'t> {
             let more = prediction.memory().saturating_sub(machine::resident().unwrap_or(0));
             check_fits(more, prediction.available)?;
         }
-        run.tell(|listener| listener.began(self.state.step, &prediction));
+        run.notify(|listener| listener.began(self.state.step, &prediction));
 
         let mut saved = run.folder.filter(|folder| folder.last().exists()).map(|_| self.state.step);
         let mut batches = None;
@@ -287,7 +287,7 @@ impl<'t> Trainer<'t> {
             if examines {
                 let Some(record) = self.evaluate(&mut run, store)? else { break End::Interrupted };
                 better = Some(record.best);
-                run.tell(|listener| listener.evaluated(&record));
+                run.notify(|listener| listener.evaluated(&record));
                 match &mut metrics {
                     Some(metrics) => metrics.evaluation(record)?,
                     None => history.evaluations.push(record),
@@ -317,7 +317,7 @@ impl<'t> Trainer<'t> {
                 Err(error) => return Err(with_checkpoint(error, run.folder, saved)),
             };
             if let Some(record) = record {
-                run.tell(|listener| listener.stepped(&record));
+                run.notify(|listener| listener.stepped(&record));
                 match &mut metrics {
                     Some(metrics) => metrics.step(record)?,
                     None => history.steps.push(record),
@@ -481,7 +481,7 @@ impl<'t> Trainer<'t> {
         let written = metrics.settle().and_then(|()| {
             paths.iter().flatten().try_for_each(|path| {
                 self.save(path, folder.recipe(), store)?;
-                run.tell(|listener| listener.saved(path, step));
+                run.notify(|listener| listener.saved(path, step));
                 Ok(())
             })
         });

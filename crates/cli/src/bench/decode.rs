@@ -54,7 +54,7 @@ pub fn decode(options: &Decode) -> Result<()> {
         program.set_i32("position", &[batch, 1], &vec![position; batch])?;
         Ok(program.set_i32("lengths", &[batch], &vec![position + 1; batch])?)
     };
-    let name = format!("decode gpt, {}, batch {batch}, past {past}", sizes.told());
+    let name = format!("decode gpt, {}, batch {batch}, past {past}", sizes.summary());
     time(Bench { name, graph: g, feeds, tokens: batch as u64, next: Some(&next) }, how)
 }
 
@@ -65,7 +65,7 @@ pub fn prefill(options: &Prefill) -> Result<()> {
         bail!("--length 0: a prompt has at least 1 position");
     }
     let (g, feeds) = record(sizes, *batch, *length, *length, how)?;
-    let name = format!("prefill gpt, {}, {batch}x{length}", sizes.told());
+    let name = format!("prefill gpt, {}, {batch}x{length}", sizes.summary());
     time(Bench { name, graph: g, feeds, tokens: (batch * length) as u64, next: None }, how)
 }
 

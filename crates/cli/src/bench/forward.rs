@@ -121,6 +121,6 @@ pub fn run(options: &Forward) -> Result<()> {
         Model::Vit => format!("{batch}x{image}x{image}, patches of {patch}"),
         _ => format!("{batch}x{length}{}", if *padded { ", padded" } else { "" }),
     };
-    let name = format!("forward {name}, {}, {size}", sizes.told());
+    let name = format!("forward {name}, {}, {size}", sizes.summary());
     time(Bench { name, graph: g, feeds, tokens: tokens as u64, next: None }, how)
 }

@@ -30,7 +30,7 @@ impl GptSizes {
     }
 
     /// How the sizes read in a line.
-    pub fn told(&self) -> String {
+    pub fn summary(&self) -> String {
         format!("{} layers, {} heads, width {}, vocab {}", self.layers, self.heads, self.width, self.vocab)
     }
 }

@@ -75,6 +75,6 @@ pub fn run(options: &Train) -> Result<()> {
         }
         Ok(())
     };
-    let name = format!("train gpt, {}, {batch}x{block}, dropout {dropout}", sizes.told());
+    let name = format!("train gpt, {}, {batch}x{block}, dropout {dropout}", sizes.summary());
     time(Bench { name, graph: g, feeds, tokens: tokens as u64, next: Some(&next) }, how)
 }

@@ -69,10 +69,10 @@ fn fewer_layers(prediction: &Prediction) -> Option<(Option<usize>, usize, f64)> 
     }
     let stretch = prediction.total / f64::max(all, 1.0);
     let each = stretch * within / layers.len().max(1) as f64;
-    let beside = prediction.total - stretch * within;
-    let kept = ((prediction.total / 2.0 - beside) / each.max(1.0)).floor();
+    let outside = prediction.total - stretch * within;
+    let kept = ((prediction.total / 2.0 - outside) / each.max(1.0)).floor();
     let kept = (kept >= 1.0).then_some(kept as usize);
-    (layers.len() > 1).then(|| (kept, layers.len(), beside + kept.unwrap_or(1) as f64 * each))
+    (layers.len() > 1).then(|| (kept, layers.len(), outside + kept.unwrap_or(1) as f64 * each))
 }
 
 /// The most positions that take at most so long, and how long.

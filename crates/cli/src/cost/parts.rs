@@ -20,13 +20,13 @@ pub struct Part {
 pub fn part_of(name: &str, pass: Pass) -> String {
     let mut parts: Vec<&str> = name.split('.').collect();
     parts.pop();
-    let said: Vec<&str> =
+    let shown: Vec<&str> =
         parts.iter().map(|part| if part.parse::<usize>().is_ok() { "*" } else { part }).take(4).collect();
-    let said = if said.is_empty() { "outside of parts".to_string() } else { said.join(".") };
+    let shown = if shown.is_empty() { "outside of parts".to_string() } else { shown.join(".") };
     match pass {
-        Pass::Forward => said,
-        Pass::Recompute => format!("{said} (again)"),
-        Pass::Backward => format!("{said} (backward)"),
+        Pass::Forward => shown,
+        Pass::Recompute => format!("{shown} (again)"),
+        Pass::Backward => format!("{shown} (backward)"),
     }
 }
 

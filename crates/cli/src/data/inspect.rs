@@ -37,7 +37,7 @@ pub fn run(options: &Options) -> Result<()> {
         writeln!(out, "{found}")?;
         return Ok(());
     }
-    tell(&mut out, &found, 0)
+    print_object(&mut out, &found, 0)
 }
 
 fn look(options: &Options) -> Result<Value> {
@@ -135,7 +135,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Prints an object as indented lines.
-fn tell(out: &mut impl Write, value: &Value, depth: usize) -> Result<()> {
+fn print_object(out: &mut impl Write, value: &Value, depth: usize) -> Result<()> {
     let pad = "  ".repeat(depth);
     let Value::Object(map) = value else { return Ok(()) };
     for (name, value) in map {
@@ -143,12 +143,12 @@ fn tell(out: &mut impl Write, value: &Value, depth: usize) -> Result<()> {
         match value {
             Value::Object(_) => {
                 writeln!(out, "{pad}{name}:")?;
-                tell(out, value, depth + 1)?;
+                print_object(out, value, depth + 1)?;
             }
             Value::Array(items) => {
                 for item in items {
                     writeln!(out, "{pad}{}:", name.trim_end_matches('s'))?;
-                    tell(out, item, depth + 1)?;
+                    print_object(out, item, depth + 1)?;
                 }
             }
             Value::String(text) => writeln!(out, "{pad}{name}: {text}")?,

@@ -5,6 +5,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 use regard_data::Tokenizer;
 use regard_models::Registry;
+use regard_runtime::is_run;
+use regard_train::RunPaths;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -64,8 +66,8 @@ fn open(name: &str, registry: &Registry) -> Result<Tokenizer> {
         return Ok(Tokenizer::open(path)?);
     }
     // A run has its tokenizer from the first step on, before there is a model.
-    let own = path.join("model/tokenizer.json");
-    if path.join("recipe.toml").is_file() && own.is_file() {
+    let own = RunPaths::new(&path).model().join("tokenizer.json");
+    if is_run(&path) && own.is_file() {
         return Ok(Tokenizer::open(own)?);
     }
     if path.is_dir() && path.join("tokenizer.json").is_file() {

@@ -7,7 +7,7 @@ use regard::graph::Graph;
 use regard::prelude::*;
 use regard_hub::Opened;
 use regard_inspect::audit::Turn;
-use regard_inspect::ways::{self, Text};
+use regard_inspect::executions::{self, Text};
 use regard_models::{Model, Pixels, Sizes};
 use std::path::Path;
 
@@ -104,7 +104,7 @@ impl Input {
         let labels = [labels(&ids, reader), labels(&targets, writer)];
         let writer = writer.cloned();
         let text = Text { read: ids, written: targets };
-        let turn = ways::alone(model, &text)?.stages.remove(0).turns.remove(0);
+        let turn = executions::alone(model, &text)?.stages.remove(0).turns.remove(0);
         let ids = [text.read.clone(), text.written.clone()];
         Ok(Input { turn, text, labels, ids, writer })
     }
@@ -116,7 +116,7 @@ impl Input {
                 let sizes = Sizes { batch: 1, ..Default::default() };
                 Ok(regard_hub::forward::record(model, sizes)?)
             }
-            None => Ok((ways::alone(model, &self.text)?.stages[0].record)()?),
+            None => Ok((executions::alone(model, &self.text)?.stages[0].record)()?),
         }
     }
 }

@@ -223,7 +223,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
             patched(&mut program, &source, &taken.heads)?;
             patched_taps(&mut program, &source, &taken.taps)?;
             fed(&mut program, &input, &mut store)?;
-            let after = told(&program)?;
+            let after = main_output(&program)?;
             Some(Change::new(&before, &after, &input, &*opened.model)?)
         }
     };
@@ -323,7 +323,7 @@ fn seen(
     for (attention, rows) in chosen.iter().zip(&asked) {
         maps.extend(look::maps(&program, attention, rows)?);
     }
-    let answer = told(&program)?;
+    let answer = main_output(&program)?;
     Ok((maps, answer))
 }
 
@@ -343,7 +343,8 @@ fn fed(program: &mut Program, input: &Input, store: &mut Store) -> Result<()> {
 }
 
 /// The output that tells most.
-fn told(program: &Program) -> Result<Array> {
-    let told = ["logits", "pooled", "hidden"].into_iter().find(|name| program.graph().find(name).is_ok());
-    Ok(program.array(told.unwrap_or("hidden"))?)
+fn main_output(program: &Program) -> Result<Array> {
+    let main_output =
+        ["logits", "pooled", "hidden"].into_iter().find(|name| program.graph().find(name).is_ok());
+    Ok(program.array(main_output.unwrap_or("hidden"))?)
 }

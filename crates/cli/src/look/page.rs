@@ -37,20 +37,21 @@ pub fn page(seen: &Seen, family: &str, path: &str) -> String {
         }
         let (own, keys) = seen.streams(map);
         let metrics = map.metrics(&seen.ids[own]);
-        let mut told = vec![format!("entropy {:.2}", metrics.entropy), format!("first {:.2}", metrics.first)];
+        let mut shown =
+            vec![format!("entropy {:.2}", metrics.entropy), format!("first {:.2}", metrics.first)];
         for (name, number) in [
             ("distance", metrics.distance),
             ("previous", metrics.previous),
             ("self", metrics.own),
             ("copy", metrics.copy),
         ] {
-            told.extend(number.map(|number| format!("{name} {number:.2}")));
+            shown.extend(number.map(|number| format!("{name} {number:.2}")));
         }
         let _ = write!(
             out,
             "<figure><figcaption><b>head {}</b> · {}</figcaption>{}</figure>",
             map.head,
-            told.join(" · "),
+            shown.join(" · "),
             map.heat(&seen.labels[own], &seen.labels[keys]).svg()
         );
     }

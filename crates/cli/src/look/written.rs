@@ -76,7 +76,7 @@ pub fn write_rows(out: &mut impl Write, seen: &Seen, wanted: &[usize], count: us
         for map in &seen.maps {
             let Some(at) = map.rows.iter().position(|&own| own == row) else { continue };
             let (_, keys) = seen.streams(map);
-            let told: Vec<String> = map
+            let shown: Vec<String> = map
                 .top(at, count)
                 .into_iter()
                 .map(|(key, weight)| {
@@ -84,7 +84,7 @@ pub fn write_rows(out: &mut impl Write, seen: &Seen, wanted: &[usize], count: us
                     format!("{weight:.3} {label}@{key}")
                 })
                 .collect();
-            writeln!(out, "  {} head {}: {}", map.attention, map.head, told.join(", "))?;
+            writeln!(out, "  {} head {}: {}", map.attention, map.head, shown.join(", "))?;
         }
     }
     Ok(())

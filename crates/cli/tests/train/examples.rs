@@ -76,7 +76,7 @@ fn the_examples_of_the_help_work_as_typed() {
     let scratch = classify("examples");
     small(&scratch);
     for command in COMMANDS {
-        let examples = examples(&scratch.said(&[command, &["--help"]].concat()));
+        let examples = examples(&scratch.printed(&[command, &["--help"]].concat()));
         assert!(!examples.is_empty(), "{command:?} has no example");
         for example in examples {
             let mut words = words(&example);
@@ -90,7 +90,7 @@ fn the_examples_of_the_help_work_as_typed() {
                     ),
                 }
             }
-            scratch.said(&words.iter().map(String::as_str).collect::<Vec<_>>());
+            scratch.printed(&words.iter().map(String::as_str).collect::<Vec<_>>());
         }
     }
 }

@@ -30,20 +30,20 @@ fn an_interrupted_run_ends_as_if_nothing_had_been() {
         started(scratch.command(&[&["train", "tiny.toml", "--out", "runs/parts"][..], &long].concat()));
     wait_for_steps(&scratch.path("runs/parts/metrics.jsonl"), &mut child);
     // While it runs, nobody else may train there.
-    let said = scratch.refused(&["train", "--resume", "runs/parts"]);
-    assert!(said.contains("another process is training in it; wait until it ends"), "{said}");
+    let message = scratch.refused(&["train", "--resume", "runs/parts"]);
+    assert!(message.contains("another process is training in it; wait until it ends"), "{message}");
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.starts_with("interrupted after step "), "{said}");
-    assert!(said.ends_with(", and saved; go on with:\n  regard train --resume runs/parts\n"), "{said}");
-    let told = scratch.refused(&["generate", "runs/parts", "--prompt", "a"]);
+    let message = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{message}");
+    assert!(message.starts_with("interrupted after step "), "{message}");
+    assert!(message.ends_with(", and saved; go on with:\n  regard train --resume runs/parts\n"), "{message}");
+    let message = scratch.refused(&["generate", "runs/parts", "--prompt", "a"]);
     assert!(
-        told.contains(
+        message.contains(
             "runs/parts is a run without a trained model yet; let it come to its end: regard train --resume"
         ),
-        "{told}"
+        "{message}"
     );
     let page = scratch.page(&["train", "--resume", "runs/parts"]);
     assert_eq!(page["steps"].as_u64(), Some(1500));
@@ -63,21 +63,24 @@ fn a_full_disk_and_a_damaged_checkpoint_lose_nothing() {
         env!("CARGO_BIN_EXE_regard")
     );
     let output = Command::new("bash").args(["-c", &script]).current_dir(&scratch.0).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("step 40 was not saved: cannot write "), "{told}");
-    assert!(told.contains("(of step 30) is unharmed: make room or mend the folder, then resume"), "{told}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("step 40 was not saved: cannot write "), "{message}");
+    assert!(
+        message.contains("(of step 30) is unharmed: make room or mend the folder, then resume"),
+        "{message}"
+    );
     assert!(fs::read(&last).unwrap() == before);
 
     let mut damaged = before.clone();
     let middle = damaged.len() / 2;
     damaged[middle] ^= 1;
     fs::write(&last, &damaged).unwrap();
-    let said = scratch.refused(&["train", "--resume", "runs/tiny"]);
-    assert!(said.contains("it cannot be resumed from: "), "{said}");
+    let message = scratch.refused(&["train", "--resume", "runs/tiny"]);
+    assert!(message.contains("it cannot be resumed from: "), "{message}");
     assert!(
-        said.contains("best.safetensors is of the best step: copy it over this one to go on from there"),
-        "{said}"
+        message.contains("best.safetensors is of the best step: copy it over this one to go on from there"),
+        "{message}"
     );
     assert!(fs::read(&last).unwrap() == damaged, "nothing is repaired behind anybody's back");
     fs::copy(scratch.path("runs/tiny/checkpoints/best.safetensors"), &last).unwrap();

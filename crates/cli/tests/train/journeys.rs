@@ -31,8 +31,8 @@ fn a_language_model_is_trained_examined_and_used() {
     assert!(metric(&other, "loss").is_finite());
     let pass = scratch.page(&["forward", "runs/tiny", "--text", "the cat", "--out", "out.safetensors"]);
     assert_eq!(pass["tensors"]["hidden"], serde_json::json!([1, 7, 16]));
-    scratch.said(&["export", "runs/tiny", "half", "--dtype", "bf16"]);
-    assert!(scratch.said(&["describe", "half"]).starts_with("regard-gpt, "));
+    scratch.printed(&["export", "runs/tiny", "half", "--dtype", "bf16"]);
+    assert!(scratch.printed(&["describe", "half"]).starts_with("regard-gpt, "));
     let tokens = scratch.page(&["data", "tokenize", "runs/tiny", "--text", "the cat"]);
     assert_eq!(tokens["ids"].as_array().unwrap().len(), 7, "{tokens}");
     let batches = ["data", "batches", "tiny.toml", "--count", "3", "--out", "batches.safetensors"];
@@ -40,9 +40,9 @@ fn a_language_model_is_trained_examined_and_used() {
     assert_eq!((page["batches"].as_u64(), page["tokens"].as_u64()), (Some(3), Some(3 * 8 * 16)), "{page}");
     let file = regard::data::Checkpoint::open(scratch.path("batches.safetensors")).unwrap();
     assert_eq!(file.get("2.ids").unwrap().shape, [8, 16]);
-    let text = scratch.said(&["generate", "runs/tiny", "--prompt", "the ", "--max", "5"]);
+    let text = scratch.printed(&["generate", "runs/tiny", "--prompt", "the ", "--max", "5"]);
     assert!(text.starts_with("the "), "{text}");
-    assert!(scratch.said(&["describe", "runs/tiny"]).starts_with("regard-gpt, "));
+    assert!(scratch.printed(&["describe", "runs/tiny"]).starts_with("regard-gpt, "));
 
     // A complete run says so again, and does not begin anew.
     let before = fs::read(scratch.path("runs/tiny/model/model.safetensors")).unwrap();
@@ -52,19 +52,20 @@ fn a_language_model_is_trained_examined_and_used() {
     // It may be made longer, but nothing else about it may change.
     let page = scratch.page(&["train", "--resume", "runs/tiny", "train.steps=40"]);
     assert_eq!(page["steps"].as_u64(), Some(40));
-    let said = scratch.refused(&["train", "--resume", "runs/tiny", "train.lr=0.5"]);
+    let message = scratch.refused(&["train", "--resume", "runs/tiny", "train.lr=0.5"]);
     assert!(
-        said.contains("the settings have changed since this run began: learning_rate was `0.01`, is `0.5`"),
-        "{said}"
+        message
+            .contains("the settings have changed since this run began: learning_rate was `0.01`, is `0.5`"),
+        "{message}"
     );
-    let said = scratch.refused(&["train", "--resume", "runs/tiny", "model.positions=rotary"]);
-    assert!(said.contains("the settings have changed since this run began: model was "), "{said}");
+    let message = scratch.refused(&["train", "--resume", "runs/tiny", "model.positions=rotary"]);
+    assert!(message.contains("the settings have changed since this run began: model was "), "{message}");
     scratch.write("text.txt", "the cat sat on the log and the dog sat on the mat.\n".repeat(40));
-    let said = scratch.refused(&["train", "--resume", "runs/tiny"]);
-    assert!(said.contains("data was `1836 tokens, fingerprint "), "{said}");
-    let said = scratch.refused(&["train", "tiny.toml"]);
+    let message = scratch.refused(&["train", "--resume", "runs/tiny"]);
+    assert!(message.contains("data was `1836 tokens, fingerprint "), "{message}");
+    let message = scratch.refused(&["train", "tiny.toml"]);
     assert_eq!(
-        said,
+        message,
         "regard: runs/tiny has a run already; go on with it by `regard train --resume runs/tiny`, or name another folder \
          with --out\n"
     );
@@ -74,7 +75,7 @@ fn a_language_model_is_trained_examined_and_used() {
 fn a_classifier_of_texts_is_trained_examined_and_used() {
     let scratch = classify("classify");
     let output = scratch.regard(&["train", "tiny.toml"]);
-    let said = String::from_utf8(output.stdout).unwrap();
+    let message = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     for part in [
         "examined with 20 texts:",
@@ -84,7 +85,7 @@ fn a_classifier_of_texts_is_trained_examined_and_used() {
         "report: runs/tiny/report.html",
         "try:    regard classify runs/tiny --text",
     ] {
-        assert!(said.contains(part), "no {part} in {said}");
+        assert!(message.contains(part), "no {part} in {message}");
     }
     let page = scratch.page(&["evaluate", "runs/tiny", "--predictions", "answers.tsv"]);
     assert!(metric(&page, "accuracy") >= 0.9, "{page}");
@@ -102,17 +103,20 @@ fn a_classifier_of_texts_is_trained_examined_and_used() {
         .sum();
     assert!((sum - 1.0).abs() < 1e-6);
     scratch.write("lines.txt", "the song was good\nthe meal was bad\n");
-    let said = scratch.said(&["classify", "runs/tiny", "--file", "lines.txt", "--top", "1"]);
-    assert!(said.starts_with("kind ") && said.contains("\nharsh "), "{said}");
+    let message = scratch.printed(&["classify", "runs/tiny", "--file", "lines.txt", "--top", "1"]);
+    assert!(message.starts_with("kind ") && message.contains("\nharsh "), "{message}");
 
     let long = "good ".repeat(40);
-    let said = scratch.refused(&["classify", "runs/tiny", "--text", &long]);
-    assert_eq!(said, "regard: text 1 has 42 tokens, the model has room for 16; shorten it, or say --cut\n");
-    assert!(scratch.said(&["classify", "runs/tiny", "--cut", "--text", &long]).starts_with("kind "));
-    let said = scratch.refused(&["classify", "runs/tiny", "--image", "a.png"]);
-    assert_eq!(said, "regard: runs/tiny classifies texts; give --text or --file\n");
-    let said = scratch.refused(&["classify", "runs/tiny"]);
-    assert!(said.starts_with("regard: nothing to classify; give --text"), "{said}");
+    let message = scratch.refused(&["classify", "runs/tiny", "--text", &long]);
+    assert_eq!(
+        message,
+        "regard: text 1 has 42 tokens, the model has room for 16; shorten it, or say --cut\n"
+    );
+    assert!(scratch.printed(&["classify", "runs/tiny", "--cut", "--text", &long]).starts_with("kind "));
+    let message = scratch.refused(&["classify", "runs/tiny", "--image", "a.png"]);
+    assert_eq!(message, "regard: runs/tiny classifies texts; give --text or --file\n");
+    let message = scratch.refused(&["classify", "runs/tiny"]);
+    assert!(message.starts_with("regard: nothing to classify; give --text"), "{message}");
 
     // Another task with other classes begins with these weights and a new head.
     scratch.write("three.tsv", "a good film\t0\na bad film\t1\na film\t2\n".repeat(4));
@@ -125,15 +129,15 @@ fn a_classifier_of_texts_is_trained_examined_and_used() {
         "--out",
         "runs/three",
     ]);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && told.contains(" is given, and so is from.model"), "{told}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && message.contains(" is given, and so is from.model"), "{message}");
     let short = CLASSIFY.replace("layers = 1\nheads = 2\nwidth = 16\ncontext = 16\n", "");
     scratch.write("three.toml", short + "[from]\nmodel = \"runs/tiny\"\nfreeze = [\"token_embedding*\"]\n");
     let output = scratch.regard(&["train", "three.toml", "data.train=three.tsv", "data.evaluate=three.tsv"]);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains(" tensors loaded from runs/tiny/model"), "{told}");
-    assert!(told.contains("new: head.weight, head.bias"), "{told}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{message}");
+    assert!(message.contains(" tensors loaded from runs/tiny/model"), "{message}");
+    assert!(message.contains("new: head.weight, head.bias"), "{message}");
     let weights = |run: &str| {
         let file = regard::data::Checkpoint::open(scratch.path(run).join("model")).unwrap();
         file.get("token_embedding.weight").unwrap().f32s()
@@ -198,10 +202,14 @@ fn a_translator_is_trained_examined_and_used() {
     let other =
         scratch.page(&["evaluate", "runs/tiny", "--data", "a.de", "--target", "a.en", "--beams", "1"]);
     assert!(metric(&other, "bleu") > 50.0, "{other}");
-    let said = scratch.said(&["translate", "runs/tiny", "--text", "eins zwei drei vier", "--max", "12"]);
-    assert!(said.starts_with("one"), "{said}");
-    let said = scratch.refused(&["evaluate", "runs/tiny", "--data", "a.de"]);
-    assert!(said.contains("1 files of sources and 0 of targets; give each source file its target"), "{said}");
+    let message =
+        scratch.printed(&["translate", "runs/tiny", "--text", "eins zwei drei vier", "--max", "12"]);
+    assert!(message.starts_with("one"), "{message}");
+    let message = scratch.refused(&["evaluate", "runs/tiny", "--data", "a.de"]);
+    assert!(
+        message.contains("1 files of sources and 0 of targets; give each source file its target"),
+        "{message}"
+    );
 }
 
 /// A grey PNG file with its bytes stored as they are.
@@ -284,16 +292,16 @@ fn a_classifier_of_images_is_trained_examined_and_used() {
     let page = scratch.page(&["classify", "runs/tiny", "--image", "upper.png", "--image", "lower.png"]);
     assert_eq!(page["results"][0]["classes"][0]["label"], "0", "{page}");
     assert_eq!(page["results"][1]["classes"][0]["label"], "1", "{page}");
-    let said = scratch.refused(&["classify", "runs/tiny", "--text", "no picture"]);
-    assert_eq!(said, "regard: runs/tiny classifies images; give --image\n");
+    let message = scratch.refused(&["classify", "runs/tiny", "--text", "no picture"]);
+    assert_eq!(message, "regard: runs/tiny classifies images; give --image\n");
     scratch.write("broken.png", "not a picture");
-    let said = scratch.refused(&["classify", "runs/tiny", "--image", "broken.png"]);
-    assert!(said.starts_with("regard: broken.png: cannot be decoded: "), "{said}");
+    let message = scratch.refused(&["classify", "runs/tiny", "--image", "broken.png"]);
+    assert!(message.starts_with("regard: broken.png: cannot be decoded: "), "{message}");
     // transformers' ViT has no pooling by the mean: such a model is written in our own words, and opens again.
-    scratch.said(&["train", "tiny.toml", "model.pooling=mean", "train.steps=2", "--out", "runs/mean"]);
+    scratch.printed(&["train", "tiny.toml", "model.pooling=mean", "train.steps=2", "--out", "runs/mean"]);
     let config = std::fs::read_to_string(scratch.path("runs/mean/model/config.json")).unwrap();
     assert!(config.contains("\"regard-vit\""), "{config}");
-    scratch.said(&["describe", "runs/mean"]);
+    scratch.printed(&["describe", "runs/mean"]);
 }
 
 #[test]
@@ -327,18 +335,18 @@ fn stages_follow_each_other() {
         "#,
     );
     let output = scratch.regard(&["train", "tiny.toml"]);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("stage 1 of 2: read") && told.contains("stage 2 of 2: answer"), "{told}");
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("  exact ") && said.contains("by always "), "{said}");
-    assert!(said.contains("report: runs/tiny/answer/report.html"), "{said}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{message}");
+    assert!(message.contains("stage 1 of 2: read") && message.contains("stage 2 of 2: answer"), "{message}");
+    let message = String::from_utf8(output.stdout).unwrap();
+    assert!(message.contains("  exact ") && message.contains("by always "), "{message}");
+    assert!(message.contains("report: runs/tiny/answer/report.html"), "{message}");
     for (stage, examined) in [("read", false), ("answer", true)] {
         let report = fs::read_to_string(scratch.path("runs/tiny").join(stage).join("report.html")).unwrap();
         assert_eq!(report.contains("The examination at the end"), examined, "{stage}");
     }
-    assert!(said.contains("predictions: runs/tiny/predictions.txt"), "{said}");
-    assert!(said.contains("try:    regard ask runs/tiny "), "{said}");
+    assert!(message.contains("predictions: runs/tiny/predictions.txt"), "{message}");
+    assert!(message.contains("try:    regard ask runs/tiny "), "{message}");
     let answers = fs::read_to_string(scratch.path("runs/tiny/predictions.txt")).unwrap();
     // Of 260 people one in ten is asked about without an answer being known.
     assert_eq!(answers.lines().count(), 26, "{answers}");
@@ -353,11 +361,12 @@ fn stages_follow_each_other() {
     assert_eq!(names, ["runs/tiny/read", "runs/tiny/answer"]);
     assert!(page["runs"][1]["best"]["metrics"]["exact"].is_number(), "{page}");
     // An override reaches into one stage, and one that reaches nothing is refused.
-    let said = scratch.page(&["train", "tiny.toml", "stage.answer.train.steps=3", "--out", "runs/short"]);
-    assert_eq!(said["steps"].as_u64(), Some(3));
-    let said = scratch.refused(&["train", "tiny.toml", "stage.anwser.train.steps=3", "--out", "runs/typo"]);
+    let message = scratch.page(&["train", "tiny.toml", "stage.answer.train.steps=3", "--out", "runs/short"]);
+    assert_eq!(message["steps"].as_u64(), Some(3));
+    let message =
+        scratch.refused(&["train", "tiny.toml", "stage.anwser.train.steps=3", "--out", "runs/typo"]);
     assert_eq!(
-        said,
+        message,
         "regard: stage.anwser.train.steps=3: no stage is called `anwser`; did you mean `answer`?\n"
     );
     // What was done is not done again.
@@ -369,13 +378,13 @@ fn stages_follow_each_other() {
 #[test]
 fn the_study_runs_on_files() {
     let scratch = Scratch::new("study");
-    scratch.said(&["data", "generate", "people", "--people", "250"]);
+    scratch.printed(&["data", "generate", "people", "--people", "250"]);
     let files = ["--text", "people/text.txt", "--train", "people/train.tsv", "--dev", "people/dev.tsv"];
     let more = ["--test", "people/test_inputs.tsv", "--arms", "alone", "--finetune-epochs", "1"];
-    let said = scratch.said(&[&["study"], &files[..], &more].concat());
-    assert!(said.contains("no pretraining") && said.contains("always “"), "{said}");
-    assert!(said.contains("predictions: runs/study/alone/predictions.txt"), "{said}");
-    assert!(said.ends_with("report: runs/study/report.html\n"), "{said}");
+    let message = scratch.printed(&[&["study"], &files[..], &more].concat());
+    assert!(message.contains("no pretraining") && message.contains("always “"), "{message}");
+    assert!(message.contains("predictions: runs/study/alone/predictions.txt"), "{message}");
+    assert!(message.ends_with("report: runs/study/report.html\n"), "{message}");
     let lines = |name: &str| fs::read_to_string(scratch.path(name)).unwrap().lines().count();
     assert_eq!(lines("runs/study/alone/predictions.txt"), lines("people/test_inputs.tsv"));
     let page = fs::read_to_string(scratch.path("runs/study/report.html")).unwrap();

@@ -63,7 +63,7 @@ fn a_recipe_sets_the_mechanisms_of_blocks() {
             };
             assert!(kept, "{given} is not in {config}");
         }
-        scratch.said(&["generate", &run, "--prompt", "to be", "--max", "4", "--greedy"]);
+        scratch.printed(&["generate", &run, "--prompt", "to be", "--max", "4", "--greedy"]);
     }
 }
 
@@ -74,7 +74,7 @@ fn families_and_their_keys_are_listed() {
     let names: Vec<&str> =
         all["families"].as_array().unwrap().iter().map(|family| family["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["gpt", "perceiver", "bert", "transformer", "t5", "vit"]);
-    let text = scratch.said(&["families", "vit"]);
+    let text = scratch.printed(&["families", "vit"]);
     for words in ["learns images", "model_type vit, regard-vit", "patch", "none, learned, sinusoidal, rotary"]
     {
         assert!(text.contains(words), "{words}: {text}");
@@ -87,12 +87,12 @@ fn what_a_family_cannot_have_is_refused_before_anything_is_written() {
     let scratch = Scratch::new("refused");
     scratch.write("text.txt", "to be or not to be, that is the question. ".repeat(40));
     scratch.write("recipe.toml", LANGUAGE);
-    let said = |overrides: &[&str]| scratch.refused(&[&["train", "recipe.toml"][..], overrides].concat());
-    assert!(said(&["model.norm=batch"]).contains("BatchNorm mixes later positions into earlier ones"));
-    assert!(said(&["model.reach=3"]).contains("`reach` is given without positions = \"clipped\""));
-    assert!(said(&["model.positions=cliped"]).contains("did you mean `clipped`?"));
-    assert!(said(&["model.latents=3"]).contains("a model of the family `gpt` has no `latents`"));
-    assert!(said(&["model.family=bert"]).contains(
+    let refusal = |overrides: &[&str]| scratch.refused(&[&["train", "recipe.toml"][..], overrides].concat());
+    assert!(refusal(&["model.norm=batch"]).contains("BatchNorm mixes later positions into earlier ones"));
+    assert!(refusal(&["model.reach=3"]).contains("`reach` is given without positions = \"clipped\""));
+    assert!(refusal(&["model.positions=cliped"]).contains("did you mean `clipped`?"));
+    assert!(refusal(&["model.latents=3"]).contains("a model of the family `gpt` has no `latents`"));
+    assert!(refusal(&["model.family=bert"]).contains(
         "the task `language` with a model of the family `bert`; give model.family = \"gpt\" or \"perceiver\""
     ));
     assert!(!scratch.path("runs").exists());

@@ -19,16 +19,24 @@ fn a_run_is_opened_at_its_best_at_its_last_and_unfinished() {
 
     // As if it had not come to its end: what was exported is not there.
     fs::remove_file(scratch.path("runs/tiny/model/model.safetensors")).unwrap();
-    let told = scratch.refused(&["generate", "runs/tiny", "--prompt", "the"]);
+    let message = scratch.refused(&["generate", "runs/tiny", "--prompt", "the"]);
     assert_eq!(
-        told,
+        message,
         "regard: runs/tiny is a run without a trained model yet; let it come to its end: regard train --resume runs/tiny; \
          or take the weights that it has: --checkpoint last\n"
     );
     assert_eq!((loss(&["--checkpoint", "best"]), loss(&["--checkpoint", "last"])), (best, last));
     for which in ["best", "last"] {
-        let text =
-            scratch.said(&["generate", "runs/tiny", "--prompt", "the ", "--max", "5", "--checkpoint", which]);
+        let text = scratch.printed(&[
+            "generate",
+            "runs/tiny",
+            "--prompt",
+            "the ",
+            "--max",
+            "5",
+            "--checkpoint",
+            which,
+        ]);
         assert!(text.starts_with("the "), "{text}");
         let page = scratch.page(&[
             "forward",
@@ -42,10 +50,10 @@ fn a_run_is_opened_at_its_best_at_its_last_and_unfinished() {
         ]);
         assert_eq!(page["family"], "regard-gpt");
         for command in ["describe", "prove", "audit", "cost"] {
-            let said = scratch.said(&[command, "runs/tiny", "--checkpoint", which]);
-            assert!(said.contains("regard-gpt") || command == "cost", "{command}: {said}");
+            let message = scratch.printed(&[command, "runs/tiny", "--checkpoint", which]);
+            assert!(message.contains("regard-gpt") || command == "cost", "{command}: {message}");
         }
-        scratch.said(&["export", "runs/tiny", which, "--checkpoint", which]);
+        scratch.printed(&["export", "runs/tiny", which, "--checkpoint", which]);
         let exported = scratch.page(&["evaluate", which, "--data", "text.txt", "--batch", "8"]);
         let own = scratch.page(&[
             "evaluate",
@@ -59,17 +67,17 @@ fn a_run_is_opened_at_its_best_at_its_last_and_unfinished() {
         ]);
         assert_eq!(metric(&exported, "loss"), metric(&own, "loss"));
     }
-    let said = scratch.refused(&["generate", "best", "--prompt", "the", "--checkpoint", "best"]);
+    let message = scratch.refused(&["generate", "best", "--prompt", "the", "--checkpoint", "best"]);
     assert_eq!(
-        said,
+        message,
         "regard: best is no run, and its best checkpoint was asked for; leave the checkpoint out, or name the folder of a \
          run\n"
     );
     // Without a checkpoint, too.
     fs::remove_dir_all(scratch.path("runs/tiny/checkpoints")).unwrap();
-    let said = scratch.refused(&["generate", "runs/tiny", "--prompt", "the", "--checkpoint", "last"]);
+    let message = scratch.refused(&["generate", "runs/tiny", "--prompt", "the", "--checkpoint", "last"]);
     assert_eq!(
-        said,
+        message,
         "regard: runs/tiny is a run without a checkpoint yet; let it go on: regard train --resume runs/tiny\n"
     );
 }
@@ -95,8 +103,8 @@ fn every_command_takes_a_run_and_a_model_and_says_what_is_not_there() {
             page["tokens_per_second"] = Value::Null;
         }
         assert_eq!(run, model, "{command:?}");
-        let said = scratch.refused(&on("runs/tinny"));
-        assert!(said.contains("no model is called `runs/tinny`"), "{command:?}: {said}");
+        let message = scratch.refused(&on("runs/tinny"));
+        assert!(message.contains("no model is called `runs/tinny`"), "{command:?}: {message}");
     }
     // Those that cannot: what it is, and what is needed.
     for (command, needs) in [
@@ -104,16 +112,16 @@ fn every_command_takes_a_run_and_a_model_and_says_what_is_not_there() {
         (["classify", "--text"], "classify needs a classifier"),
         (["embed", "--text"], "embed needs an encoder of text"),
     ] {
-        let said = text.refused(&[command[0], "runs/tiny", command[1], "a"]);
-        assert!(said.contains(&format!("runs/tiny is a decoder (regard-gpt); {needs}")), "{said}");
+        let message = text.refused(&[command[0], "runs/tiny", command[1], "a"]);
+        assert!(message.contains(&format!("runs/tiny is a decoder (regard-gpt); {needs}")), "{message}");
     }
-    let said = classes.refused(&["ask", "runs/tiny", "Where?"]);
-    assert!(said.contains("is an encoder of text (regard-bert); ask needs a decoder"), "{said}");
+    let message = classes.refused(&["ask", "runs/tiny", "Where?"]);
+    assert!(message.contains("is an encoder of text (regard-bert); ask needs a decoder"), "{message}");
     for command in [["translate", "--text"], ["ask", "--max"]] {
-        let said = text.refused(
+        let message = text.refused(
             &[command[0], "runs/tinny", command[1], "1", "x"][..if command[0] == "ask" { 5 } else { 4 }],
         );
-        assert!(said.contains("no model is called `runs/tinny`"), "{said}");
+        assert!(message.contains("no model is called `runs/tinny`"), "{message}");
     }
 }
 
@@ -172,9 +180,9 @@ fn translate_and_evaluate_end_alike() {
             "--predictions",
             "said.tsv",
         ]);
-        let said = fs::read_to_string(scratch.path("said.tsv")).unwrap();
+        let message = fs::read_to_string(scratch.path("said.tsv")).unwrap();
         let examined: Vec<String> =
-            said.lines().skip(1).map(|line| line.split('\t').nth(2).unwrap().to_string()).collect();
+            message.lines().skip(1).map(|line| line.split('\t').nth(2).unwrap().to_string()).collect();
         let page = scratch.page(&["translate", "runs/tiny", "--file", "a.de", "--beams", "2", "--max", "12"]);
         let written = page["translations"].as_array().unwrap().iter();
         let written: Vec<String> =
@@ -191,8 +199,8 @@ fn translate_and_evaluate_end_alike() {
     let config: Value =
         serde_json::from_str(&fs::read_to_string(scratch.path("runs/tiny/model/config.json")).unwrap())
             .unwrap();
-    let ends = json!({"eos_token_id": [config["eos_token_id"], ids[1]]});
-    scratch.write("runs/tiny/model/generation_config.json", ends.to_string());
+    let stop_tokens = json!({"eos_token_id": [config["eos_token_id"], ids[1]]});
+    scratch.write("runs/tiny/model/generation_config.json", stop_tokens.to_string());
     let after = both();
     assert_ne!(before, after, "texts end earlier now");
 }

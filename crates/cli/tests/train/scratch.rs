@@ -38,24 +38,24 @@ impl Scratch {
     }
 
     /// What a command that succeeds prints.
-    pub fn said(&self, arguments: &[&str]) -> String {
+    pub fn printed(&self, arguments: &[&str]) -> String {
         let output = self.regard(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
     }
 
     pub fn page(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.said(&[arguments, &["--json"]].concat())).expect("JSON")
+        serde_json::from_str(&self.printed(&[arguments, &["--json"]].concat())).expect("JSON")
     }
 
     /// What a command that fails says: on the right stream, with the right status, without a backtrace.
     pub fn refused(&self, arguments: &[&str]) -> String {
         let output = self.regard(arguments);
-        let said = String::from_utf8(output.stderr).expect("text");
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
-        assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+        let message = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
+        assert!(!message.contains("panicked"), "{arguments:?}: {message}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{arguments:?} printed although it failed");
-        said
+        message
     }
 }
 

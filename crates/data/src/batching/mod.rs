@@ -22,7 +22,7 @@ mod sequences;
 
 pub use classified::Classified;
 pub use order::{Order, Permutation};
-pub use padding::{Length, Padded, Padding, Side, padded, padded_to};
+pub use padding::{Length, Padding, Side};
 pub use pairs::Pairs;
 pub use pictures::{Augmentation, Pictures};
 pub use plan::{ByLength, Plan};

@@ -1,4 +1,5 @@
-//! Rows of different lengths as one grid: [`padded`] for rows at hand, [`Padding`] for what a source makes.
+//! Rows of different lengths as one grid, as the sources of training make them: on either side, with a mask,
+//! targets and positions beside the tokens.
 
 use crate::{Error, Field, Result};
 
@@ -64,40 +65,6 @@ impl Padding {
         }
         Ok(Grid { padding: *self, width, lengths })
     }
-}
-
-/// Rows of one length.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Padded<T> {
-    /// All rows, one behind the other.
-    pub values: Vec<T>,
-    /// True where a value is a row's own.
-    pub mask: Vec<bool>,
-    /// How long each row is.
-    pub width: usize,
-}
-
-/// Rows as long as the longest of them, and at least 1, with `filler` on the right of short ones.
-///
-/// ```
-/// use regard_data::batching::padded;
-///
-/// let rows = padded(&[vec![5, 6], vec![7]], 0);
-/// assert_eq!((rows.values, rows.width), (vec![5, 6, 7, 0], 2));
-/// assert_eq!(rows.mask, [true, true, true, false]);
-/// ```
-pub fn padded<T: Copy>(rows: &[impl AsRef<[T]>], filler: T) -> Padded<T> {
-    let longest = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
-    padded_to(rows, filler, longest.max(1))
-}
-
-/// The same in rows of a given length, of which longer ones keep their beginning.
-pub fn padded_to<T: Copy>(rows: &[impl AsRef<[T]>], filler: T, width: usize) -> Padded<T> {
-    let lengths = rows.iter().map(|row| row.as_ref().len().min(width)).collect();
-    let grid = Grid { padding: Padding::right(0), width, lengths };
-    let rows = rows.iter().map(AsRef::as_ref);
-    let values = grid.filled(filler, rows, |out, row: &[T]| out.copy_from_slice(&row[..out.len()]));
-    Padded { values, mask: grid.own(), width }
 }
 
 /// Where the rows of a batch lie.
@@ -226,20 +193,6 @@ mod tests {
         let [t, f] = [true, false];
         assert_eq!(mask.values, Values::Bool(vec![f, f, t, t, f, f, f, f, f, t, t, t]));
         assert_eq!(positions.values, Values::I32(vec![0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 2]));
-    }
-
-    #[test]
-    fn rows_at_hand() {
-        let [t, f] = [true, false];
-        let rows = padded(&ROWS, 1);
-        assert_eq!((rows.values, rows.width), (vec![5, 6, 1, 1, 1, 1, 7, 8, 9], 3));
-        assert_eq!(rows.mask, [t, t, f, f, f, f, t, t, t]);
-        let rows = padded_to(&ROWS, 1, 2);
-        assert_eq!((rows.values, rows.mask), (vec![5, 6, 1, 1, 7, 8], vec![t, t, f, f, t, t]));
-        let none: [Vec<i32>; 0] = [];
-        assert_eq!(padded(&none, 0), Padded { values: vec![], mask: vec![], width: 1 });
-        assert_eq!(padded(&[Vec::<i32>::new()], -1), Padded { values: vec![-1], mask: vec![f], width: 1 });
-        assert!(padded_to(&ROWS, 0, 0).values.is_empty());
     }
 
     #[test]

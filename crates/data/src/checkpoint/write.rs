@@ -142,7 +142,7 @@ pub fn save_folder(folder: impl AsRef<Path>, tensors: &[Save], options: &SaveOpt
         .map(|i| format!("model-{tag}-{i:05}-of-{:05}.safetensors", shards.len()))
         .collect();
     let text = index_text(&shards, &names, options.dtype)?;
-    let mut last = Pending::beside(&index)?;
+    let mut last = Pending::for_file(&index)?;
     std::io::Write::write_all(last.file(), text.as_bytes()).map_err(|e| Error::io("write", &index, e))?;
     last.settle(&index)?;
 
@@ -166,7 +166,7 @@ pub fn save_folder(folder: impl AsRef<Path>, tensors: &[Save], options: &SaveOpt
 
 /// Writes one file to the disk under a temporary name.
 fn put(layout: &Layout, path: &Path) -> Result<(Pending, super::digest::Digests)> {
-    let mut pending = Pending::beside(path)?;
+    let mut pending = Pending::for_file(path)?;
     let mut buffered = BufWriter::with_capacity(1 << 20, pending.file());
     let digests = layout.write(&mut buffered).map_err(|e| match e {
         WriteError::Io(e) => Error::io("write", path, e),

@@ -155,9 +155,9 @@ mod tests {
         fs::write(&path, packer.finish().unwrap()).unwrap();
         let read = |most| Reading::open(&path).unwrap().records(1 << 10, most, "zeros");
         assert_eq!(read(1 << 20).unwrap().len(), 1 << 20);
-        let said = read((1 << 20) - 1).unwrap_err().to_string();
+        let message = read((1 << 20) - 1).unwrap_err().to_string();
         fs::remove_file(&path).unwrap();
         let expected = "holds more than 1048575 bytes, the most that is read; divide it into several files";
-        assert!(said.ends_with(expected), "{said}");
+        assert!(message.ends_with(expected), "{message}");
     }
 }

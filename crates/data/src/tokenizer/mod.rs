@@ -108,7 +108,7 @@ impl Tokenizer {
 
     /// The tokenizer that lies beside a model: `tokenizer.json` in its folder, else, for a `.bin` of llama2.c,
     /// `tokenizer.bin` or the only `tok*.bin`. `model` is the folder, or a file in it.
-    pub fn beside(model: &Path, vocabulary: usize) -> Result<Tokenizer> {
+    pub fn of_model(model: &Path, vocabulary: usize) -> Result<Tokenizer> {
         let folder = match model.parent() {
             Some(parent) if !model.is_dir() => parent,
             _ => model,

@@ -58,7 +58,7 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Option<Tokenizer>> {
 }
 
 impl Tokenizer {
-    /// Writes it to a file, whole or not at all. By the name `tokenizer.json`, beside a model, [`Tokenizer::beside`]
+    /// Writes it to a file, whole or not at all. By the name `tokenizer.json`, beside a model, [`Tokenizer::of_model`]
     /// finds it again.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();

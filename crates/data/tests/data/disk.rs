@@ -112,8 +112,8 @@ fn a_full_disk_leaves_the_old_checkpoint() {
         .output();
     match run {
         Ok(output) if output.status.success() => {
-            let said = String::from_utf8_lossy(&output.stdout);
-            assert!(said.contains("the disk was full twice"), "{said}");
+            let message = String::from_utf8_lossy(&output.stdout);
+            assert!(message.contains("the disk was full twice"), "{message}");
         }
         Ok(output) if output.status.code() == Some(101) => {
             panic!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -144,12 +144,12 @@ fn a_killed_writer_leaves_the_old_file() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = Vec::new();
+    let mut message = Vec::new();
     let mut out = writer.stdout.take().unwrap();
-    while !String::from_utf8_lossy(&said).contains("half is written") {
+    while !String::from_utf8_lossy(&message).contains("half is written") {
         let mut byte = [0];
-        assert_eq!(out.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&said));
-        said.push(byte[0]);
+        assert_eq!(out.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&message));
+        message.push(byte[0]);
     }
     writer.kill().unwrap();
     writer.wait().unwrap();

@@ -131,8 +131,8 @@ fn one_tensor_is_read_if_it_fits() {
     let tensor = checkpoint.get("h.0.c_attn.weight").unwrap();
     let part = |shape: &[usize]| Import::new("key", shape, tensor.name, Map::TransposedColumns(2..4));
     assert_eq!(one(&part(&[2, 2]), &tensor).unwrap(), [2., 8., 3., 9.]);
-    let said = one(&part(&[2, 3]), &tensor).unwrap_err().to_string();
-    assert!(said.contains("`key` ← `h.0.c_attn.weight`: ours is [2, 3], but "), "{said}");
+    let message = one(&part(&[2, 3]), &tensor).unwrap_err().to_string();
+    assert!(message.contains("`key` ← `h.0.c_attn.weight`: ours is [2, 3], but "), "{message}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn trainings() -> [Training; 3] {
     [Training::bpe(420), Training::word_piece(350), Training::unigram(160)]
 }
 
-fn said<T>(result: regard_data::Result<T>) -> String {
+fn message<T>(result: regard_data::Result<T>) -> String {
     result.err().expect("an error").to_string()
 }
 
@@ -41,7 +41,7 @@ fn a_trained_tokenizer_is_saved_and_found_again() {
             assert_eq!(tokenizer.id(special), Some(id));
         }
         tokenizer.save(scratch.join("tokenizer.json")).unwrap();
-        let again = Tokenizer::beside(scratch.path(), 0).unwrap();
+        let again = Tokenizer::of_model(scratch.path(), 0).unwrap();
         for sentence in sentences(50) {
             let ids = tokenizer.encode(&sentence).unwrap();
             assert_eq!(again.encode(&sentence).unwrap(), ids);
@@ -91,15 +91,15 @@ fn parts_are_told_by_name() {
     assert_eq!(ids(&Tokenizer::bytes()), [None; 7]);
     assert_eq!(bpe.needed(Special::Mask).unwrap(), 3);
     assert_eq!(
-        said(unigram.needed(Special::Mask)),
+        message(unigram.needed(Special::Mask)),
         "the tokenizer has no token that masks; give it one of [MASK], <mask>, <|mask|> when it is trained"
     );
     assert_eq!(
-        said(Tokenizer::bytes().needed(Special::Pad)),
+        message(Tokenizer::bytes().needed(Special::Pad)),
         "the tokenizer has no token that pads; use a tokenizer that has one"
     );
     assert_eq!(
-        said(word_piece.id_of("<eos>")),
+        message(word_piece.id_of("<eos>")),
         "no token is called `<eos>`; the tokenizer knows 350 others; use one that has it"
     );
 }
@@ -123,7 +123,7 @@ fn texts_stand_bare_or_in_pairs() {
     assert_eq!(unigram.encode("the").unwrap(), [unigram.encode_bare("the").unwrap(), vec![1]].concat());
     assert_eq!(bpe.encode("the").unwrap(), bpe.encode_bare("the").unwrap());
     assert_eq!(
-        said(Tokenizer::bytes().encode_pair("a", "b")),
+        message(Tokenizer::bytes().encode_pair("a", "b")),
         "this kind of tokenizer does not say how two texts stand in one row; put a token of the task between them, or \
          train a WordPiece tokenizer"
     );
@@ -131,7 +131,7 @@ fn texts_stand_bare_or_in_pairs() {
 
 #[test]
 fn training_says_what_it_cannot_do() {
-    let train = |training: &Training| said(Tokenizer::train(training, sentences(20)));
+    let train = |training: &Training| message(Tokenizer::train(training, sentences(20)));
     assert_eq!(
         train(&Training::bpe(259)),
         "a vocabulary of 259 cannot hold 4 special tokens and 256 bytes; ask for at least 260"
@@ -155,14 +155,14 @@ fn training_says_what_it_cannot_do() {
         "the special tokens `<unk>`, `</s>`, `<unk>` are not distinct names; give each once, and none without a name"
     );
     for training in trainings() {
-        let text = said(Tokenizer::train(&training, [""; 3]));
+        let text = message(Tokenizer::train(&training, [""; 3]));
         assert_eq!(text, "there are no words to learn from; give texts that are not empty");
     }
     // As small as it may be, and from next to nothing.
     assert_eq!(Tokenizer::train(&Training::bpe(260), ["a"]).unwrap().vocabulary(), 260);
     assert_eq!(Tokenizer::train(&Training::word_piece(8), ["ab"]).unwrap().encode("ab").unwrap().len(), 4);
     let least = Tokenizer::train(&Training::unigram(5), ["a a a ab"; 9]);
-    assert!(said(least).starts_with("a vocabulary of 5 cannot hold 3 special tokens and 3 characters"));
+    assert!(message(least).starts_with("a vocabulary of 5 cannot hold 3 special tokens and 3 characters"));
     let least = Tokenizer::train(&Training::unigram(6), ["a a a ab"; 9]).unwrap();
     assert_eq!((least.vocabulary(), least.encode("ab").unwrap().len()), (6, 4));
 }
@@ -183,13 +183,15 @@ fn characters_are_sorted_behind_the_reserved_ones() {
         (Some(0), Some(1), None)
     );
     assert_eq!(
-        said(tokenizer.encode("ab\u{202e}")),
+        message(tokenizer.encode("ab\u{202e}")),
         "character 3 of the text is `\\u{202e}` (U+202E), which is not among the 8 that the tokenizer knows; leave it \
          out, build the vocabulary from a text that has it, or reserve an unknown character"
     );
-    assert!(said(tokenizer.encode_bare("ab\u{202e}")).starts_with("character 3 of the text is `\\u{202e}`"));
+    assert!(
+        message(tokenizer.encode_bare("ab\u{202e}")).starts_with("character 3 of the text is `\\u{202e}`")
+    );
     assert_eq!(
-        said(tokenizer.needed(Special::End)),
+        message(tokenizer.needed(Special::End)),
         "the tokenizer has no token that ends a text; reserve a character for it, or train a tokenizer that has one"
     );
     assert!(tokenizer.decode(&[8]).is_err());
@@ -198,7 +200,7 @@ fn characters_are_sorted_behind_the_reserved_ones() {
     assert_eq!(parts.concat(), "\nabcé😀");
 
     tokenizer.save(scratch.join("tokenizer.json")).unwrap();
-    let again = Tokenizer::beside(scratch.path(), 0).unwrap();
+    let again = Tokenizer::of_model(scratch.path(), 0).unwrap();
     assert_eq!(again.encode("□⁇\nabcé😀").unwrap(), ids);
     assert_eq!(again.special(Special::Mask), Some(1));
 }
@@ -211,11 +213,11 @@ fn an_unknown_character_can_have_a_token() {
     assert_eq!(tokenizer.decode(&[1, 0, 2]).unwrap(), "a�b");
     let both = Reserved { pad: Some('_'), mask: Some('_'), unknown: None };
     assert_eq!(
-        said(Tokenizer::characters(["ab"], both)),
+        message(Tokenizer::characters(["ab"], both)),
         "the character `_` (U+005F) has two ids; each may occur once, the reserved ones included"
     );
     assert_eq!(
-        said(Tokenizer::characters([""; 2], Reserved::study())),
+        message(Tokenizer::characters([""; 2], Reserved::study())),
         "the text has no characters to make a vocabulary of; give a text that is not empty"
     );
 }
@@ -224,7 +226,7 @@ fn an_unknown_character_can_have_a_token() {
 fn files_of_ours_are_checked() {
     let scratch = Scratch::new();
     Tokenizer::bytes().save(scratch.join("tokenizer.json")).unwrap();
-    assert_eq!(Tokenizer::beside(scratch.path(), 0).unwrap().encode("é").unwrap(), [195, 169]);
+    assert_eq!(Tokenizer::of_model(scratch.path(), 0).unwrap().encode("é").unwrap(), [195, 169]);
     let refused = |file: &str| text(Tokenizer::open(scratch.put("tokenizer.json", file)), &scratch);
     assert_eq!(
         refused(r#"{"regard_tokenizer": "words"}"#),
@@ -240,8 +242,8 @@ fn files_of_ours_are_checked() {
         "tokenizer.json: the character `a` (U+0061) has two ids; each may occur once, the reserved ones included; copy \
          it again"
     );
-    let said = refused(r#"{"regard_tokenizer": "bytes", "size": 3}"#);
-    assert!(said.contains("unknown field `size`"), "{said}");
+    let message = refused(r#"{"regard_tokenizer": "bytes", "size": 3}"#);
+    assert!(message.contains("unknown field `size`"), "{message}");
     // The word may stand in a vocabulary of somebody else's.
     let foreign = r#"{"model": {"type": "WordLevel", "vocab": {"regard_tokenizer": 0}, "unk_token": "regard_tokenizer"}}"#;
     assert_eq!(Tokenizer::open(scratch.put("tokenizer.json", foreign)).unwrap().vocabulary(), 1);

@@ -63,12 +63,12 @@ fn idx_files_are_not_believed() {
     );
     // Claims of exabytes cost nothing, not even when they overflow.
     let huge = idx(&[u32::MAX, u32::MAX, u32::MAX], &[0; 100]);
-    let said = open(&huge, &good.1);
-    assert!(said.contains(&format!("expected {} bytes", u64::MAX)), "{said}");
-    let said = open(&gzip(&idx(&[1 << 30, 1 << 10, 1], &[0; 100])), &good.1);
+    let message = open(&huge, &good.1);
+    assert!(message.contains(&format!("expected {} bytes", u64::MAX)), "{message}");
+    let message = open(&gzip(&idx(&[1 << 30, 1 << 10, 1], &[0; 100])), &good.1);
     assert!(
-        said.contains("expected 1099511627776 bytes of 1073741824 images of 1x1024, got at most "),
-        "{said}"
+        message.contains("expected 1099511627776 bytes of 1073741824 images of 1x1024, got at most "),
+        "{message}"
     );
     assert_eq!(
         open(&good.1, &good.0),
@@ -104,8 +104,8 @@ fn idx_files_are_not_believed() {
         open(&good.0, &idx(&[2], &[0, 0])),
         "labels: has no classes but `0`; a classifier needs at least two: take another file"
     );
-    let said = open(&gzip(&good.0)[..20], &good.1);
-    assert!(said.starts_with("images: "), "{said}");
+    let message = open(&gzip(&good.0)[..20], &good.1);
+    assert!(message.starts_with("images: "), "{message}");
     assert_eq!(open(b"", &good.1), "images: is empty; copy or download it again");
     // Cut or turned anywhere, packed or not: an error or other images, never a panic.
     let mut noise = Noise(3);
@@ -148,9 +148,9 @@ fn cifar_files_are_records() {
         "3.bin: image 2 has the class 10, expected below 10; it is damaged or another format: copy or download it again"
     );
     assert_eq!(text(Images::cifar10::<&str>(&[]), &scratch), "no file of images is named; name at least one");
-    let said = text(Images::cifar10(&[scratch.put("4.bin.gz", b"\x1f\x8bnonsense")]), &scratch);
-    assert!(said.starts_with("4.bin.gz: cannot be unpacked as gzip: "), "{said}");
-    assert!(said.ends_with("; it is damaged: copy or download it again"), "{said}");
+    let message = text(Images::cifar10(&[scratch.put("4.bin.gz", b"\x1f\x8bnonsense")]), &scratch);
+    assert!(message.starts_with("4.bin.gz: cannot be unpacked as gzip: "), "{message}");
+    assert!(message.ends_with("; it is damaged: copy or download it again"), "{message}");
 }
 
 #[test]
@@ -211,8 +211,8 @@ fn folders_that_hold_no_classes_are_refused() {
         open("set", &labelled),
         "set/dog: is no class of the training set: no label is called `dog`; the nearest is `dot`; rename it"
     );
-    let said = open("sat", &plain);
-    assert!(said.ends_with("; the nearest name in that folder is `set`"), "{said}");
+    let message = open("sat", &plain);
+    assert!(message.ends_with("; the nearest name in that folder is `set`"), "{message}");
     assert_eq!(
         open("set/cat/1.png", &plain),
         "set/cat/1.png: is a file, expected a folder; name the folder of the classes"
@@ -225,9 +225,9 @@ fn folders_that_hold_no_classes_are_refused() {
     );
     scratch.put("bad/a/1.png", b"\x89PNG\r\n\x1a\nnonsense");
     scratch.put("bad/b/1.png", "");
-    let said = open("bad", &plain);
-    assert!(said.starts_with("bad/a/1.png: cannot be decoded: "), "{said}");
-    assert!(said.ends_with("; replace it by a PNG or JPEG file, or remove it"), "{said}");
+    let message = open("bad", &plain);
+    assert!(message.starts_with("bad/a/1.png: cannot be decoded: "), "{message}");
+    assert!(message.ends_with("; replace it by a PNG or JPEG file, or remove it"), "{message}");
     // A header that claims a side of two thousand million.
     let mut bomb = png(&colours(4, 3));
     bomb[16..20].copy_from_slice(&0x7fff_ffffu32.to_be_bytes());

@@ -113,8 +113,8 @@ fn lines_are_counted_through_quotes_and_blank_ones() {
     let scratch = Scratch::new();
     let file = "a,b\n\n\"1\n\n2\",\"x\ny\"\n\n\n3\n";
     for file in [file.to_owned(), file.replace('\n', "\r\n"), format!("\u{feff}{file}")] {
-        let said = text(Table::open(scratch.put("r.csv", file), Format::Csv, true), &scratch);
-        assert!(said.starts_with("r.csv:9: has 1 columns, expected 2 as in line 1"), "{said}");
+        let message = text(Table::open(scratch.put("r.csv", file), Format::Csv, true), &scratch);
+        assert!(message.starts_with("r.csv:9: has 1 columns, expected 2 as in line 1"), "{message}");
     }
 }
 
@@ -247,6 +247,6 @@ fn a_table_that_changes_under_its_reader_is_told() {
         text(column.iter().collect::<Result<Vec<_>, _>>(), &scratch),
         "a.tsv:2: was changed while it was read; open it again"
     );
-    let said = text(column.get(usize::MAX), &scratch);
-    assert!(said.ends_with("it has 2; ask for one that is there"), "{said}");
+    let message = text(column.get(usize::MAX), &scratch);
+    assert!(message.ends_with("it has 2; ask for one that is there"), "{message}");
 }

@@ -4,7 +4,7 @@ use crate::scratch::Scratch;
 use crate::{shared, text};
 use regard_data::dataset::{Amount, Cut, Lines, Parallel, Part, TextRows, held_out};
 
-fn said<T>(result: regard_data::Result<T>) -> String {
+fn message<T>(result: regard_data::Result<T>) -> String {
     result.err().expect("an error").to_string()
 }
 
@@ -146,19 +146,19 @@ fn rows_are_held_out_by_seed() {
     assert_eq!(held_out(2, Amount::Fraction(0.01), 0).unwrap().1.len(), 1);
     assert_eq!(held_out(2, Amount::Fraction(0.99), 0).unwrap().1.len(), 1);
     assert_eq!(
-        said(held_out(1, Amount::Fraction(0.1), 0)),
+        message(held_out(1, Amount::Fraction(0.1), 0)),
         "1 row cannot be divided into training and held out; give at least two rows, or a second file to evaluate on"
     );
     assert_eq!(
-        said(held_out(5, Amount::Count(5), 0)),
+        message(held_out(5, Amount::Count(5), 0)),
         "5 of 5 rows would be held out; leave at least one row on either side"
     );
     assert_eq!(
-        said(held_out(5, Amount::Count(6), 0)),
+        message(held_out(5, Amount::Count(6), 0)),
         "6 rows were asked for, but there are 5; ask for fewer, or for a fraction"
     );
     assert_eq!(
-        said(held_out(5, Amount::Fraction(f64::NAN), 0)),
+        message(held_out(5, Amount::Fraction(f64::NAN), 0)),
         "NaN is no fraction; give one from 0 to 1, or a number of rows"
     );
 }
@@ -173,22 +173,22 @@ fn parts_are_read_and_cut() {
     assert_eq!(part("last 5").unwrap(), 195..200);
     assert_eq!(part("10..20").unwrap(), 10..20);
     assert_eq!(
-        said(part("last 201")),
+        message(part("last 201")),
         "201 rows were asked for, but there are 200; ask for fewer, or for a fraction"
     );
     assert_eq!(
-        said(part("100..201")),
+        message(part("100..201")),
         "there are no rows 100..201, but 0..200; give a range inside of these"
     );
     #[allow(clippy::reversed_empty_ranges)] // such a range is what is refused
     let backwards = Part::Rows(5..4).of(200);
-    assert_eq!(said(backwards), "there are no rows 5..4, but 0..200; give a range inside of these");
+    assert_eq!(message(backwards), "there are no rows 5..4, but 0..200; give a range inside of these");
     assert_eq!(
-        said(part("middle")),
+        message(part("middle")),
         "`middle` is no part of the rows; write `all`, `first 90 %`, `last 500` or `100..200`"
     );
     for wrong in ["last x", "last 110 %", "last -1", "last 1.5", "last NaN%", "last .", "last "] {
-        let text = said(part(wrong));
+        let text = message(part(wrong));
         assert!(
             text.contains("is no amount of rows; write a number such as 500") || wrong == "last ",
             "{text}"
@@ -224,11 +224,11 @@ fn a_file_that_changes_under_its_reader_is_told() {
     let path = scratch.put("lines.txt", "ab\ncd\n");
     let (lines, rows) = (Lines::open(&path).unwrap(), TextRows::open(&path, Cut::Lines).unwrap());
     overwrite(&path, b"ab\n\xff\xff\n");
-    let said = "lines.txt:2: was changed while it was read; open it again";
-    assert_eq!(text(lines.iter().collect::<Result<Vec<_>, _>>(), &scratch), said);
-    assert_eq!(text(rows.iter().collect::<Result<Vec<_>, _>>(), &scratch), said);
+    let message = "lines.txt:2: was changed while it was read; open it again";
+    assert_eq!(text(lines.iter().collect::<Result<Vec<_>, _>>(), &scratch), message);
+    assert_eq!(text(rows.iter().collect::<Result<Vec<_>, _>>(), &scratch), message);
     assert_eq!(lines.get(0).unwrap(), "ab");
     // The largest index there can be is no line either.
-    let said = text(lines.get(usize::MAX), &scratch);
-    assert!(said.ends_with("it has 2; ask for one that is there"), "{said}");
+    let message = text(lines.get(usize::MAX), &scratch);
+    assert!(message.ends_with("it has 2; ask for one that is there"), "{message}");
 }

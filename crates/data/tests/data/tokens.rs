@@ -48,14 +48,14 @@ fn a_stream_says_what_the_whole_says() {
     for (kind, text, ids, decoded) in golden() {
         let tokenizer = open(kind);
         let mut stream = tokenizer.stream(&[]);
-        let mut said = String::new();
+        let mut message = String::new();
         for &id in &ids {
             let part = stream.push(id).unwrap();
             assert!(!part.contains('\u{fffd}'), "{kind} {text:?}: {part:?}");
-            said += &part;
+            message += &part;
         }
-        said += &stream.finish().unwrap();
-        assert_eq!(said, decoded, "{kind} {text:?}");
+        message += &stream.finish().unwrap();
+        assert_eq!(message, decoded, "{kind} {text:?}");
     }
 }
 
@@ -71,9 +71,9 @@ fn a_stream_goes_on_after_a_prompt() {
                 continue;
             }
             let mut stream = tokenizer.stream(&ids[..cut]);
-            let mut said = prompt.clone();
-            ids[cut..].iter().for_each(|&id| said += &stream.push(id).unwrap());
-            assert_eq!(said + &stream.finish().unwrap(), whole, "{kind} after {prompt:?}");
+            let mut message = prompt.clone();
+            ids[cut..].iter().for_each(|&id| message += &stream.push(id).unwrap());
+            assert_eq!(message + &stream.finish().unwrap(), whole, "{kind} after {prompt:?}");
         }
     }
 }
@@ -85,11 +85,11 @@ fn a_stream_does_not_wait_for_ever() {
     let ids = tokenizer.encode("😀").unwrap();
     assert_eq!(ids.len(), 4);
     let mut stream = tokenizer.stream(&[]);
-    let mut said = String::new();
+    let mut message = String::new();
     for _ in 0..8 {
-        said += &stream.push(ids[0]).unwrap();
+        message += &stream.push(ids[0]).unwrap();
     }
-    assert_eq!(said, "\u{fffd}".repeat(8));
+    assert_eq!(message, "\u{fffd}".repeat(8));
     assert_eq!(stream.push(ids[0]).unwrap(), "");
     assert_eq!(stream.finish().unwrap(), "\u{fffd}");
     assert_eq!(stream.finish().unwrap(), "");
@@ -121,7 +121,7 @@ fn the_word_pieces_of_minilm_are_those_of_transformers() {
 #[test]
 fn stories_make_a_round_trip() {
     let Some(path) = shared("weights/stories260K/stories260K.bin") else { return };
-    let tokenizer = Tokenizer::beside(&path, 512).unwrap();
+    let tokenizer = Tokenizer::of_model(&path, 512).unwrap();
     assert_eq!(tokenizer.vocabulary(), 512);
     let golden = here("../conformance/goldens/parity/stories260k");
     let tokens = Checkpoint::open(golden.join("golden.safetensors")).unwrap();
@@ -134,8 +134,8 @@ fn stories_make_a_round_trip() {
         let ids = tokenizer.encode(text).unwrap();
         assert_eq!(tokenizer.decode(&ids).unwrap(), text);
         let mut stream = tokenizer.stream(&ids[..1]);
-        let said: String = ids[1..].iter().map(|&id| stream.push(id).unwrap()).collect();
-        assert_eq!(said, text);
+        let message: String = ids[1..].iter().map(|&id| stream.push(id).unwrap()).collect();
+        assert_eq!(message, text);
     }
     // As long as a book, in no time.
     let book = story.repeat(2000);
@@ -149,8 +149,8 @@ fn bytes_are_bytes() {
     assert_eq!(tokenizer.decode(&[97, 195, 169]).unwrap(), "aé");
     assert_eq!(tokenizer.decode(&[195]).unwrap(), "\u{fffd}");
     assert_eq!((tokenizer.vocabulary(), tokenizer.id("a"), tokenizer.id("ab")), (256, Some(97), None));
-    let said = tokenizer.decode(&[256]).unwrap_err().to_string();
-    assert_eq!(said, "no token has the id 256; there are 256; use the tokenizer that came with the model");
+    let message = tokenizer.decode(&[256]).unwrap_err().to_string();
+    assert_eq!(message, "no token has the id 256; there are 256; use the tokenizer that came with the model");
     assert!(tokenizer.stream(&[]).push(256).is_err());
 }
 
@@ -163,11 +163,14 @@ fn ids_that_do_not_fit_are_refused() {
         "the tokenizer gives the id 257, the model knows 60 tokens; use the tokenizer that came with the model"
     );
     assert_eq!(tokenizer.encode_for("the cat", 330).unwrap().len(), 3);
-    let said = tokenizer.decode(&[5000]).unwrap_err().to_string();
-    assert_eq!(said, "no token has the id 5000; there are 330; use the tokenizer that came with the model");
-    assert_eq!(tokenizer.stream(&[]).push(5000).unwrap_err().to_string(), said);
-    let said = Tokenizer::bytes().stream(&[]).push(256).unwrap_err().to_string();
-    assert_eq!(said, "no token has the id 256; there are 256; use the tokenizer that came with the model");
+    let message = tokenizer.decode(&[5000]).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "no token has the id 5000; there are 330; use the tokenizer that came with the model"
+    );
+    assert_eq!(tokenizer.stream(&[]).push(5000).unwrap_err().to_string(), message);
+    let message = Tokenizer::bytes().stream(&[]).push(256).unwrap_err().to_string();
+    assert_eq!(message, "no token has the id 256; there are 256; use the tokenizer that came with the model");
 }
 
 #[test]
@@ -180,19 +183,19 @@ fn files_that_are_no_tokenizer_are_refused() {
         refused(b"{\"version\": \"1.0\", oops"),
         "tokenizer.json:1:20: key must be a string; mend the JSON or copy it again"
     );
-    let said = refused(b"{\"hello\": 1}");
-    assert!(said.starts_with("tokenizer.json: is JSON, but no tokenizer: "), "{said}");
-    assert!(said.ends_with("; save it with the Python package `tokenizers` 0.23 or older"), "{said}");
-    let said = refused(b"[1, 2]");
-    assert!(said.starts_with("tokenizer.json: is JSON, but no tokenizer: "), "{said}");
+    let message = refused(b"{\"hello\": 1}");
+    assert!(message.starts_with("tokenizer.json: is JSON, but no tokenizer: "), "{message}");
+    assert!(message.ends_with("; save it with the Python package `tokenizers` 0.23 or older"), "{message}");
+    let message = refused(b"[1, 2]");
+    assert!(message.starts_with("tokenizer.json: is JSON, but no tokenizer: "), "{message}");
     assert_eq!(
         refused(b"{\"a\": \"\xff\"}"),
         "tokenizer.json: is not UTF-8 from byte 7 on; copy or download it again"
     );
     let nothing = br#"{"model": {"type": "BPE", "vocab": {}, "merges": []}}"#;
     assert_eq!(refused(nothing), "tokenizer.json: knows no token; copy or download it again");
-    let said = text(Tokenizer::open(scratch.join("nowhere.json")), &scratch);
-    assert!(said.starts_with("cannot read nowhere.json: "), "{said}");
+    let message = text(Tokenizer::open(scratch.join("nowhere.json")), &scratch);
+    assert!(message.starts_with("cannot read nowhere.json: "), "{message}");
 
     // Cut anywhere, or with any byte turned over, a file is an error or another tokenizer, never a panic.
     let whole = std::fs::read(here("tests/tokenizers/llama2_bpe.json")).unwrap();
@@ -209,11 +212,11 @@ fn files_that_are_no_tokenizer_are_refused() {
 #[test]
 fn a_tokenizer_is_found_beside_its_model() {
     let scratch = Scratch::new();
-    let beside = |name: &str| text(Tokenizer::beside(&scratch.join(name), 3), &scratch);
+    let refused = |name: &str| text(Tokenizer::of_model(&scratch.join(name), 3), &scratch);
     let missing = "DIR: no tokenizer here: looked for tokenizer.json, tokenizer.bin and tok*.bin; copy it from where \
                    the model came from: ids mean nothing without it";
-    assert_eq!(beside("model.bin"), missing);
-    assert_eq!(text(Tokenizer::beside(scratch.path(), 3), &scratch), missing);
+    assert_eq!(refused("model.bin"), missing);
+    assert_eq!(text(Tokenizer::of_model(scratch.path(), 3), &scratch), missing);
     // The longest piece, then score, length and bytes of each.
     let mut file = 1i32.to_le_bytes().to_vec();
     for piece in [b"?", b"<", b">"] {
@@ -221,14 +224,14 @@ fn a_tokenizer_is_found_beside_its_model() {
         file.extend(piece);
     }
     scratch.put("tok3.bin", &file);
-    assert_eq!(Tokenizer::beside(&scratch.join("model.bin"), 3).unwrap().vocabulary(), 3);
+    assert_eq!(Tokenizer::of_model(&scratch.join("model.bin"), 3).unwrap().vocabulary(), 3);
     scratch.put("tok4.bin", b"");
     assert_eq!(
-        beside("model.bin"),
+        refused("model.bin"),
         "DIR: has 2 tokenizers of llama2.c and none is tokenizer.bin; rename the one of this model to tokenizer.bin"
     );
     scratch.put("tokenizer.bin", &file);
-    assert_eq!(Tokenizer::beside(scratch.path(), 3).unwrap().vocabulary(), 3);
+    assert_eq!(Tokenizer::of_model(scratch.path(), 3).unwrap().vocabulary(), 3);
     std::fs::copy(here("tests/tokenizers/unigram.json"), scratch.join("tokenizer.json")).unwrap();
-    assert!(Tokenizer::beside(scratch.path(), 3).unwrap().id("<eos>").is_some());
+    assert!(Tokenizer::of_model(scratch.path(), 3).unwrap().id("<eos>").is_some());
 }

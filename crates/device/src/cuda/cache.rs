@@ -60,12 +60,12 @@ impl CubinCache {
         std::fs::create_dir_all(&self.folder)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         // Processes and threads that compile the same write files of their own; the last to rename wins with equal bytes.
-        let beside = self.folder.join(format!("{key}.{}.{number}", std::process::id()));
+        let temporary = self.folder.join(format!("{key}.{}.{number}", std::process::id()));
         let content = [MAGIC, &Sha256::digest(cubin)[..], cubin].concat();
         let written =
-            std::fs::write(&beside, content).and_then(|()| std::fs::rename(&beside, self.file(key)));
+            std::fs::write(&temporary, content).and_then(|()| std::fs::rename(&temporary, self.file(key)));
         if written.is_err() {
-            let _ = std::fs::remove_file(&beside);
+            let _ = std::fs::remove_file(&temporary);
         }
         written
     }

@@ -28,7 +28,7 @@ impl Case<'_> {
         let from: Vec<Var> = sources.iter().map(|(_, var)| *var).collect();
         let sizes = self.sizes(&graph)?;
         let query = Query { from, to: outputs.clone(), sizes, integers, ..Query::default() };
-        let said = reach(&graph, &query)?;
+        let claimed = reach(&graph, &query)?;
         for (name, source) in &sources {
             let count = before.value(*source).data().len();
             for element in spread(count) {
@@ -54,11 +54,11 @@ impl Case<'_> {
                         }
                     }
                 }
-                let from = said.cells(*source)?.nth(element);
+                let from = claimed.cells(*source)?.nth(element);
                 for (index, &output) in outputs.iter().enumerate() {
-                    for (to, &changed) in said.cells(output)?.zip(&changed[index]) {
+                    for (to, &changed) in claimed.cells(output)?.zip(&changed[index]) {
                         let can = match from {
-                            Some(from) => said.can(from, to)?,
+                            Some(from) => claimed.can(from, to)?,
                             None => false,
                         };
                         let wrong = if changed { !can } else { can && exactness == Exactness::Equal };

@@ -193,8 +193,8 @@ fn forgotten(
             Along::Shifted { axis, by } => (*axis, -by),
             Along::All | Along::Listed { .. } => return None,
         };
-        let said = axes.get(axis)?.contains(&AxisOf { input, axis: of, shift, only: None });
-        (from[of] > 1 && !said).then_some(of)
+        let continues = axes.get(axis)?.contains(&AxisOf { input, axis: of, shift, only: None });
+        (from[of] > 1 && !continues).then_some(of)
     });
     missing.map(|of| format!("axis {of} of operand {input}"))
 }

@@ -77,9 +77,9 @@ fn merged_axes_come_apart_again_and_mixing_keeps_them() {
     }
     assert_eq!(axes.standing_for(rows, &Label::Batch, &[3 * N + 1]), [3]);
     assert_eq!(axes.standing_for(rows, &positions("ids"), &[3 * N + 1]), [1]);
-    assert_eq!(axes.standing(total, &Label::Batch), Standing::Beside);
+    assert_eq!(axes.standing(total, &Label::Batch), Standing::Unrelated);
     assert_eq!(axes.standing(x, &positions("ids")), Standing::Along);
-    assert_eq!(axes.standing(x, &positions("targets")), Standing::Beside);
+    assert_eq!(axes.standing(x, &positions("targets")), Standing::Unrelated);
 }
 
 #[test]
@@ -234,8 +234,8 @@ fn what_an_op_cannot_say_is_unknown_until_somebody_can() {
     let (declared, x) = embedded(&mut g, "ids");
     let dark = laid(1, shape![N, N, N], |_| Layout::Unknown("it is a riddle".into()));
     let dark = one(&mut g, dark, &[x]);
-    let beside = g.parameter("beside", shape![N, N, N], Init::Zeros).unwrap();
-    let still = one(&mut g, map(2), &[dark, beside]);
+    let unrelated = g.parameter("beside", shape![N, N, N], Init::Zeros).unwrap();
+    let still = one(&mut g, map(2), &[dark, unrelated]);
     let seen = one(&mut g, map(2), &[still, x]);
     let axes = read(&g, &[declared]);
     for var in [dark, still] {

@@ -106,7 +106,7 @@ impl Costs {
     /// A table with one line for each node and a total; beside what an engine executes, where its count of the same graph
     /// is given.
     pub fn table(&self, executed: Option<&Costs>) -> String {
-        let beside = |node: usize| {
+        let executed_here = |node: usize| {
             let row = executed.and_then(|costs| costs.rows.iter().find(|row| row.node == node));
             row.map(|row| row.cost)
         };
@@ -116,7 +116,7 @@ impl Costs {
                 Pass::Recompute => " (recompute)",
                 Pass::Backward => " (backward)",
             };
-            (format!("{}{pass}", row.name), row.cost, beside(row.node))
+            (format!("{}{pass}", row.name), row.cost, executed_here(row.node))
         });
         table("node", rows.collect(), self.total(), executed.map(Costs::total))
     }
@@ -124,8 +124,8 @@ impl Costs {
     /// A table with one line for each op, the most multiply-adds first, and a total; beside what an engine executes, where
     /// its count of the same graph is given.
     pub fn table_by_op(&self, executed: Option<&Costs>) -> String {
-        let beside = executed.map(Costs::by_op);
-        let of = |op: &str| beside.as_ref().and_then(|ops| ops.get(op).copied());
+        let executed_here = executed.map(Costs::by_op);
+        let of = |op: &str| executed_here.as_ref().and_then(|ops| ops.get(op).copied());
         let mut rows: Vec<(String, Work, Option<Work>)> =
             self.by_op().into_iter().map(|(op, cost)| (op.into(), cost, of(op))).collect();
         rows.sort_by_key(|(_, cost, _)| std::cmp::Reverse(cost.macs));
@@ -145,17 +145,17 @@ fn table(
     total: Work,
     executed: Option<Work>,
 ) -> String {
-    let cells = |title: String, work: Work, beside: Option<Work>| -> Vec<String> {
+    let cells = |title: String, work: Work, executed_here: Option<Work>| -> Vec<String> {
         let Work { macs, flops, read, written } = work;
         let mut cells =
             vec![title, human::count(macs), human::count(flops), human::bytes(read), human::bytes(written)];
-        cells.extend(executed.map(|_| human::count(beside.unwrap_or_default().macs)));
+        cells.extend(executed.map(|_| human::count(executed_here.unwrap_or_default().macs)));
         cells
     };
     let mut header = [first, "multiply-adds", "other", "read", "written"].map(String::from).to_vec();
     header.extend(executed.map(|_| "executed".to_string()));
     let mut lines = vec![header];
-    lines.extend(rows.into_iter().map(|(title, work, beside)| cells(title, work, beside)));
+    lines.extend(rows.into_iter().map(|(title, work, executed_here)| cells(title, work, executed_here)));
     lines.push(cells("total".into(), total, executed));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();

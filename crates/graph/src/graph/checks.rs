@@ -34,11 +34,11 @@ impl Graph {
 
     /// The results of an op on these operands, if it can be recorded on them.
     pub(super) fn results_of(&self, op: &dyn Op, declared: &Declared, inputs: &[Var]) -> Result<Vec<Fact>> {
-        self.results_beside(op, declared, inputs, &[])
+        self.results_replacing(op, declared, inputs, &[])
     }
 
     /// The same in the place of a node that reads some of them already: state that was replaced since is not stale to it.
-    pub(super) fn results_beside(
+    pub(super) fn results_replacing(
         &self,
         op: &dyn Op,
         declared: &Declared,
@@ -190,7 +190,7 @@ impl Graph {
 fn check_aliases(op: &dyn Op, declared: &Declared, inputs: &[Fact], outputs: &[Fact]) -> Result<()> {
     let wrong = |what: String| Err(Error::invalid(op.name(), what, "mend `aliases` of the op"));
     for (index, alias) in declared.aliases.iter().enumerate() {
-        let (output, input) = alias.ends();
+        let (output, input) = alias.output_and_input();
         let (Some(from), Some(to)) = (inputs.get(input), outputs.get(output)) else {
             let (ins, outs) = (inputs.len(), outputs.len());
             return wrong(format!(
@@ -210,7 +210,7 @@ fn check_aliases(op: &dyn Op, declared: &Declared, inputs: &[Fact], outputs: &[F
         }
         for other in &declared.aliases[..index] {
             let both_reuse = matches!((alias, other), (Alias::Reuse { .. }, Alias::Reuse { .. }));
-            let (other_output, other_input) = other.ends();
+            let (other_output, other_input) = other.output_and_input();
             if alias == other || (!both_reuse && output == other_output) {
                 return wrong(format!("it shares output {output} twice, as {other:?} and as {alias:?}"));
             }

@@ -93,7 +93,7 @@ impl Graph {
             ));
         }
         let read: Vec<Var> = old.inputs.iter().chain(&after.inputs).copied().collect();
-        let facts = self.results_beside(&*op, &declared, inputs, &read)?;
+        let facts = self.results_replacing(&*op, &declared, inputs, &read)?;
         self.check_before("absorb", node, &*op, &declared, inputs)?;
         let mut outputs = old.outputs.clone();
         outputs[between] = made;
@@ -125,7 +125,7 @@ impl Graph {
         };
         let declared = Declared::by(&*op);
         check_no_updates("refine", old, &*op, &declared)?;
-        let mut facts = self.results_beside(&*op, &declared, inputs, &old.inputs)?;
+        let mut facts = self.results_replacing(&*op, &declared, inputs, &old.inputs)?;
         self.check_before("refine", node, &*op, &declared, inputs)?;
         let known = old.outputs.len();
         if !old.outputs.iter().map(|&output| Some(self.fact(output))).eq((0..known).map(|at| facts.get(at))) {

@@ -452,25 +452,25 @@ fn what_cannot_be_absorbed_is_said() {
     let late = one(&mut g, map(1), &[x]);
     let b = one(&mut g, map(2), &[a, late]);
     g.output("b", b).unwrap();
-    let mut said = |node: usize, reader: usize, op: Mock, inputs: &[Var]| {
+    let mut refused = |node: usize, reader: usize, op: Mock, inputs: &[Var]| {
         text(g.absorb(node, reader, Arc::new(op), Arc::new(()), inputs))
     };
-    assert_eq!(said(0, 9, map(1), &[x]), "absorb: there is no node 9; this graph has 3");
+    assert_eq!(refused(0, 9, map(1), &[x]), "absorb: there is no node 9; this graph has 3");
     assert_eq!(
-        said(0, 1, map(1), &[x]),
+        refused(0, 1, map(1), &[x]),
         "absorb: `map#2` does not make one value of one result of `map`; join a node with one that reads one of its \
          results and makes one value of it"
     );
     assert_eq!(
-        said(0, 2, map(2), &[x, late]),
+        refused(0, 2, map(2), &[x, late]),
         "absorb: b of map, output 0 of `map#2`, was recorded after `map`; give operands that come before it"
     );
     assert_eq!(
-        said(0, 2, update(2), &[state, x]),
+        refused(0, 2, update(2), &[state, x]),
         "absorb: `map` would replace state as update; record the update as a node of its own"
     );
     assert_eq!(
-        said(0, 2, spread(Fact::f32([2])), &[x]),
+        refused(0, 2, spread(Fact::f32([2])), &[x]),
         "absorb: `map` gives f32 [2 3], as spread it would give f32 [2]; keep shapes and dtypes"
     );
     assert_eq!(
@@ -518,19 +518,19 @@ fn what_cannot_be_refined_is_said() {
     let state = g.state("cache", DType::F32, shape![2, 3], Init::Zeros).unwrap();
     let made = one(&mut g, map(1), &[x]);
     one(&mut g, map(1), &[made]);
-    let mut said =
+    let mut refused =
         |node: usize, op: Mock, inputs: &[Var]| text(g.refine(node, Arc::new(op), Arc::new(()), inputs));
-    assert_eq!(said(7, map(1), &[x]), "refine: there is no node 7; this graph has 2");
+    assert_eq!(refused(7, map(1), &[x]), "refine: there is no node 7; this graph has 2");
     assert_eq!(
-        said(0, map(2), &[x, made]),
+        refused(0, map(2), &[x, made]),
         "refine: b of map, output 0 of `map`, was recorded after `map`; give operands that come before it"
     );
     assert_eq!(
-        said(0, update(2), &[state, x]),
+        refused(0, update(2), &[state, x]),
         "refine: `map` would replace state as update; record the update as a node of its own"
     );
     assert_eq!(
-        said(0, spread(Fact::f32([2])), &[x]),
+        refused(0, spread(Fact::f32([2])), &[x]),
         "refine: `map` gives f32 [2 3], as spread it would give f32 [2]; keep shapes and dtypes"
     );
     assert_eq!(g.nodes()[0].op.name(), "map", "a refusal changes nothing");

@@ -1,10 +1,10 @@
 //! Folders that are no model, half a model or another one, and stores that hold something else: what is said, word for word.
 
 use crate::golden::{Own, folder, model, open};
-use regard_data::{Checkpoint, Data, Save, SaveOptions, Tensor, save_folder};
+use regard_data::{Checkpoint, Data, Field, Save, SaveOptions, Tensor, save_folder};
 use regard_engine::{Cpu, Program, Store};
 use regard_graph::{Init, Precision};
-use regard_hub::forward::record_in;
+use regard_hub::forward::record_in_precision;
 use regard_hub::{Batch, Images, forward, save, step, table};
 use regard_models::families::gpt;
 use regard_models::import::{Import, Map};
@@ -239,7 +239,7 @@ fn a_model_is_not_made_or_saved_of_nothing() {
     let sizes = Sizes { batch: 1, ids: 20, ..Default::default() };
     let text = forward::record(&*opened.model, sizes).err().unwrap().to_string();
     assert!(text.starts_with("add_position: "), "{text}");
-    assert_eq!(text, record_in(&*opened.model, sizes, Precision::Bf16).err().unwrap().to_string());
+    assert_eq!(text, record_in_precision(&*opened.model, sizes, Precision::Bf16).err().unwrap().to_string());
     let own = Own::new("nothing");
     let text = open("../no/such").unwrap_err().to_string();
     assert!(text.contains("no folder is called `../no/such`"), "{text}");
@@ -334,8 +334,8 @@ fn parts_of_a_pass_that_do_not_fit() {
     let cpu = Cpu::with(1, regard_device::Level::best()).unwrap();
     let mut program = Program::new(graph, &[], &mut Store::new(0), &cpu).unwrap();
     let (_, longer) = forward::fields(&reads, &texts(vec![vec![1, 2, 3]])).unwrap();
-    let said = forward::feed(&mut program, &longer).unwrap_err().to_string();
-    assert!(said.contains("ids") && said.contains('3'), "{said}");
+    let message = program.feed(longer.iter().map(Field::parts), &[]).unwrap_err().to_string();
+    assert!(message.contains("ids") && message.contains('3'), "{message}");
 }
 
 #[test]
@@ -348,8 +348,8 @@ fn lines_of_a_table_that_do_not_fit() {
     );
     let theirs = Tensor { name: "h", dtype: regard_data::DType::F32, shape: &[1, 2, 2], bytes: &[0; 16] };
     let line = Import::new("ours", "h", Map::Transposed);
-    let said = table::ours(&line, &theirs).unwrap_err().to_string();
-    assert!(said.contains("theirs is [1, 2, 2]; only a matrix can be transposed"), "{said}");
+    let message = table::ours(&line, &theirs).unwrap_err().to_string();
+    assert!(message.contains("theirs is [1, 2, 2]; only a matrix can be transposed"), "{message}");
 }
 
 #[test]

@@ -180,6 +180,6 @@ fn what_is_no_checkpoint_of_the_model_is_refused() {
     for one in model.parameters().declared() {
         assert_eq!(again.f32(&one.name).unwrap(), store.f32(&one.name).unwrap(), "{}", one.name);
     }
-    let said = Opened::of_checkpoint(own.0.clone(), config, save(1), &registry).unwrap_err().to_string();
-    assert!(said.contains(&numbers[0].0), "{said}");
+    let message = Opened::of_checkpoint(own.0.clone(), config, save(1), &registry).unwrap_err().to_string();
+    assert!(message.contains(&numbers[0].0), "{message}");
 }

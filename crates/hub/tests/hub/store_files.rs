@@ -109,8 +109,9 @@ fn what_does_not_fit_is_refused() {
     let wide = folder.file("wide.safetensors");
     let tensor = Save { name: "x", shape: &[1], data: Data::Bytes(regard_hub::DType::F64, &[0; 8]) };
     save_file(&wide, &[tensor], &SaveOptions::default()).unwrap();
+    let loaded: regard_hub::Result<Store> = StoreFiles::load(&wide);
     assert_eq!(
-        Store::load(&wide).err().unwrap().to_string(),
+        loaded.err().unwrap().to_string(),
         format!("{}: `x` is F64; a store holds F32, BF16, I32 and BOOL: convert it first", wide.display())
     );
     let nowhere = folder.file("no/such/folder/one.safetensors");

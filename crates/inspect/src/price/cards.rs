@@ -140,15 +140,15 @@ impl Card {
 
     /// How far off the rates are at a shape, in the logarithm: what shapes like it say, and nothing far from all of them.
     fn correction(&self, shape: Shape) -> f64 {
-        let (mut told, mut weights) = (0.0, 1.0);
+        let (mut weighed, mut weights) = (0.0, 1.0);
         for (other, off) in &self.off {
             let apart: f64 = other.iter().zip(shape).map(|(a, b)| (a - b).powi(2)).sum();
             // The same shape counts ten times as much as the fit itself.
             let weight = 10.0 / (1.0 + apart / APART).powi(2);
-            told += weight * off;
+            weighed += weight * off;
             weights += weight;
         }
-        told / weights
+        weighed / weights
     }
 }
 

@@ -215,13 +215,13 @@ const VECTOR: usize = 16;
 
 /// What a node is called: with the settings that its speed depends on, without them, and by whether it multiplies.
 fn kinds(g: &Graph, row: &CostRow) -> [String; 3] {
-    const TELLING: [&str; 8] =
+    const RELEVANT: [&str; 8] =
         ["activation", "layout", "precision", "causal", "gate", "function", "bias", "output"];
     let settings = g.nodes()[row.node].op.attributes();
     // Of "buckets both ways up to 128" the first word is enough.
-    let mut told: Vec<&str> = settings
+    let mut relevant: Vec<&str> = settings
         .iter()
-        .filter(|(name, _)| TELLING.contains(name))
+        .filter(|(name, _)| RELEVANT.contains(name))
         .filter_map(|(_, value)| value.split(' ').next())
         .collect();
     // Rows that do not fill vectors have an end of their own, and attention works on short ones. Where all operands have the
@@ -234,10 +234,10 @@ fn kinds(g: &Graph, row: &CostRow) -> [String; 3] {
         .map(|&var| dims(var))
         .filter(|result| node.inputs.iter().any(|&var| dims(var).count() > 1 && dims(var) != *result));
     if result.and_then(|dims| dims.last().copied()).is_some_and(|last| last % VECTOR != 0) {
-        told.push("ragged");
+        relevant.push("ragged");
     }
     let class = if row.cost.macs > 0 { "multiplies" } else { "moves" };
-    [format!("{} {}", row.op, told.join(" ")), row.op.to_string(), class.to_string()]
+    [format!("{} {}", row.op, relevant.join(" ")), row.op.to_string(), class.to_string()]
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl Followed<'_> {
             (Standing::Lost(reason), _) | (Standing::Along, Standing::Lost(reason)) => {
                 Part::Unfollowed(reason)
             }
-            (Standing::Beside, _) => Part::Aside,
+            (Standing::Unrelated, _) => Part::Aside,
             (_, Standing::Along) => Part::Judged,
             _ if others.iter().any(|other| self.along(var, other) == Standing::Along) => Part::Judged,
             _ if outputs.contains(&var) => Part::Judged,
@@ -146,7 +146,7 @@ impl Followed<'_> {
         let felt = self.felt(from, true)?;
         let var = self.case.graph.find(by)?;
         let standings = [self.along(var, seer), self.axes.standing(var, &Label::Batch)];
-        if standings.contains(&Standing::Beside) {
+        if standings.contains(&Standing::Unrelated) {
             return Err(Error::invalid(
                 format!("`{by}` does not lie along the stream `{to}`"),
                 "judge by a tap that does",
@@ -311,7 +311,7 @@ impl Coverage {
 fn part(standing: Standing) -> Part {
     match standing {
         Standing::Along => Part::Judged,
-        Standing::Beside => Part::Aside,
+        Standing::Unrelated => Part::Aside,
         Standing::Lost(reason) => Part::Unfollowed(reason),
     }
 }
@@ -319,6 +319,6 @@ fn part(standing: Standing) -> Part {
 fn lost(standing: Standing) -> Option<String> {
     match standing {
         Standing::Lost(reason) => Some(reason),
-        Standing::Along | Standing::Beside => None,
+        Standing::Along | Standing::Unrelated => None,
     }
 }

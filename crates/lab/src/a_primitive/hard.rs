@@ -27,7 +27,7 @@ fn with_gradients(scene: &Scene, direction: &[f64], kind: AttentionKind) -> Resu
 }
 
 /// A7: hard = gather; straight-through gradient = soft gradient; Gumbel frequencies = softmax.
-pub fn three_ways(context: &Context) -> Result<Finding> {
+pub fn three_forms(context: &Context) -> Result<Finding> {
     let mut draws = context.draws("A7");
     let scene = Scene::random(&mut draws, 1, 20, 7, 5, 4);
     let hard = scene.attend_as(|_| Ok(Attention { kind: AttentionKind::Hard, ..Default::default() }))?;

@@ -146,14 +146,14 @@ pub fn entropy_falls(context: &Context) -> Result<Finding> {
 pub fn temperature(context: &Context) -> Result<Finding> {
     let scene = Scene::random(&mut context.draws("B7"), 1, 1, KEYS, 4, 1);
     let mut table = Table::new("The same scores", &["β", "T = 1/β", "largest weight", "entropy, nats"]);
-    let mut ends = vec![];
+    let mut extremes = vec![];
     for beta in [0.01f32, 0.1, 1.0, 10.0, 100.0] {
         let weights = Scene { beta, ..scene.clone() }.attend()?.weights;
         let (largest, h) = (weights.iter().copied().fold(0.0, f64::max), entropy(&weights));
-        ends.push((beta as f64, largest, h));
+        extremes.push((beta as f64, largest, h));
         table.row([format!("{beta}"), format!("{}", 1.0 / beta), format!("{largest:.4}"), format!("{h:.4}")]);
     }
-    let (hot, cold) = (ends[0], ends[4]);
+    let (hot, cold) = (extremes[0], extremes[4]);
     Ok(Finding::new(
         Verdict::Wrong,
         "β is the inverse temperature: large β is cold and sharp, small β is hot and flat. The notes have it the other way round.",

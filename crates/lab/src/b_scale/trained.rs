@@ -25,7 +25,7 @@ pub fn with_and_without(context: &Context) -> Result<Finding> {
         ],
     );
     let mut finding = Finding::new(Verdict::Measured, "");
-    let mut told = vec![];
+    let mut estimates = vec![];
     for (name, scale) in [("β = 1/√d", HeadScale::Default), ("β = 1", HeadScale::Constant(1.0))] {
         let (mut q, mut k, mut whole, mut end) = (vec![], vec![], vec![], vec![]);
         for &seed in &seeds {
@@ -60,17 +60,17 @@ pub fn with_and_without(context: &Context) -> Result<Finding> {
         {
             finding = finding.number(number(format!("{name}: {what}"), found));
         }
-        told.push(found);
+        estimates.push(found);
     }
     finding.summary = format!(
         "One head of width 64: gradients of W_Q begin at {} with the scale and {} without it; the mean loss of the run is {} and {}, at the \
          end {} and {}. {}",
-        figure(told[0][0].value),
-        figure(told[1][0].value),
-        figure(told[0][2].value),
-        figure(told[1][2].value),
-        figure(told[0][3].value),
-        figure(told[1][3].value),
+        figure(estimates[0][0].value),
+        figure(estimates[1][0].value),
+        figure(estimates[0][2].value),
+        figure(estimates[1][2].value),
+        figure(estimates[0][3].value),
+        figure(estimates[1][3].value),
         carries(context, seeds.len())
     );
     Ok(finding

@@ -61,11 +61,13 @@ pub fn reach_is_support(_context: &Context) -> Result<Finding> {
         grain: Grain::Position,
         ..Default::default()
     };
-    let said = reach(&g, &query)?;
+    let reaches = reach(&g, &query)?;
     let mut map = vec![];
     for to in 0..T {
         for from in 0..T {
-            map.push(f64::from(u8::from(said.can(said.cell(x, &[0, from])?, said.cell(stream, &[0, to])?)?)));
+            map.push(f64::from(u8::from(
+                reaches.can(reaches.cell(x, &[0, from])?, reaches.cell(stream, &[0, to])?)?,
+            )));
         }
     }
     let seen = map.iter().filter(|x| **x == 1.0).count();

@@ -97,11 +97,11 @@ pub fn reaches_all(context: &Context) -> Result<Finding> {
             grain: Grain::Position,
             ..Default::default()
         };
-        let said = reach(&g, &query)?;
-        let from = said.cell(k, &[0, MOVED, 0])?;
+        let reaches = reach(&g, &query)?;
+        let from = reaches.cell(k, &[0, MOVED, 0])?;
         let mut reached = 0;
         for t in 0..KEYS {
-            reached += usize::from(said.can(from, said.cell(y, &[0, t, 0])?)?);
+            reached += usize::from(reaches.can(from, reaches.cell(y, &[0, t, 0])?)?);
         }
         let scene = Scene::random(&mut draws, 1, KEYS, KEYS, 5, 4);
         let mut other = scene.clone();

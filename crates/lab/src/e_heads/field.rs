@@ -28,9 +28,9 @@ fn field(length: usize, heads: usize, layers: usize, target: &Targets, numbers: 
         stream = one_layer(&mut g, stream, heads, length, None, &spec)?;
     }
     let query = reach::Query { from: vec![x], to: vec![stream], ..Default::default() };
-    let said = reach::reach(&g, &query)?;
-    let last = said.cell(stream, &[0, length - 1, 0])?;
-    let by_reach = said.row(last)?.count();
+    let reaches = reach::reach(&g, &query)?;
+    let last = reaches.cell(stream, &[0, length - 1, 0])?;
+    let by_reach = reaches.row(last)?.count();
     if !numbers {
         return Ok([by_reach, by_reach]);
     }
@@ -157,8 +157,8 @@ pub fn receptive_field(_context: &Context) -> Result<Finding> {
     let x = g.input("x", DType::F32, [1, 20, 1, 1])?;
     let y = g.attention(x, x, x, &Attention::default())?.y;
     let query = reach::Query { from: vec![x], to: vec![y], ..Default::default() };
-    let said = reach::reach(&g, &query)?;
-    let soft = said.row(said.cell(y, &[0, 19, 0, 0])?)?.count();
+    let reaches = reach::reach(&g, &query)?;
+    let soft = reaches.row(reaches.cell(y, &[0, 19, 0, 0])?)?.count();
     Ok(finding
         .number(Number::count("heads that look at their own position: field after two layers", itself, 1).erratum("E25"))
         .number(Number::count("soft attention, T = 20: field after one layer", soft, 20).erratum("E25"))
@@ -207,10 +207,10 @@ pub fn heads_as_filters(context: &Context) -> Result<Finding> {
             grain: reach::Grain::Position,
             ..Default::default()
         };
-        let said = reach::reach(g, &query)?;
+        let reaches = reach::reach(g, &query)?;
         for to in [local, free] {
-            let middle = said.cell(to, &[0, length / 2])?;
-            reached.push(said.row(middle)?.map(|cell| cell.index()).collect::<Vec<usize>>());
+            let middle = reaches.cell(to, &[0, length / 2])?;
+            reached.push(reaches.row(middle)?.map(|cell| cell.index()).collect::<Vec<usize>>());
         }
         Ok(vec![local])
     })?;

@@ -320,12 +320,12 @@ pub fn cross(context: &Context) -> Result<Finding> {
         grain: reach::Grain::Position,
         ..Default::default()
     };
-    let said = reach::reach(&g, &query)?;
+    let reaches = reach::reach(&g, &query)?;
     let pairs = |from: Var| -> Result<Vec<f64>> {
         let mut can = Vec::new();
-        for to in said.cells(out)? {
-            for from in said.cells(from)? {
-                can.push(f64::from(u8::from(said.can(from, to)?)));
+        for to in reaches.cells(out)? {
+            for from in reaches.cells(from)? {
+                can.push(f64::from(u8::from(reaches.can(from, to)?)));
             }
         }
         Ok(can)

@@ -329,12 +329,12 @@ pub fn no_future(_context: &Context) -> Result<Finding> {
             grain: reach::Grain::Position,
             ..Default::default()
         };
-        let said = reach::reach(&g, &query)?;
-        let verdict = said.is_causal(ids, 1, out, 1)?;
+        let reaches = reach::reach(&g, &query)?;
+        let verdict = reaches.is_causal(ids, 1, out, 1)?;
         let mut can = Vec::new();
-        for to in said.cells(out)? {
-            for from in said.cells(ids)? {
-                can.push(f64::from(u8::from(said.can(from, to)?)));
+        for to in reaches.cells(out)? {
+            for from in reaches.cells(ids)? {
+                can.push(f64::from(u8::from(reaches.can(from, to)?)));
             }
         }
         finding = finding.number(Number::count(

@@ -12,6 +12,7 @@ use regard::layers::{
 };
 use regard::ops::{AttentionMask, CrossEntropyOptions, IGNORE_INDEX, Window};
 use regard::prelude::*;
+use strsim::generic_levenshtein;
 
 /// F.
 pub const FEATURES: usize = 12;
@@ -48,9 +49,9 @@ pub fn utterance(draws: &mut Draws, frames: usize) -> Utterance {
         let length = 3 + draws.below(4);
         for at in 0..length {
             let last = at + 1 == length;
-            let told = if last { 1.5 * (2.0 * (symbol % 2) as f64 - 1.0) } else { 0.0 };
+            let strength = if last { 1.5 * (2.0 * (symbol % 2) as f64 - 1.0) } else { 0.0 };
             let template = &templates[symbol / 2 * FEATURES..][..FEATURES];
-            let frame = template.iter().zip(&release).map(|(sound, release)| sound + told * release);
+            let frame = template.iter().zip(&release).map(|(sound, release)| sound + strength * release);
             numbers.extend(frame.map(|x| (x + 0.7 * draws.normal()) as f32));
             symbols.push(symbol);
         }
@@ -65,21 +66,6 @@ pub fn text(symbols: &[usize]) -> Vec<usize> {
     let mut text = symbols.to_vec();
     text.dedup();
     text
-}
-
-/// The fewest insertions, deletions and replacements that make one text of another.
-pub fn edits(a: &[usize], b: &[usize]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let best = (corner + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-            corner = row[j + 1];
-            row[j + 1] = best;
-        }
-    }
-    row[b.len()]
 }
 
 /// The recogniser. Parameters: `input`, the blocks, `head`.
@@ -190,15 +176,15 @@ impl Recogniser {
         g.output("chosen", chosen)?;
         let mut program = Program::new(g, &[], store, &one_cpu()?)?;
         let mut draws = Context { seed: 77, ..Default::default() }.draws("recogniser.held out");
-        let said: Vec<Utterance> = (0..count).map(|_| utterance(&mut draws, FRAMES)).collect();
-        let frames: Vec<f32> = said.iter().flat_map(|own| delayed(own, delay).frames).collect();
+        let utterances: Vec<Utterance> = (0..count).map(|_| utterance(&mut draws, FRAMES)).collect();
+        let frames: Vec<f32> = utterances.iter().flat_map(|own| delayed(own, delay).frames).collect();
         program.set_f32("frames", &[count, length, FEATURES], &frames)?;
         program.run(store)?;
         let (mut wrong, mut off, mut symbols) = (0, 0, 0);
-        for (own, chosen) in said.iter().zip(program.i32("chosen")?.chunks(length)) {
+        for (own, chosen) in utterances.iter().zip(program.i32("chosen")?.chunks(length)) {
             let heard: Vec<usize> = chosen[delay..].iter().map(|&id| id as usize).collect();
             wrong += heard.iter().zip(&own.symbols).filter(|(a, b)| a != b).count();
-            off += edits(&text(&heard), &text(&own.symbols));
+            off += generic_levenshtein(&text(&heard), &text(&own.symbols));
             symbols += text(&own.symbols).len();
         }
         Ok([wrong as f64 / (count * FRAMES) as f64, off as f64 / symbols as f64])
@@ -217,10 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edits_are_counted() {
-        assert_eq!(edits(&[1, 2, 3], &[1, 2, 3]), 0);
-        assert_eq!(edits(&[1, 2, 3], &[2, 3, 4]), 2);
-        assert_eq!(edits(&[], &[5, 6]), 2);
+    fn repeats_are_one_symbol() {
         assert_eq!(text(&[1, 1, 2, 2, 1]), [1, 2, 1]);
     }
 

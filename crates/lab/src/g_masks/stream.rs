@@ -154,9 +154,9 @@ pub fn price_of_no_future(context: &Context) -> Result<Finding> {
         "Held-out utterances",
         &["frames of the future", "latency, ms", "frames wrong", "errors of the text"],
     );
-    let (mut numbers, mut lines, mut told) = (vec![], [vec![], vec![]], vec![]);
-    let ways = delays.iter().map(|&delay| (true, delay)).chain([(false, 0)]);
-    for (causal, delay) in ways {
+    let (mut numbers, mut lines, mut errors) = (vec![], [vec![], vec![]], vec![]);
+    let views = delays.iter().map(|&delay| (true, delay)).chain([(false, 0)]);
+    for (causal, delay) in views {
         let model = Recogniser::new(causal, None)?;
         let (mut frames, mut texts) = (vec![], vec![]);
         for &seed in &seeds {
@@ -175,18 +175,18 @@ pub fn price_of_no_future(context: &Context) -> Result<Finding> {
             lines[0].push((delay as f64, frame.value));
             lines[1].push((delay as f64, text.value));
         }
-        told.push((frame.value, text.value));
+        errors.push((frame.value, text.value));
     }
     let [frame_line, text_line] = lines;
-    let last = told[told.len() - 1];
+    let last = errors[errors.len() - 1];
     let far = delays[delays.len() - 1] as f64;
     Ok(Finding::new(
         Verdict::Measured,
         format!(
             "Without any of the future {} of the frames are named wrongly; with {far} frames of it {}, with all of it {}. What a position \
              cannot know yet it must guess, and a short delay buys most of it back. {}",
-            figure(told[0].0),
-            figure(told[delays.len() - 1].0),
+            figure(errors[0].0),
+            figure(errors[delays.len() - 1].0),
             figure(last.0),
             carries(context, seeds.len())
         ),

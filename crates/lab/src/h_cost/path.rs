@@ -77,7 +77,7 @@ pub fn path_length(context: &Context) -> Result<Finding> {
         Axis::new("distance"),
         Axis::log("norm"),
     );
-    let (mut numbers, mut told) = (vec![], vec![]);
+    let (mut numbers, mut ratios) = (vec![], vec![]);
     for (name, attention) in [("attention", true), ("recurrent", false)] {
         let reader = Reader::new(attention, symbols, length, width)?;
         let mut norms = vec![vec![]; length];
@@ -101,7 +101,7 @@ pub fn path_length(context: &Context) -> Result<Finding> {
             format!("{name}: gradient at distance 40 over that at distance 1"),
             means[40] / means[1],
         ));
-        told.push(figure(means[40] / means[1]));
+        ratios.push(figure(means[40] / means[1]));
         chart = chart.line(name, means.iter().enumerate().map(|(d, n)| (d as f64, *n)));
     }
     let seeds = seeds(context, 3);
@@ -143,8 +143,8 @@ pub fn path_length(context: &Context) -> Result<Finding> {
         format!(
             "Before training, the gradient at a distance of 40 is {} of that at 1 through attention, {} through an Elman layer; copying \
              over a distance is in the table. {}",
-            told[0],
-            told[1],
+            ratios[0],
+            ratios[1],
             carries(context, seeds.len())
         ),
     )

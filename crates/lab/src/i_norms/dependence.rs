@@ -52,14 +52,14 @@ pub fn norms(context: &Context) -> Result<Finding> {
         let mut g = Graph::new();
         let x = g.input("x", DType::F32, [ROWS, WIDTH])?;
         let y = record(&mut g, x)?;
-        let said = reach(&g, &Query { from: vec![x], to: vec![y], ..Default::default() })?;
+        let reaches = reach(&g, &Query { from: vec![x], to: vec![y], ..Default::default() })?;
         // Who reaches the number in the middle of the batch.
-        let target = said.cell(y, &[1, 2])?;
+        let target = reaches.cell(y, &[1, 2])?;
         let mut map = vec![];
         let (mut wrong, mut seen) = (0, 0);
         for row in 0..ROWS {
             for column in 0..WIDTH {
-                let can = said.can(said.cell(x, &[row, column])?, target)?;
+                let can = reaches.can(reaches.cell(x, &[row, column])?, target)?;
                 let wanted = (!same_row || row == 1) && (!same_column || column == 2);
                 wrong += usize::from(can != wanted);
                 seen += usize::from(can);

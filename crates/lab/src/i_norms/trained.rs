@@ -88,32 +88,13 @@ pub fn depth(context: &Context) -> Result<Finding> {
         "First block’s gradient before training, and loss at the end",
         &["kind", "layers", "gradient", "over the last block’s", "loss"],
     );
-    let (mut numbers, mut told, mut ends_told) = (vec![], vec![], vec![]);
+    let tiny = Tiny { hidden: 32, most: 6, ..Tiny::new(6, 16) };
+    let (mut numbers, mut gradients_shown, mut losses_shown) = (vec![], vec![], vec![]);
     for (name, norming, residual) in kinds {
         let (mut ratio_line, mut loss_line) = (vec![], vec![]);
         for &layers in depths {
-            let (mut firsts, mut ratios, mut ends, mut broken) = (vec![], vec![], vec![], 0);
-            for &seed in &seeds {
-                let tiny = Tiny { norming, residual, layers, hidden: 32, most: 6, ..Tiny::new(6, 16) };
-                let model = Model::new(tiny)?;
-                let last = format!("block.{}.attention.value.weight", layers - 1);
-                let watch = ["block.0.attention.value.weight", last.as_str()];
-                // Deep stacks are watched at their beginning only when quick.
-                let steps = if layers > context.size(8, 64) { 1 } else { context.size(60, 200) };
-                let training = Training { seed, steps, batch: 8, length: 6, rate: 3e-3, watch: &watch };
-                let trained = train(&model, task, &training)?;
-                let loss = trained.last_loss();
-                // Numbers that overflow in any seed are no mean: the depth is told as one that breaks.
-                if !trained.watched[0][0].is_finite() || !loss.is_finite() {
-                    broken += 1;
-                    continue;
-                }
-                firsts.push(trained.watched[0][0]);
-                ratios.push(trained.watched[0][0] / trained.watched[1][0]);
-                if steps > 1 {
-                    ends.push(loss);
-                }
-            }
+            let Runs { firsts, ratios, losses: at_end, broken } =
+                runs(context, task, &seeds, Tiny { norming, residual, layers, ..tiny })?;
             let deepest = layers == depths[depths.len() - 1];
             if broken > 0 {
                 let cells =
@@ -124,23 +105,23 @@ pub fn depth(context: &Context) -> Result<Finding> {
                     f64::from(broken),
                 ));
                 if deepest {
-                    told.push(format!("{name} overflows"));
+                    gradients_shown.push(format!("{name} overflows"));
                 }
                 continue;
             }
             let (first, ratio) = (over_seeds(&firsts), over_seeds(&ratios));
             ratio_line.push((layers as f64, first.value));
-            let loss = if ends.is_empty() {
+            let loss = if at_end.is_empty() {
                 "not run in quick".to_string()
             } else {
-                figure(over_seeds(&ends).value)
+                figure(over_seeds(&at_end).value)
             };
-            if !ends.is_empty() {
-                loss_line.push((layers as f64, over_seeds(&ends).value));
+            if !at_end.is_empty() {
+                loss_line.push((layers as f64, over_seeds(&at_end).value));
             }
             table.row([name.to_string(), layers.to_string(), figure(first.value), figure(ratio.value), loss]);
             if deepest {
-                told.push(format!("{name} {}", figure(first.value)));
+                gradients_shown.push(format!("{name} {}", figure(first.value)));
                 numbers.push(number(
                     format!("{name}, {layers} layers: gradient norm of the first block"),
                     first,
@@ -150,7 +131,7 @@ pub fn depth(context: &Context) -> Result<Finding> {
             }
         }
         if let Some((layers, loss)) = loss_line.last() {
-            ends_told.push(format!("{name} {} ({layers})", figure(*loss)));
+            losses_shown.push(format!("{name} {} ({layers})", figure(*loss)));
             numbers.push(number(format!("{name}, {layers} layers: loss at the end"), over_seeds(&[*loss])));
         }
         gradients = gradients.line(name, ratio_line);
@@ -162,8 +143,8 @@ pub fn depth(context: &Context) -> Result<Finding> {
             "The gradient that the first of {} blocks gets before training: {}. Losses at the end, of the deepest stacks (layers) \
              that train without overflow: {}; chance is {}. {}",
             depths[depths.len() - 1],
-            told.join(", "),
-            ends_told.join(", "),
+            gradients_shown.join(", "),
+            losses_shown.join(", "),
             figure(6f64.ln()),
             carries(context, seeds.len())
         ),
@@ -173,4 +154,41 @@ pub fn depth(context: &Context) -> Result<Finding> {
     .picture(gradients)
     .picture(losses)
     .how("Blocks of width 16 on reversal, gradients of W_V of the first and the last block at the first step, losses after some steps of AdamW at the same rate."))
+}
+
+/// Runs of one depth, one for each seed that does not overflow.
+struct Runs {
+    /// The norm of the first block's gradient before training, and its ratio to the last block's.
+    firsts: Vec<f64>,
+    ratios: Vec<f64>,
+    /// At the end; none where only the first step is run.
+    losses: Vec<f64>,
+    /// How many overflowed.
+    broken: u32,
+}
+
+fn runs(context: &Context, task: Task, seeds: &[u64], tiny: Tiny) -> Result<Runs> {
+    let layers = tiny.layers;
+    let mut found = Runs { firsts: vec![], ratios: vec![], losses: vec![], broken: 0 };
+    for &seed in seeds {
+        let model = Model::new(tiny)?;
+        let last = format!("block.{}.attention.value.weight", layers - 1);
+        let watch = ["block.0.attention.value.weight", last.as_str()];
+        // Deep stacks are watched at their beginning only when quick.
+        let steps = if layers > context.size(8, 64) { 1 } else { context.size(60, 200) };
+        let training = Training { seed, steps, batch: 8, length: 6, rate: 3e-3, watch: &watch };
+        let trained = train(&model, task, &training)?;
+        let loss = trained.last_loss();
+        // Numbers that overflow in any seed are no mean: the depth is shown as one that breaks.
+        if !trained.watched[0][0].is_finite() || !loss.is_finite() {
+            found.broken += 1;
+            continue;
+        }
+        found.firsts.push(trained.watched[0][0]);
+        found.ratios.push(trained.watched[0][0] / trained.watched[1][0]);
+        if steps > 1 {
+            found.losses.push(loss);
+        }
+    }
+    Ok(found)
 }

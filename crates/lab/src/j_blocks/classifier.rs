@@ -5,8 +5,8 @@ use crate::experiment::{Learner, Trained, carries, number, one_cpu, over_seeds, 
 use crate::picture::{Axis, Chart, figure};
 use crate::{Context, Draws, Finding, Number, Table, Verdict};
 use regard::Result;
-use regard::data::batching::{Padded, padded_to};
 use regard::layers::FeedForwardKind;
+use regard::models::inputs::{Padded, padded_to};
 use regard::models::{Bert, BertConfig, BertHead, BertText};
 use regard::prelude::*;
 use std::collections::HashSet;
@@ -130,8 +130,8 @@ pub fn classifies(context: &Context) -> Result<Finding> {
         program.set_i32("ids", &[many, LENGTH], &ids)?;
         program.set_bools("mask", &[many, LENGTH], &mask)?;
         program.run(&mut learner.store)?;
-        let said: Vec<bool> = program.i32("chosen")?.iter().map(|&class| class == 1).collect();
-        let right = said.iter().zip(&test).filter(|(said, (_, class))| *said == class).count();
+        let predicted: Vec<bool> = program.i32("chosen")?.iter().map(|&class| class == 1).collect();
+        let right = predicted.iter().zip(&test).filter(|(predicted, (_, class))| *predicted == class).count();
         accuracy.push(right as f64 / many as f64);
         let praised = test.iter().filter(|(_, class)| *class).count() as f64 / many as f64;
         majority.push(praised.max(1.0 - praised));
@@ -139,9 +139,9 @@ pub fn classifies(context: &Context) -> Result<Finding> {
         if curve.is_empty() {
             curve = Trained::curve(&losses, 40);
             let word = |class: bool| if class { "praise" } else { "blame" };
-            for ((ids, class), said) in test.iter().zip(&said).take(6) {
+            for ((ids, class), predicted) in test.iter().zip(&predicted).take(6) {
                 let text: Vec<&str> = ids[1..].iter().map(|&id| WORDS[id]).collect();
-                shown.row([text.join(" "), word(*class).to_string(), word(*said).to_string()]);
+                shown.row([text.join(" "), word(*class).to_string(), word(*predicted).to_string()]);
             }
         }
     }

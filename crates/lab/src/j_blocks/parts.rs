@@ -81,11 +81,11 @@ fn map(
     let mut g = Graph::inference();
     let x = g.input("x", DType::F32, [1, n, width])?;
     let y = record(&mut g, x)?;
-    let said = reach::reach(&g, &reach::Query { from: vec![x], to: vec![y], ..Default::default() })?;
+    let reaches = reach::reach(&g, &reach::Query { from: vec![x], to: vec![y], ..Default::default() })?;
     let mut can = Vec::new();
-    for to in said.cells(y)? {
-        for from in said.cells(x)? {
-            can.push(f64::from(u8::from(said.can(from, to)?)));
+    for to in reaches.cells(y)? {
+        for from in reaches.cells(x)? {
+            can.push(f64::from(u8::from(reaches.can(from, to)?)));
         }
     }
     Ok(can)
@@ -255,7 +255,7 @@ pub fn families(_context: &Context) -> Result<Finding> {
         let mut g = Graph::inference();
         let ids = g.input("ids", DType::I32, [1, n])?;
         let y = record(&mut g, ids)?;
-        let said = reach::reach(
+        let reaches = reach::reach(
             &g,
             &reach::Query {
                 from: vec![ids],
@@ -265,9 +265,9 @@ pub fn families(_context: &Context) -> Result<Finding> {
             },
         )?;
         let mut can = Vec::new();
-        for to in said.cells(y)? {
-            for from in said.cells(ids)? {
-                can.push(f64::from(u8::from(said.can(from, to)?)));
+        for to in reaches.cells(y)? {
+            for from in reaches.cells(ids)? {
+                can.push(f64::from(u8::from(reaches.can(from, to)?)));
             }
         }
         Ok(can)

@@ -28,7 +28,7 @@ pub fn needs_curves(context: &Context) -> Result<Finding> {
         &["feed-forward part", "parameters", "accuracy", "loss"],
     );
     let mut chart = Chart::new("Loss", Axis::new("step"), Axis::new("loss").covering(&[0.0]));
-    let (mut numbers, mut told) = (vec![], vec![]);
+    let (mut numbers, mut accuracies) = (vec![], vec![]);
     for (name, middle) in kinds {
         // No norms: they are non-linear themselves.
         let model =
@@ -59,16 +59,16 @@ pub fn needs_curves(context: &Context) -> Result<Finding> {
             figure(l.value),
         ]);
         numbers.push(number(format!("{name}: accuracy"), a));
-        told.push(a.value);
+        accuracies.push(a.value);
     }
     Ok(Finding::new(
         Verdict::Measured,
         format!(
             "Sums modulo 7 of two tokens: {} right with ReLU, {} with a linear part, {} with none; {} by chance. Attention is linear in its \
              values only: its weights are not, and that is what the other two live on. {}",
-            figure(told[0]),
-            figure(told[1]),
-            figure(told[2]),
+            figure(accuracies[0]),
+            figure(accuracies[1]),
+            figure(accuracies[2]),
             figure(task.chance()),
             carries(context, seeds.len())
         ),

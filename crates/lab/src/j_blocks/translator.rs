@@ -9,6 +9,7 @@ use regard::Result;
 use regard::evaluate::{Bleu, Chrf, exact_match};
 use regard::generate::{Beams, Generator, Settings};
 use regard::layers::{EmbeddingConfig, EmbeddingLayer, LinearConfig, LinearLayer, Parameters};
+use regard::models::inputs::{Padded, padded_to};
 use regard::models::{Transformer, TransformerConfig};
 use regard::ops::{Attention, AttentionMask, AttentionOp, CrossEntropyOptions, IGNORE_INDEX, WeightsRequest};
 use regard::prelude::*;
@@ -137,20 +138,16 @@ struct Pairs {
 
 impl Pairs {
     fn new(numbers: &[usize]) -> Pairs {
-        let mut pairs = Pairs { source: vec![], mask: vec![], target: vec![], labels: vec![] };
-        for &n in numbers {
-            let [mut english, mut german] = words(n);
-            english.push(END);
-            german.push(END);
-            pairs.mask.extend((0..SOURCE).map(|t| t < english.len()));
-            pairs.labels.extend((0..TARGET).map(|t| german.get(t).copied().unwrap_or(IGNORE_INDEX)));
-            german.insert(0, START);
-            english.resize(SOURCE, 0);
-            german.resize(TARGET, 0);
-            pairs.source.extend(english);
-            pairs.target.extend(german);
-        }
-        pairs
+        let (english, german): (Vec<_>, Vec<_>) = numbers
+            .iter()
+            .map(|&n| words(n).map(|words| [words, vec![END]].concat()))
+            .map(|[english, german]| (english, german))
+            .unzip();
+        let shifted: Vec<Vec<i32>> =
+            german.iter().map(|german| [&[START], german.as_slice()].concat()).collect();
+        let Padded { values: source, mask, .. } = padded_to(&english, 0, SOURCE);
+        let labels = padded_to(&german, IGNORE_INDEX, TARGET).values;
+        Pairs { source, mask, target: padded_to(&shifted, 0, TARGET).values, labels }
     }
 }
 
@@ -279,16 +276,16 @@ pub fn translates(context: &Context) -> Result<Finding> {
         let (train, test) = split(context, seed);
         let (mut store, losses) = trained_transformer(&model, &train, steps, seed)?;
         let right: Vec<String> = test.iter().map(|&n| text(&words(n)[1], &GERMAN)).collect();
-        let said = translations(&model, &mut store, &test, 4)?;
-        exact.push(exact_match(&said, &right)?);
+        let translated = translations(&model, &mut store, &test, 4)?;
+        exact.push(exact_match(&translated, &right)?);
         greedy.push(exact_match(&translations(&model, &mut store, &test, 1)?, &right)?);
         let references: Vec<Vec<&str>> = right.iter().map(|right| vec![right.as_str()]).collect();
-        bleu.push(Bleu::default().corpus(&said, &references)?.score);
-        chrf.push(Chrf::default().corpus(&said, &references)?);
+        bleu.push(Bleu::default().corpus(&translated, &references)?.score);
+        chrf.push(Chrf::default().corpus(&translated, &references)?);
         if curve.is_empty() {
             curve = Trained::curve(&losses, 40);
-            for ((&n, right), said) in test.iter().zip(&right).zip(&said).take(5) {
-                shown.row([text(&words(n)[0], &ENGLISH), right.clone(), said.clone()]);
+            for ((&n, right), translated) in test.iter().zip(&right).zip(&translated).take(5) {
+                shown.row([text(&words(n)[0], &ENGLISH), right.clone(), translated.clone()]);
             }
             heat = cross_weights(&model, &mut store, 4327)?;
         }
@@ -372,14 +369,14 @@ impl Pair {
         program.set_i32("source", &[rows, SOURCE], &Pairs::new(numbers).source)?;
         let mut target = vec![0; rows * TARGET];
         target.chunks_mut(TARGET).for_each(|row| row[0] = START);
-        let mut said = vec![vec![]; rows];
+        let mut translated = vec![vec![]; rows];
         for t in 0..TARGET {
             program.set_i32("target", &[rows, TARGET], &target)?;
             program.run(store)?;
             let chosen = program.i32("chosen")?;
-            for (row, said) in said.iter_mut().enumerate() {
+            for (row, translated) in translated.iter_mut().enumerate() {
                 let id = chosen[row * TARGET + t];
-                said.push(id);
+                translated.push(id);
                 if t + 1 < TARGET {
                     target[row * TARGET + t + 1] = id;
                 }
@@ -389,7 +386,7 @@ impl Pair {
             let end = ids.iter().position(|&id| id == END).unwrap_or(ids.len());
             text(&ids[..end], &GERMAN)
         };
-        Ok(said.iter().map(ended).collect())
+        Ok(translated.iter().map(ended).collect())
     }
 }
 
@@ -398,8 +395,12 @@ pub fn replaces_recurrence(context: &Context) -> Result<Finding> {
     let seeds = seeds(context, 3);
     let steps = context.size(250, 1000);
     let (attention, recurrent) = (transformer()?, Pair::new(40)?);
-    let right_of = |said: &[String], test: &[usize]| {
-        let right = said.iter().zip(test).filter(|(said, n)| **said == text(&words(**n)[1], &GERMAN)).count();
+    let right_of = |translated: &[String], test: &[usize]| {
+        let right = translated
+            .iter()
+            .zip(test)
+            .filter(|(translated, n)| **translated == text(&words(**n)[1], &GERMAN))
+            .count();
         right as f64 / test.len() as f64
     };
     let (mut exact, mut losses) = ([vec![], vec![]], [vec![], vec![]]);
@@ -461,20 +462,20 @@ mod tests {
 
     #[test]
     fn numbers_are_said_as_people_say_them() {
-        let said = |n: usize| {
+        let translated = |n: usize| {
             let [english, german] = words(n);
             assert!(english.len() < SOURCE && german.len() < TARGET, "{n}");
             (text(&english, &ENGLISH), text(&german, &GERMAN))
         };
-        assert_eq!(said(1), ("one".into(), "eins".into()));
+        assert_eq!(translated(1), ("one".into(), "eins".into()));
         assert_eq!(
-            said(1119),
+            translated(1119),
             ("one thousand one hundred nineteen".into(), "ein tausend ein hundert neunzehn".into())
         );
-        assert_eq!(said(4327).1, "vier tausend drei hundert sieben und zwanzig");
-        assert_eq!(said(901), ("nine hundred one".into(), "neun hundert eins".into()));
-        assert_eq!(said(31).1, "ein und dreißig");
-        (1..10_000).for_each(|n| drop(said(n)));
+        assert_eq!(translated(4327).1, "vier tausend drei hundert sieben und zwanzig");
+        assert_eq!(translated(901), ("nine hundred one".into(), "neun hundert eins".into()));
+        assert_eq!(translated(31).1, "ein und dreißig");
+        (1..10_000).for_each(|n| drop(translated(n)));
     }
 
     #[test]

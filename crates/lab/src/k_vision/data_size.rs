@@ -164,8 +164,8 @@ impl Model {
     }
 }
 
-fn right(said: &[i32], set: &Set) -> f64 {
-    said.iter().zip(&set.classes).filter(|(a, b)| a == b).count() as f64 / said.len() as f64
+fn right(chosen: &[i32], set: &Set) -> f64 {
+    chosen.iter().zip(&set.classes).filter(|(a, b)| a == b).count() as f64 / chosen.len() as f64
 }
 
 /// What one training came to: accuracy on its own set, on new images, and predictions that a shift by one and by two
@@ -194,8 +194,8 @@ fn trained(context: &Context, kind: Kind, size: usize, seed: u64) -> Result<Came
         classes: set.classes[..size.min(TEST)].to_vec(),
     };
     let test = images(&mut Context { seed, ..*context }.draws("vision.new"), TEST);
-    let said = model.classes(&mut store, &own.pixels)?;
-    let own = right(&said, &own);
+    let chosen = model.classes(&mut store, &own.pixels)?;
+    let own = right(&chosen, &own);
     let new = right(&model.classes(&mut store, &test.pixels)?, &test);
     let shifted = shifts(&model, &mut store, seed)?;
     let found = Came { own, new, shifted };

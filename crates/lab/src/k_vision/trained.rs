@@ -148,17 +148,19 @@ pub fn positions(context: &Context) -> Result<Finding> {
     .how("A ViT of two layers and width 16, trained to say in which quarter of a noisy image of 8 × 8 a bright square stands."))
 }
 
-/// K6: the class token's attention, and its rollout.
-pub fn class_token(context: &Context) -> Result<Finding> {
-    let seeds = seeds(context, 4);
-    let model = model(VitPooling::Class)?;
-    let tokens = PATCHES + 1;
-    let many = 64;
-    let (mut on, mut rolled, mut accuracy) = (vec![], vec![], vec![]);
-    let mut pictures = vec![];
-    for &seed in &seeds {
-        let (mut store, right) = trained(context, &model, seed)?;
-        accuracy.push(right);
+const TOKENS: usize = PATCHES + 1;
+
+/// What the layers of a model attend to on new images.
+struct Looked {
+    /// Of each layer, by image, head, query and key.
+    weights: Vec<Array>,
+    pixels: Vec<f32>,
+    /// Where the squares stand.
+    places: Vec<[usize; 2]>,
+}
+
+impl Looked {
+    fn new(context: &Context, model: &Vit, store: &mut Store, seed: u64, many: usize) -> Result<Looked> {
         let mut g = Graph::inference();
         let image = g.input("image", DType::F32, [many, 2, 8, 8])?;
         let logits = model.logits(&mut g, image)?;
@@ -170,80 +172,93 @@ pub fn class_token(context: &Context) -> Result<Finding> {
             .map(|node| [node.inputs[0], node.inputs[1], node.outputs[1]])
             .collect();
         for (layer, &[q, k, lse]) in found.iter().enumerate() {
-            let all = WeightsRequest::Block { queries: 0..tokens, keys: 0..tokens };
+            let all = WeightsRequest::Block { queries: 0..TOKENS, keys: 0..TOKENS };
             let weights = g.attention_weights(q, k, lse, &Attention::default(), all)?.values;
             g.output(&format!("weights.{layer}"), weights)?;
         }
-        let layers = found.len();
-        let mut program = Program::new(g, &[], &mut store, &one_cpu()?)?;
+        let mut program = Program::new(g, &[], store, &one_cpu()?)?;
         let (pixels, _, places) = images(&mut Context { seed, ..*context }.draws("vision.look"), many);
         program.set_f32("image", &[many, 2, 8, 8], &pixels)?;
-        program.run(&mut store)?;
-        let weights = (0..layers)
+        program.run(store)?;
+        let weights = (0..found.len())
             .map(|layer| Ok(program.array(&format!("weights.{layer}"))?))
             .collect::<Result<Vec<_>>>()?;
-        let heads = 2;
-        // The mean over heads of a layer's weights, for one image: tokens × tokens.
-        let of = |layer: usize, row: usize| -> Vec<f64> {
-            let size = tokens * tokens;
-            let own = |head: usize| {
-                &weights[layer].data()[(row * heads + head) * size..(row * heads + head + 1) * size]
-            };
-            own(0).iter().zip(own(1)).map(|(a, b)| (a + b) / 2.0).collect()
+        Ok(Looked { weights, pixels, places })
+    }
+
+    /// The mean over heads of a layer's weights, for one image: tokens × tokens.
+    fn of(&self, layer: usize, row: usize) -> Vec<f64> {
+        let (heads, size) = (2, TOKENS * TOKENS);
+        let own = |head: usize| {
+            &self.weights[layer].data()[(row * heads + head) * size..(row * heads + head + 1) * size]
         };
-        let (mut last, mut roll) = (0.0, 0.0);
-        for (row, &[y, x]) in places.iter().enumerate() {
-            // The patches that the square touches.
-            let lit: Vec<usize> = [(0, 0), (0, 1), (1, 0), (1, 1)]
+        own(0).iter().zip(own(1)).map(|(a, b)| (a + b) / 2.0).collect()
+    }
+
+    /// Rollout: each layer is half its weights, half the way past it.
+    fn rollout(&self, row: usize) -> Vec<f64> {
+        let mut through: Vec<f64> =
+            (0..TOKENS * TOKENS).map(|at| f64::from(u8::from(at / TOKENS == at % TOKENS))).collect();
+        for layer in 0..self.weights.len() {
+            let own = self.of(layer, row);
+            let mixed: Vec<f64> = own
                 .iter()
-                .map(|(dy, dx)| (y + dy) / 2 * SIDE + (x + dx) / 2)
+                .enumerate()
+                .map(|(at, w)| w / 2.0 + if at / TOKENS == at % TOKENS { 0.5 } else { 0.0 })
                 .collect();
-            let lit: Vec<usize> = (0..PATCHES).filter(|patch| lit.contains(patch)).collect();
-            let top = of(layers - 1, row);
-            // Rollout: each layer is half its weights, half the way past it.
-            let mut through: Vec<f64> =
-                (0..tokens * tokens).map(|at| f64::from(u8::from(at / tokens == at % tokens))).collect();
-            for layer in 0..layers {
-                let own = of(layer, row);
-                let mixed: Vec<f64> = own
-                    .iter()
-                    .enumerate()
-                    .map(|(at, w)| w / 2.0 + if at / tokens == at % tokens { 0.5 } else { 0.0 })
-                    .collect();
-                through = (0..tokens * tokens)
-                    .map(|at| {
-                        (0..tokens)
-                            .map(|j| mixed[at / tokens * tokens + j] * through[j * tokens + at % tokens])
-                            .sum()
-                    })
-                    .collect();
-            }
+            through = (0..TOKENS * TOKENS)
+                .map(|at| {
+                    (0..TOKENS)
+                        .map(|j| mixed[at / TOKENS * TOKENS + j] * through[j * TOKENS + at % TOKENS])
+                        .sum()
+                })
+                .collect();
+        }
+        through
+    }
+
+    /// The patches that the square of an image touches.
+    fn lit(&self, row: usize) -> Vec<usize> {
+        let [y, x] = self.places[row];
+        let touched = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(dy, dx)| (y + dy) / 2 * SIDE + (x + dx) / 2);
+        (0..PATCHES).filter(|patch| touched.contains(patch)).collect()
+    }
+
+    /// An image, and the class token's rollout over its patches.
+    fn pictures(&self, row: usize, through: &[f64]) -> [Heat; 2] {
+        let bright: Vec<f64> = self.pixels[row * 128..row * 128 + 64].iter().map(|x| f64::from(*x)).collect();
+        let title = format!("Image {}: rollout of the class token over the patches", row + 1);
+        [
+            Heat::new(format!("Image {}", row + 1), "row", "column", 8, bright, Colours::Signed),
+            Heat::new(title, "row", "column", SIDE, &through[1..TOKENS], Colours::Rising),
+        ]
+    }
+}
+
+/// K6: the class token's attention, and its rollout.
+pub fn class_token(context: &Context) -> Result<Finding> {
+    let seeds = seeds(context, 4);
+    let model = model(VitPooling::Class)?;
+    let many = 64;
+    let (mut on, mut rolled, mut accuracy) = (vec![], vec![], vec![]);
+    let mut pictures = vec![];
+    for &seed in &seeds {
+        let (mut store, right) = trained(context, &model, seed)?;
+        accuracy.push(right);
+        let looked = Looked::new(context, &model, &mut store, seed, many)?;
+        let (mut last, mut roll) = (0.0, 0.0);
+        for row in 0..many {
+            let lit = looked.lit(row);
+            let (top, through) = (looked.of(looked.weights.len() - 1, row), looked.rollout(row));
             let share = |row: &[f64]| {
                 let lit: f64 = lit.iter().map(|&patch| row[1 + patch]).sum();
-                lit / row[1..tokens].iter().sum::<f64>()
+                lit / row[1..TOKENS].iter().sum::<f64>()
             };
             let even = lit.len() as f64 / PATCHES as f64;
-            last += share(&top[..tokens]) / even / many as f64;
-            roll += share(&through[..tokens]) / even / many as f64;
+            last += share(&top[..TOKENS]) / even / many as f64;
+            roll += share(&through[..TOKENS]) / even / many as f64;
             if seed == seeds[0] && row < 2 {
-                let bright: Vec<f64> =
-                    pixels[row * 128..row * 128 + 64].iter().map(|x| f64::from(*x)).collect();
-                pictures.push(Heat::new(
-                    format!("Image {}", row + 1),
-                    "row",
-                    "column",
-                    8,
-                    bright,
-                    Colours::Signed,
-                ));
-                pictures.push(Heat::new(
-                    format!("Image {}: rollout of the class token over the patches", row + 1),
-                    "row",
-                    "column",
-                    SIDE,
-                    &through[1..tokens],
-                    Colours::Rising,
-                ));
+                pictures.extend(looked.pictures(row, &through));
             }
         }
         on.push(last);

@@ -132,9 +132,11 @@ pub fn class_token(context: &Context) -> Result<Finding> {
         grain: reach::Grain::Position,
         ..Default::default()
     };
-    let said = reach::reach(&g, &query)?;
-    let (before, after) =
-        (said.row(said.cell(stream, &[0, 0])?)?.count(), said.row(said.cell(hidden, &[0, 0])?)?.count());
+    let reaches = reach::reach(&g, &query)?;
+    let (before, after) = (
+        reaches.row(reaches.cell(stream, &[0, 0])?)?.count(),
+        reaches.row(reaches.cell(hidden, &[0, 0])?)?.count(),
+    );
     let mean = Vit::new(VitConfig { pooling: VitPooling::Mean, ..config() })?;
     let [by_class, by_mean] =
         [&model, &mean].map(|model| run(&image, |g, image| Ok(vec![model.logits(g, image)?])));
@@ -356,8 +358,8 @@ pub fn fields(_context: &Context) -> Result<Finding> {
                 grain: reach::Grain::Position,
                 ..Default::default()
             };
-            let said = reach::reach(&g, &query)?;
-            Ok(said.row(said.cell(y, &[0, n / 2])?)?.count())
+            let reaches = reach::reach(&g, &query)?;
+            Ok(reaches.row(reaches.cell(y, &[0, n / 2])?)?.count())
         };
         let (grown, global) = (count(true)?, count(false)?);
         wrong += usize::from(grown != 2 * layers + 1) + usize::from(global != n);
@@ -369,8 +371,9 @@ pub fn fields(_context: &Context) -> Result<Finding> {
     let mut g = Graph::inference();
     let image = g.input("image", DType::F32, [1, 2, 8, 8])?;
     let hidden = model.hidden(&mut g, image)?;
-    let said = reach::reach(&g, &reach::Query { from: vec![image], to: vec![hidden], ..Default::default() })?;
-    let seen = said.row(said.cell(hidden, &[0, 7, 3])?)?.count();
+    let reaches =
+        reach::reach(&g, &reach::Query { from: vec![image], to: vec![hidden], ..Default::default() })?;
+    let seen = reaches.row(reaches.cell(hidden, &[0, 7, 3])?)?.count();
     let [grown, global] = lines;
     Ok(Finding::new(Verdict::True, "A convolution of width 3 sees 2L + 1 positions after L layers; attention sees all of them after one.")
         .number(Number::count("fields that differ from 2L + 1 and from all", wrong, 0))

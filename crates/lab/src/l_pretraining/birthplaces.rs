@@ -148,8 +148,8 @@ pub fn unseen_names(context: &Context) -> Result<Finding> {
     let students = students(context, Arm::Pretrained)?;
     let places: HashSet<&str> =
         students[0].lines.train.iter().map(|question| question.place.as_str()).collect();
-    let place = |_: &Student, asked: &Asked| places.contains(asked.said.as_str());
-    let answered = share(&students, false, |_, asked| !asked.said.is_empty());
+    let place = |_: &Student, asked: &Asked| places.contains(asked.answered.as_str());
+    let answered = share(&students, false, |_, asked| !asked.answered.is_empty());
     let (real, known) = (share(&students, false, place), share(&students, true, place));
     let right = accuracy(&students, false);
     let (_, constant) = baseline(context)?;
@@ -196,7 +196,7 @@ pub fn side_by_side(context: &Context) -> Result<Finding> {
             let line = student.lines_of(asked).first().copied().unwrap_or("–").to_string();
             table.row([
                 asked.question.clone(),
-                asked.said.clone(),
+                asked.answered.clone(),
                 asked.place.clone(),
                 figure(asked.confidence),
                 evidence.to_string(),
@@ -252,14 +252,15 @@ pub fn test_questions(context: &Context) -> Result<Finding> {
         let right = over_seeds(
             &own.iter()
                 .map(|s| {
-                    s.test.iter().filter(|(said, place)| said == place).count() as f64 / asked.max(1) as f64
+                    s.test.iter().filter(|(answered, place)| answered == place).count() as f64
+                        / asked.max(1) as f64
                 })
                 .collect::<Vec<_>>(),
         );
         numbers.push(number(format!("{name}: share that is right"), right));
         bars.push(right.value);
-        for (said, place) in own[0].test.iter().take(4) {
-            table.row([name.to_string(), said.clone(), place.clone()]);
+        for (answered, place) in own[0].test.iter().take(4) {
+            table.row([name.to_string(), answered.clone(), place.clone()]);
         }
     }
     Ok(Finding::new(

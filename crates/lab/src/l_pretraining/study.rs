@@ -5,11 +5,11 @@
 use crate::experiment::{one_cpu, seeds};
 use crate::{Context, Effort};
 use regard::Result;
-use regard::data::batching::padded_to;
 use regard::data::biographies::{Biographies, Settings as People};
 use regard::data::corruption::prompt;
 use regard::data::tokenizer::Special;
 use regard::models::Sizes;
+use regard::models::inputs::padded_to;
 use regard::models::model::output;
 use regard::prelude::*;
 use regard::recipe::study::{Arm, ArmResult, Stage, StudyData, StudySettings, Vocabulary, run};
@@ -26,7 +26,7 @@ pub struct Asked {
     /// What is right.
     pub place: String,
     /// What the model said.
-    pub said: String,
+    pub answered: String,
     /// Whether the person's lines were there to be read.
     pub read: bool,
     /// The probability of the whole answer, as the model has it.
@@ -38,7 +38,7 @@ pub struct Asked {
 impl Asked {
     /// Right, to the letter.
     pub fn right(&self) -> bool {
-        self.said == self.place
+        self.answered == self.place
     }
 }
 
@@ -50,7 +50,7 @@ pub struct Crossed {
     /// Whose last name it is: place.
     pub last: String,
     /// What was said.
-    pub said: String,
+    pub answered: String,
 }
 
 /// A model that went through the study.
@@ -151,7 +151,7 @@ fn student(context: &Context, arm: Arm, seed: u64, turn: usize) -> Result<Studen
     let dev = result.dev.iter().zip(sure).map(|(answer, (confidence, entropy))| Asked {
         question: answer.question.clone(),
         place: answer.place.clone(),
-        said: answer.said.clone(),
+        answered: answer.answered.clone(),
         read: !hidden.contains(&answer.question),
         confidence,
         entropy,
@@ -172,7 +172,7 @@ fn sureness(result: &mut ArmResult, data: &StudyData, device: &Device) -> Result
     for answer in &result.dev {
         let mut ids = prompt(&tokenizer.encode_bare(&answer.question)?, mark);
         let begins = ids.len();
-        ids.extend(tokenizer.encode_bare(&answer.said)?);
+        ids.extend(tokenizer.encode_bare(&answer.answered)?);
         ids.push(mark);
         texts.push((begins, ids));
     }
@@ -227,8 +227,12 @@ fn crossed(
     }
     let mut answerer =
         Answerer::new(&*result.model, &data.tokenizer, 64, 32, Precision::F32, &mut result.store, device)?;
-    let said = answerer.answer(&questions, &mut result.store, &mut unheard)?;
-    Ok(pairs.into_iter().zip(said).map(|((first, last), said)| Crossed { first, last, said }).collect())
+    let answered = answerer.answer(&questions, &mut result.store, &mut unheard)?;
+    Ok(pairs
+        .into_iter()
+        .zip(answered)
+        .map(|((first, last), answered)| Crossed { first, last, answered })
+        .collect())
 }
 
 /// The chance that a number drawn from `high` is above one drawn from `low`; ties count half.
@@ -272,8 +276,9 @@ impl Student {
     /// What the lines say to an answer: it must be a place, and a line must name it.
     pub fn evidence(&self, asked: &Asked) -> Evidence {
         let lines = self.lines_of(asked);
-        let place = self.lines.train.iter().any(|question| question.place == asked.said);
-        let names = |line: &&str| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == asked.said);
+        let place = self.lines.train.iter().any(|question| question.place == asked.answered);
+        let names =
+            |line: &&str| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == asked.answered);
         match lines.iter().any(names) {
             _ if lines.is_empty() => Evidence::None,
             true if place => Evidence::Supported,

@@ -102,12 +102,12 @@ pub fn evidence(context: &Context) -> Result<Finding> {
     for (name, kind) in kinds {
         for asked in student.dev.iter().filter(|asked| student.evidence(asked) == kind).take(3) {
             let line = student.lines_of(asked);
-            let best = line.iter().find(|line| line.contains(&asked.said)).or(line.first()).copied();
+            let best = line.iter().find(|line| line.contains(&asked.answered)).or(line.first()).copied();
             let offset =
-                best.and_then(|line| line.find(&asked.said)).map_or("–".into(), |at| at.to_string());
+                best.and_then(|line| line.find(&asked.answered)).map_or("–".into(), |at| at.to_string());
             shown.row([
                 asked.question.clone(),
-                asked.said.clone(),
+                asked.answered.clone(),
                 name.to_string(),
                 best.unwrap_or("–").to_string(),
                 offset,
@@ -247,13 +247,13 @@ pub fn strict(context: &Context) -> Result<Finding> {
     for student in students.iter() {
         for asked in &student.dev {
             // The rule: an answer leaves only with a line that names it.
-            let answer = (student.evidence(asked) == Evidence::Supported).then_some(&asked.said);
+            let answer = (student.evidence(asked) == Evidence::Supported).then_some(&asked.answered);
             match answer {
-                Some(said) => {
+                Some(answered) => {
                     given += 1;
-                    right += usize::from(*said == asked.place);
+                    right += usize::from(*answered == asked.place);
                     unsupported +=
-                        usize::from(!student.lines_of(asked).iter().any(|line| line.contains(said)));
+                        usize::from(!student.lines_of(asked).iter().any(|line| line.contains(answered)));
                     unread += usize::from(!asked.read);
                 }
                 None => refused += 1,
@@ -290,9 +290,9 @@ pub fn from_names(context: &Context) -> Result<Finding> {
         };
         over_seeds(&students.iter().map(each).collect::<Vec<_>>())
     };
-    let first = share(&|crossed| crossed.said == crossed.first);
-    let last = share(&|crossed| crossed.said == crossed.last);
-    let neither = share(&|crossed| crossed.said != crossed.last && crossed.said != crossed.first);
+    let first = share(&|crossed| crossed.answered == crossed.first);
+    let last = share(&|crossed| crossed.answered == crossed.last);
+    let neither = share(&|crossed| crossed.answered != crossed.last && crossed.answered != crossed.first);
     let asked: usize = students.iter().map(|student| student.crossed.len()).sum();
     Ok(Finding::new(
         Verdict::Measured,

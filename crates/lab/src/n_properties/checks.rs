@@ -123,25 +123,28 @@ pub fn runnable(context: &Context) -> Result<Finding> {
         .how("The catalogue itself, and seven claims run twice with one seed and once with another."))
 }
 
-/// One recording for each op that has a derivative.
-fn cases() -> Vec<(&'static str, Case<'static>)> {
-    fn x(g: &mut Graph, name: &str, dims: &[usize]) -> regard_graph::Result<Var> {
-        g.input_with_gradient(name, dims)
-    }
-    macro_rules! case {
-        ($name:literal, |$g:ident| $body:expr) => {
-            ($name, Case::new(|$g: &mut Graph| Ok(vec![$body])))
-        };
-    }
-    let attention = |name: &'static str, spec: fn(&mut Graph) -> regard_graph::Result<Attention>| {
-        let case = Case::new(move |g: &mut Graph| {
-            let (q, k, v) = (x(g, "q", &[1, 4, 2, 3])?, x(g, "k", &[1, 5, 2, 3])?, x(g, "v", &[1, 5, 2, 2])?);
-            let spec = spec(g)?;
-            Ok(vec![g.attention(q, k, v, &spec)?.y])
-        });
-        (name, case)
+type NamedCase = (&'static str, Case<'static>);
+
+fn x(g: &mut Graph, name: &str, dims: &[usize]) -> regard_graph::Result<Var> {
+    g.input_with_gradient(name, dims)
+}
+
+macro_rules! case {
+    ($name:literal, |$g:ident| $body:expr) => {
+        ($name, Case::new(|$g: &mut Graph| Ok(vec![$body])))
     };
-    let mut all = vec![
+}
+
+/// One recording for each op that has a derivative.
+fn cases() -> Vec<NamedCase> {
+    [elementwise(), norms_and_products(), shapes(), lookups_and_losses(), attentions()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn elementwise() -> Vec<NamedCase> {
+    vec![
         case!("add", |g| {
             let (a, b) = (x(g, "a", &[3, 4])?, x(g, "b", &[4])?);
             g.add(a, b)?
@@ -215,6 +218,11 @@ fn cases() -> Vec<(&'static str, Case<'static>)> {
             let a = g.scale(a, 1.5)?;
             g.shift(a, 0.5)?
         }),
+    ]
+}
+
+fn norms_and_products() -> Vec<NamedCase> {
+    vec![
         case!("softmax", |g| {
             let a = x(g, "a", &[3, 4])?;
             g.softmax_scaled(a, 0.7)?
@@ -249,6 +257,12 @@ fn cases() -> Vec<(&'static str, Case<'static>)> {
             let (a, b) = (x(g, "a", &[2, 3, 4])?, x(g, "b", &[2, 5, 4])?);
             g.matmul(a, b, MatmulOptions { transpose_b: true, scale: 0.5, ..Default::default() })?
         }),
+    ]
+}
+
+/// Other shapes, sums over axes, gates and positions.
+fn shapes() -> Vec<NamedCase> {
+    vec![
         case!("transpose", |g| {
             let a = x(g, "a", &[2, 3, 4])?;
             g.transpose(a, &[2, 0, 1])?
@@ -295,6 +309,11 @@ fn cases() -> Vec<(&'static str, Case<'static>)> {
             let a = x(g, "a", &[1, 2, 4, 4])?;
             g.patches(a, [2, 2])?
         }),
+    ]
+}
+
+fn lookups_and_losses() -> Vec<NamedCase> {
+    vec![
         case!("embedding", |g| {
             let t = x(g, "t", &[5, 3])?;
             let ids = g.constant(DType::I32, [2, 2], &[1.0, 4.0, 1.0, 0.0])?;
@@ -321,6 +340,26 @@ fn cases() -> Vec<(&'static str, Case<'static>)> {
             let s = g.fill(DType::F32, shape![], 0.5)?;
             g.linear_cross_entropy(a, w, None, t, s, CrossEntropyOptions::default())?.loss
         }),
+    ]
+}
+
+fn attentions() -> Vec<NamedCase> {
+    let attention = |name: &'static str, spec: fn(&mut Graph) -> regard_graph::Result<Attention>| {
+        let case = Case::new(move |g: &mut Graph| {
+            let (q, k, v) = (x(g, "q", &[1, 4, 2, 3])?, x(g, "k", &[1, 5, 2, 3])?, x(g, "v", &[1, 5, 2, 2])?);
+            let spec = spec(g)?;
+            Ok(vec![g.attention(q, k, v, &spec)?.y])
+        });
+        (name, case)
+    };
+    // Hard attention has a derivative with respect to its values alone.
+    let hard = Case::new(|g: &mut Graph| {
+        let q = g.input("q", DType::F32, [1, 4, 2, 3])?;
+        let k = g.input("k", DType::F32, [1, 5, 2, 3])?;
+        let v = x(g, "v", &[1, 5, 2, 2])?;
+        Ok(vec![g.attention(q, k, v, &Attention { kind: AttentionKind::Hard, ..Default::default() })?.y])
+    });
+    vec![
         attention("attention", |_| Ok(Attention::default())),
         attention("attention, window", |_| {
             Ok(Attention {
@@ -362,16 +401,8 @@ fn cases() -> Vec<(&'static str, Case<'static>)> {
                 ..Default::default()
             })
         }),
-    ];
-    // Hard attention has a derivative with respect to its values alone.
-    let hard = Case::new(|g: &mut Graph| {
-        let q = g.input("q", DType::F32, [1, 4, 2, 3])?;
-        let k = g.input("k", DType::F32, [1, 5, 2, 3])?;
-        let v = x(g, "v", &[1, 5, 2, 2])?;
-        Ok(vec![g.attention(q, k, v, &Attention { kind: AttentionKind::Hard, ..Default::default() })?.y])
-    });
-    all.push(("attention, hard", hard));
-    all
+        ("attention, hard", hard),
+    ]
 }
 
 /// N3: gradients against finite differences.

@@ -2,7 +2,7 @@
 //! command that repeats it.
 
 use super::{badge, class_of, file_of, whole};
-use crate::json::held;
+use crate::json::criterion;
 use crate::picture::{escaped, figure, marked};
 use crate::statistics::CONFIDENCE;
 use crate::{Context, ERRATA, Effort, Erratum, Evidence, Finding, Number, Outcome, Run, Table};
@@ -17,7 +17,7 @@ pub(super) fn page(
 ) -> String {
     let claim = outcome.claim;
     let mut body = String::from("<nav class=\"way\">");
-    let beside = |other: Option<&Outcome>, arrow: &str| match other {
+    let neighbour = |other: Option<&Outcome>, arrow: &str| match other {
         Some(other) => format!(
             "<a href=\"{}\" title=\"{}\">{}</a>",
             file_of(other.claim.id),
@@ -30,9 +30,9 @@ pub(super) fn page(
         body,
         "{}<a href=\"index.html#{}\">All claims</a>{}</nav><main class=\"claim\"><h1><span class=\"id\">{}</span> {}</h1>\
          <p class=\"said\">{}<span class=\"quiet\"> (notes {})</span></p>",
-        beside(before, "← ID"),
+        neighbour(before, "← ID"),
         claim.group(),
-        beside(after, "ID →"),
+        neighbour(after, "ID →"),
         claim.id,
         marked(claim.title),
         marked(claim.statement),
@@ -159,7 +159,7 @@ fn row_of(body: &mut String, number: &Number, intervals: bool) {
         let interval = number.interval.map(|(low, high)| format!("{} … {}", figure(low), figure(high)));
         let _ = write!(body, "<td class=\"n\">{}</td>", interval.unwrap_or_default());
     }
-    let _ = write!(body, "<td>{}</td><td>{mark}</td></tr>", marked(&held(number)));
+    let _ = write!(body, "<td>{}</td><td>{mark}</td></tr>", marked(&criterion(number)));
 }
 
 fn table_of(body: &mut String, table: &Table) {
@@ -185,7 +185,7 @@ pub(super) fn erratum_text(erratum: &Erratum) -> String {
         "<h3>Erratum {} <span class=\"quiet\">notes {}</span></h3><p><b>They say:</b> {}.</p><p><b>True is:</b> {}.</p>",
         erratum.id,
         escaped(erratum.note),
-        marked(erratum.says),
+        marked(erratum.claim),
         marked(erratum.truth)
     )
 }

@@ -114,14 +114,14 @@ impl Trial {
     pub fn name(&self) -> String {
         let mut name =
             format!("{:?} {:?} {:?} {:?} {:?}", self.kept, self.size, self.masked, self.biased, self.kind);
-        for (said, on) in [
+        for (setting, on) in [
             ("positions", self.positions),
             ("picked rows", self.picked),
             ("scale per head", self.scaled),
             ("lse", self.lse),
         ] {
             if on {
-                name += &format!(", {said}");
+                name += &format!(", {setting}");
             }
         }
         if self.dropout > 0.0 {

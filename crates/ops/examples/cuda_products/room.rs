@@ -212,11 +212,11 @@ pub fn aliases(
     let wanted = |alias: &&Alias| {
         matches!(alias, Alias::Update { .. }) == update && !matches!(alias, Alias::View { .. })
     };
-    let ends = aliases.iter().filter(wanted).map(|alias| alias.ends());
+    let pairs = aliases.iter().filter(wanted).map(|alias| alias.output_and_input());
     let size = |(dtype, count): (DType, usize)| dtype.bytes() * count;
     let fits = |&(output, input): &(usize, usize)| {
         size((outputs[output].0, outputs[output].1.count()))
             == size((inputs[input].0, inputs[input].1.data().len()))
     };
-    ends.filter(fits).collect()
+    pairs.filter(fits).collect()
 }

@@ -6,15 +6,12 @@
 //!
 //! In bf16 both products are of bf16, with the weights rounded on their way to the values; their sum is of the
 //! unrounded ones.
-//!
-//! Keys and values are packed once for all tiles of queries, by the thread that attends to them where there are many short
-//! sequences. Where there are few queries that would cost more than they do: then each head packs only the keys and values
-//! that are alive, tile by tile, in its thread's own scratch.
 
 #![allow(unsafe_code)]
 
 use super::cpu_exp::exponentials;
 use super::cpu_rows::{KeyTile, Terms, by_distance_floats, carve, carved_bytes, drop_some, turned};
+use super::cpu_sharing::{Buffers, FEW, KEYS, Packs, QUERIES, Sharing};
 use super::cpu_softmax::{
     Lanes, Rows, TOO_MUCH, add_up, divide, largest, log_sum_exp, most_of, raise, scale_and_add, scale_within,
     sums_of,
@@ -26,110 +23,6 @@ use half::bf16;
 use regard_device::{Disjoint, Operand, PANEL, reduce::LANES};
 use regard_graph::Precision;
 use std::ops::Range;
-
-/// Keys of a tile: part of the result's meaning, for sums run over whole tiles.
-pub const KEYS: usize = 256;
-/// Queries of a tile: as many as a panel has keys, so that under a causal mask a tile has hardly more keys than it needs.
-pub const QUERIES: usize = 32;
-
-/// So many queries, or fewer, read keys and values without packing all of them first.
-const FEW: usize = 4;
-
-/// How the scratch of one key/value head is laid out: for each tile of keys, panels of Kᵀ, then of V.
-#[derive(Clone, Copy)]
-struct Packs {
-    key: usize,
-    value: usize,
-    tiles: usize,
-}
-
-impl Packs {
-    fn new<T: Operand>(extent: &Extent) -> Self {
-        let (key, value) = (T::panel_numbers(extent.d, KEYS), T::panel_numbers(KEYS, extent.e));
-        Packs { key: T::floats(key), value: T::floats(value), tiles: extent.s.div_ceil(KEYS) }
-    }
-
-    /// Floats of one key/value head.
-    fn floats(&self) -> usize {
-        self.tiles * (self.key + self.value)
-    }
-
-    /// Keys that are packed of a tile: whole panels.
-    fn keys(extent: &Extent, tile: usize) -> usize {
-        KEYS.min(extent.s - tile * KEYS).next_multiple_of(PANEL)
-    }
-
-    fn tile(&self, pair: usize, tile: usize) -> Range<usize> {
-        let start = (pair * self.tiles + tile) * (self.key + self.value);
-        start..start + self.key + self.value
-    }
-}
-
-/// How the work is shared out among threads.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// By heads; each packs only the keys and values that are alive, tile by tile: for few queries.
-    Few,
-    /// By key/value heads, each packed by the thread that attends to it: for many short sequences.
-    Heads,
-    /// So many key/value heads at a time, packed by all threads and then shared out by tiles of queries.
-    Waves(usize),
-}
-
-/// The most floats of a head that a thread packs for itself: what the second cache holds.
-const MOST_OF_HEAD: usize = 1 << 17;
-
-impl Way {
-    fn new(extent: &Extent, packs: &Packs, threads: usize) -> Self {
-        /// So many heads for each thread, or more, keep all of them busy to the end.
-        const ENOUGH: usize = 8;
-        let pairs = extent.b * extent.g;
-        match extent.t {
-            ..=FEW => Way::Few,
-            _ if pairs >= ENOUGH * threads && packs.floats() <= MOST_OF_HEAD => Way::Heads,
-            _ => Way::Waves(Way::wave(pairs, threads)),
-        }
-    }
-
-    fn wave(pairs: usize, threads: usize) -> usize {
-        pairs.min(4 * threads).max(1)
-    }
-
-    /// Floats of the panels that all threads share. A plan is made for the largest sizes and has room for all smaller
-    /// ones, which may go another way: fewer sequences go in waves where many go by heads.
-    fn shared_floats(extent: &Extent, packs: &Packs, threads: usize) -> usize {
-        if extent.t <= FEW { 0 } else { Way::wave(extent.b * extent.g, threads) * packs.floats() }
-    }
-
-    /// Floats of a thread's own scratch, as [`Buffers`] cuts it: room for any way, too.
-    fn thread_floats<T: Operand>(extent: &Extent, packs: &Packs) -> [usize; 5] {
-        let rows = FEW * KEYS + KEYS.max(QUERIES) * extent.d.max(extent.e);
-        let tile = QUERIES * KEYS;
-        let own = if extent.t <= FEW { 0 } else { packs.floats().min(MOST_OF_HEAD) };
-        let panels = own.max(packs.tile(0, 0).len());
-        let query = T::floats(QUERIES * T::stride(extent.d));
-        [query, tile.max(rows), T::floats(tile), QUERIES * extent.e, panels]
-    }
-}
-
-/// A thread's own scratch.
-struct Buffers<'a> {
-    query: &'a mut [f32],
-    /// Scores, then weights. Rows on their way into panels borrow their place, behind those of few queries.
-    scores: &'a mut [f32],
-    /// Rounded weights.
-    room: &'a mut [f32],
-    mixed: &'a mut [f32],
-    /// Of one tile, or of a head.
-    panels: &'a mut [f32],
-}
-
-impl<'a> Buffers<'a> {
-    fn new(scratch: &'a mut [f32], floats: [usize; 5]) -> Self {
-        let [query, scores, room, mixed, panels] = carve(scratch, floats);
-        Buffers { query, scores, room, mixed, panels }
-    }
-}
 
 pub fn needs(form: &Form, request: &Request<'_>) -> Needs {
     match form.precision {
@@ -144,8 +37,8 @@ fn needs_in<T: Operand>(form: &Form, request: &Request<'_>) -> Needs {
     let table = by_distance_floats(form, extent.h, form.place(3, Extra::Bias).map(|input| dims[input]));
     let packs = Packs::new::<T>(&extent);
     Needs {
-        scratch: carved_bytes([table, Way::shared_floats(&extent, &packs, request.threads)]),
-        thread_scratch: carved_bytes(Way::thread_floats::<T>(&extent, &packs)),
+        scratch: carved_bytes([table, Sharing::shared_floats(&extent, &packs, request.threads)]),
+        thread_scratch: carved_bytes(Sharing::thread_floats::<T>(&extent, &packs)),
         packs: Vec::new(),
     }
 }
@@ -162,11 +55,12 @@ fn run_in<T: Operand>(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
     let extent = Extent::new(call.dims(0), call.dims(1), Some(call.dims(2)));
     let table = by_distance_floats(form, extent.h, form.place(3, Extra::Bias).map(|input| call.dims(input)));
     let packs = Packs::new::<T>(&extent);
-    let way = Way::new(&extent, &packs, call.pool.threads());
-    let floats = Way::thread_floats::<T>(&extent, &packs);
+    let sharing = Sharing::new(&extent, &packs, call.pool.threads());
+    let floats = Sharing::thread_floats::<T>(&extent, &packs);
     // SAFETY: taken once in this call.
     let scratch = unsafe { call.scratch_f32() };
-    let [table, packed] = carve(scratch, [table, Way::shared_floats(&extent, &packs, call.pool.threads())]);
+    let [table, packed] =
+        carve(scratch, [table, Sharing::shared_floats(&extent, &packs, call.pool.threads())]);
     let terms = Terms::new(form, call, extent, 3, table)?;
     // SAFETY: taken once in this call; tasks write disjoint rows of it.
     let choice = call.wants(2).then(|| Disjoint::new(unsafe { call.out_i32(2) }));
@@ -176,14 +70,14 @@ fn run_in<T: Operand>(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
         Buffers::new(unsafe { call.thread_scratch_f32(worker) }, floats)
     };
     let (pairs, share, tiles) = (extent.b * extent.g, extent.share(), extent.t.div_ceil(QUERIES));
-    let wave = match way {
-        Way::Few => {
+    let wave = match sharing {
+        Sharing::Few => {
             call.pool.run(if extent.t == 0 { 0 } else { extent.b * extent.h }, &|task, worker| {
                 work.attend::<T>((task / extent.h, task % extent.h), 0, None, &mut buffers(worker));
             });
             return Ok(());
         }
-        Way::Heads => {
+        Sharing::Heads => {
             call.pool.run(pairs, &|pair, worker| {
                 let mut buffers = buffers(worker);
                 let panels = std::mem::take(&mut buffers.panels);
@@ -198,7 +92,7 @@ fn run_in<T: Operand>(form: &Form, call: &CpuCall<'_>) -> Result<(), Fault> {
             });
             return Ok(());
         }
-        Way::Waves(wave) => wave,
+        Sharing::Waves(wave) => wave,
     };
     for first in (0..pairs).step_by(wave) {
         let count = wave.min(pairs - first);
@@ -576,50 +470,4 @@ fn mix_chosen(
     let (query, key) = (terms.allowed.query_at(b, t), terms.allowed.key_at(b, s));
     let keep = terms.random.keep(b, h, query, key) as f32;
     out.iter_mut().for_each(|x| *x *= keep);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A plan is made once, for the largest batch and the longest texts; whatever comes must find room in it.
-    #[test]
-    fn the_scratch_of_a_plan_is_enough_for_all_smaller_sizes() {
-        let sizes = [0, 1, 4, 5, 31, 64, 300, 2000];
-        let extent = |b, t, s| Extent { b, t, s, h: 4, g: 2, d: 32, e: 32, rows: b };
-        let room = |extent: Extent, threads| {
-            let packs = Packs::new::<f32>(&extent);
-            // What each way takes, as `run_in` uses it.
-            let way = Way::new(&extent, &packs, threads);
-            let (shared, own) = match way {
-                Way::Few => (0, packs.tile(0, 0).len()),
-                Way::Heads => (0, packs.floats()),
-                Way::Waves(wave) => (wave * packs.floats(), 0),
-            };
-            let floats = Way::thread_floats::<f32>(&extent, &packs);
-            let given = (Way::shared_floats(&extent, &packs, threads), floats[4]);
-            assert!(shared <= given.0 && own <= given.1, "{threads} threads");
-            (given.0, floats)
-        };
-        for threads in [1, 2, 16] {
-            for (largest_b, largest_t) in [(1, 300), (8, 4), (64, 64), (300, 5), (64, 2000)] {
-                let (shared, own) = room(extent(largest_b, largest_t, 2000), threads);
-                for b in sizes.into_iter().filter(|&b| b <= largest_b) {
-                    for t in sizes.into_iter().filter(|&t| t <= largest_t) {
-                        for s in sizes {
-                            let (less, floats) = room(extent(b, t, s), threads);
-                            assert!(
-                                less <= shared,
-                                "{b} {t} {s} of {largest_b} {largest_t}, {threads} threads"
-                            );
-                            assert!(
-                                floats.iter().zip(own).all(|(less, most)| *less <= most),
-                                "{floats:?} of {own:?}"
-                            );
-                        }
-                    }
-                }
-            }
-        }
-    }
 }

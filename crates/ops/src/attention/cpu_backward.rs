@@ -8,8 +8,9 @@
 use super::backward::Backward;
 use super::bias::{radius, table_row};
 use super::cpu_rows::{Terms, by_distance_floats, carve, carved_bytes};
-use super::cpu_score_gradient::{Buffers, Layout, Pair, Tiles, buffer_floats};
+use super::cpu_score_gradient::Tiles;
 use super::cpu_table::Bias;
+use super::cpu_tile::{Buffers, Layout, Pair, buffer_floats};
 use super::form::{BiasForm, Extent, Extra, Form};
 use super::mask::Cover;
 use crate::{CpuCall, Fault, Needs, Request};
@@ -18,7 +19,7 @@ use regard_device::{Disjoint, Matrix, Operand, convert, reduce};
 use regard_graph::{DType, Dims, Precision};
 use std::marker::PhantomData;
 
-pub use super::cpu_score_gradient::{KEYS, QUERIES};
+pub use super::cpu_tile::{KEYS, QUERIES};
 
 /// The most scratch of one thread, in bytes, with which a thread takes on whole heads.
 const MOST_FUSED: usize = 64 << 20;

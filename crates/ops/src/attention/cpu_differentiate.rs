@@ -3,7 +3,7 @@
 
 use super::cpu_exp::exp_below;
 use super::cpu_rows::KeyTile;
-use super::cpu_score_gradient::{KEYS, QUERIES, panel_place};
+use super::cpu_tile::{KEYS, QUERIES, panel_place};
 use regard_device::{PANEL, multiversion};
 use std::ops::Range;
 

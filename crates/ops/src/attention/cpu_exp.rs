@@ -5,8 +5,8 @@
 #![allow(unsafe_code)]
 
 use super::cpu_differentiate;
-use super::cpu_score_gradient as backward;
 use super::cpu_softmax::{self, Lanes};
+use super::cpu_tile as backward;
 #[cfg(target_arch = "x86_64")]
 use regard_device::Kind;
 use regard_device::Level;
@@ -94,8 +94,8 @@ pub fn differentiate(
 
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
-    use super::super::cpu_score_gradient::{QUERIES, panel_place};
     use super::super::cpu_softmax::Lanes;
+    use super::super::cpu_tile::{QUERIES, panel_place};
     use super::POLYNOMIAL;
     use regard_device::reduce::LANES;
     use std::arch::x86_64::*;

@@ -1,7 +1,7 @@
 //! Which part of a tile of the backward is alive, panel by panel of keys and of queries. Products and exponentials leave
 //! out the rest, which has weight 0: under a causal mask nearly half of the tiles on the diagonal.
 
-use super::cpu_score_gradient::{KEYS, QUERIES};
+use super::cpu_tile::{KEYS, QUERIES};
 use super::mask::{Allowed, Cover};
 use regard_device::PANEL;
 use std::ops::Range;

@@ -11,7 +11,8 @@ use super::cpu_differentiate::{
 };
 use super::cpu_exp::differentiate;
 use super::cpu_live::Live;
-use super::cpu_rows::{Terms, load_rows, turned};
+use super::cpu_rows::{KeyTile, Terms, load_rows, turned};
+use super::cpu_tile::{Buffers, KEYS, Layout, Pair, QUERIES, cut, cut_mut};
 use super::form::Extent;
 use super::mask::Cover;
 use super::spec::AttentionKind;
@@ -21,176 +22,20 @@ use regard_graph::{DType, Precision};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Keys of a tile: dq is a sum over tiles of keys.
-pub const KEYS: usize = 64;
-/// Queries of a tile: dk and dv are sums over tiles of queries.
-pub const QUERIES: usize = 128;
-
-/// One key/value head of one example, and the heads that share it.
-#[derive(Clone, Copy)]
-pub struct Pair {
-    pub b: usize,
-    pub g: usize,
-    pub share: usize,
-}
-
-impl Pair {
-    pub fn new(extent: &Extent, pair: usize) -> Self {
-        Pair { b: pair / extent.g, g: pair % extent.g, share: extent.share() }
-    }
-}
-
-/// How packed keys and queries lie in scratch.
-///
-/// A unit of keys: rows of K, of V, and of Kᵀ. A unit of queries: panels of Qᵀ and dYᵀ (for scores and dw), of Q and
-/// dY (for dk and dv), the log-sum-exp and the mean of dw.
-#[derive(Clone, Copy)]
-pub struct Layout {
-    pub extent: Extent,
-    pub key_tiles: usize,
-    pub query_tiles: usize,
-    pub key_unit: usize,
-    pub query_unit: usize,
-    key_parts: [usize; 3],
-    query_parts: [usize; 6],
-    buffer_parts: [usize; 13],
-}
-
-impl Layout {
-    /// For products of one type of numbers; all sizes are in f32.
-    pub fn new<T: Operand>(extent: Extent) -> Self {
-        let Extent { d, e, .. } = extent;
-        let key_parts = [KEYS * T::stride(d), KEYS * T::stride(e), d * T::stride(KEYS)].map(T::floats);
-        let panels = [(d, QUERIES), (e, QUERIES), (QUERIES, d), (QUERIES, e)];
-        let [queries_t, dy_t, queries, dy] = panels.map(|(k, n)| T::floats(T::panel_numbers(k, n)));
-        let query_parts = [queries_t, dy_t, queries, dy, QUERIES, QUERIES];
-        let key_unit = key_parts.iter().sum();
-        let (tile, rows) = (KEYS * QUERIES, 2 * QUERIES.max(KEYS) * d.max(e));
-        let (room, panels) = (T::floats(tile), T::floats(T::panel_numbers(KEYS, QUERIES)));
-        let (key, value) = (KEYS * d, KEYS * e);
-        let buffer_parts =
-            [tile, tile, tile, tile, tile, room, panels, rows, key, key, value, QUERIES * d, key_unit];
-        Layout {
-            extent,
-            key_tiles: extent.s.div_ceil(KEYS),
-            query_tiles: extent.t.div_ceil(QUERIES),
-            key_unit,
-            query_unit: query_parts.iter().sum(),
-            key_parts,
-            query_parts,
-            buffer_parts,
-        }
-    }
-
-    /// The head and the first query of a unit: units of one pair are numbered head by head.
-    pub fn place(&self, pair: Pair, at: usize) -> (usize, usize) {
-        (pair.g * pair.share + at / self.query_tiles, at % self.query_tiles * QUERIES)
-    }
-}
-
-fn cut<const N: usize>(mut unit: &[f32], parts: [usize; N]) -> [&[f32]; N] {
-    parts.map(|length| {
-        let (part, rest) = unit.split_at(length);
-        unit = rest;
-        part
-    })
-}
-
-fn cut_mut<const N: usize>(mut unit: &mut [f32], parts: [usize; N]) -> [&mut [f32]; N] {
-    parts.map(|length| {
-        let (part, rest) = std::mem::take(&mut unit).split_at_mut(length);
-        unit = rest;
-        part
-    })
-}
-
-/// A thread's buffers for one tile.
-pub struct Buffers<'a> {
-    /// Weights, a key to a row: what dv is made from.
-    weights: &'a mut [f32],
-    /// Score gradients, a key to a row.
-    scores: &'a mut [f32],
-    added: &'a mut [f32],
-    kept: &'a mut [f32],
-    /// Score gradients, a query to a row.
-    pub turned: &'a mut [f32],
-    /// Weights or score gradients, rounded for a product.
-    room: &'a mut [f32],
-    /// Score gradients as panels.
-    panels: &'a mut [f32],
-    /// Rows on their way into panels.
-    pub rows: &'a mut [f32],
-    /// Of one head, before scaling by β.
-    dk_of_head: &'a mut [f32],
-    pub dk: &'a mut [f32],
-    pub dv: &'a mut [f32],
-    /// A tile of dqᵀ.
-    pub dq: &'a mut [f32],
-    /// A unit of keys, where they are not all packed beforehand.
-    unit: &'a mut [f32],
-    /// The part of the tile that is not all zeros.
-    live: Live,
-    /// Whether the score gradients lie in the panels already.
-    in_panels: bool,
-}
-
-pub fn buffer_floats(layout: &Layout) -> usize {
-    layout.buffer_parts.iter().sum()
-}
-
-impl<'a> Buffers<'a> {
-    pub fn new(scratch: &'a mut [f32], layout: &Layout) -> Self {
-        let [weights, scores, added, kept, turned, room, panels, rows, dk_of_head, dk, dv, dq, unit] =
-            cut_mut(scratch, layout.buffer_parts);
-        let live = Live::ALL;
-        Buffers {
-            weights,
-            scores,
-            added,
-            kept,
-            turned,
-            room,
-            panels,
-            rows,
-            dk_of_head,
-            dk,
-            dv,
-            dq,
-            unit,
-            live,
-            in_panels: false,
-        }
-    }
-
-    /// dk and dv begin at 0.
-    pub fn clear(&mut self) {
-        self.dk_of_head.fill(0.0);
-        self.dk.fill(0.0);
-        self.dv.fill(0.0);
-    }
-
-    /// Adds dk of a head, which is whole now, to that of the heads that share its keys.
-    pub fn finish_head(&mut self, factor: f32) {
-        for (sum, own) in self.dk.iter_mut().zip(self.dk_of_head.iter_mut()) {
-            *sum += *own * factor;
-            *own = 0.0;
-        }
-    }
-
-    /// Score gradients, turned from a key to a row to a query to a row, eight by eight.
-    pub fn turn(&mut self) {
-        const SIDE: usize = 8;
-        for j in (0..KEYS).step_by(SIDE) {
-            for i in (0..QUERIES).step_by(SIDE) {
-                for column in 0..SIDE {
-                    let from = &self.scores[(j + column) * QUERIES + i..][..SIDE];
-                    for (row, &x) in from.iter().enumerate() {
-                        self.turned[(i + row) * KEYS + j + column] = x;
-                    }
-                }
-            }
-        }
-    }
+/// Where a tile of keys and queries lies, and what happens to its scores.
+struct TilePlace {
+    b: usize,
+    h: usize,
+    /// The first query, and how many there are.
+    start: usize,
+    count: usize,
+    keys: Range<usize>,
+    cover: Cover,
+    /// Whether numbers are added, and whether weights are dropped.
+    adds: bool,
+    drops: bool,
+    /// Whether positions are compared instead of adding −∞.
+    ranges: bool,
 }
 
 /// One backward call, with products of one type of numbers.
@@ -338,67 +183,117 @@ impl<T: Operand> Tiles<'_, T> {
         queries: &[f32],
         buffers: &mut Buffers<'_>,
     ) -> bool {
-        let (terms, level) = (self.terms, self.call.level);
-        let extent @ Extent { d, e, .. } = self.layout.extent;
-        let (h, start) = self.layout.place(pair, at);
-        let count = QUERIES.min(extent.t - start);
-        let range = tile * KEYS..((tile + 1) * KEYS).min(extent.s);
-        let mut cover = terms.allowed.cover(pair.b, h, start..start + count, range.clone());
-        if cover == Cover::Nothing {
-            return false;
-        }
-        let [key_rows, value_rows, _] = cut(keys, self.layout.key_parts);
-        let [queries_t, dy_t, _, _, lse, mean] = cut(queries, self.layout.query_parts);
-        if range.len() < KEYS {
-            cover = Cover::Part;
-        }
-        buffers.live = match cover {
-            Cover::Part => Live::new(&terms.allowed, pair.b, start..start + count, range.clone()),
+        let Some(place) = self.tile_place(pair, tile, at) else { return false };
+        buffers.live = match place.cover {
+            Cover::Part => Live::new(
+                &self.terms.allowed,
+                place.b,
+                place.start..place.start + place.count,
+                place.keys.clone(),
+            ),
             _ => Live::ALL,
         };
-        let live = buffers.live;
-        let Buffers { weights, scores, added, kept, panels, in_panels, .. } = buffers;
-        live.runs().for_each(|(keys, queries)| clear_outside(keys, queries, weights, scores));
-        self.dots(&live, d, key_rows, queries_t, weights);
-        if self.op.form.kind == AttentionKind::Hard {
-            scores.fill(0.0);
-        } else {
-            self.dots(&live, e, value_rows, dy_t, scores);
+        self.multiply(keys, queries, buffers);
+        let key_tile = (place.adds || place.drops).then(|| self.terms.key_tile(place.b, place.keys.start));
+        if let Some(key_tile) = key_tile.as_ref().filter(|_| !place.ranges) {
+            self.load_terms(&place, key_tile, buffers);
+        }
+        self.weigh_and_differentiate(&place, key_tile.as_ref(), queries, buffers);
+        if self.settles(place.b) {
+            self.settle_queries(&place, buffers);
+        }
+        if place.drops {
+            drop_weights(self.call.level, buffers.weights, buffers.kept);
+        }
+        if self.op.form.kind.is_hard() {
+            self.weigh_chosen(&place, buffers);
+        }
+        true
+    }
+
+    /// Where a tile lies and what happens to its scores; none if no pair of it is allowed.
+    #[inline(always)]
+    fn tile_place(&self, pair: Pair, tile: usize, at: usize) -> Option<TilePlace> {
+        let (terms, extent) = (self.terms, self.layout.extent);
+        let (h, start) = self.layout.place(pair, at);
+        let count = QUERIES.min(extent.t - start);
+        let keys = tile * KEYS..((tile + 1) * KEYS).min(extent.s);
+        let mut cover = terms.allowed.cover(pair.b, h, start..start + count, keys.clone());
+        if cover == Cover::Nothing {
+            return None;
+        }
+        if keys.len() < KEYS {
+            cover = Cover::Part;
         }
         let (adds, drops) = (terms.adds(cover), terms.random.dropout.is_some());
         let ranges = adds && !drops && terms.adds_ranges();
-        let key_tile = (adds || drops).then(|| terms.key_tile::<KEYS>(pair.b, range.start));
-        if let Some(key_tile) = key_tile.as_ref().filter(|_| !ranges) {
-            let mut row = [0.0; KEYS];
-            for i in 0..count {
-                if adds {
-                    terms.additive((pair.b, h, start + i), key_tile, cover, &mut row);
-                    (0..KEYS).for_each(|j| added[j * QUERIES + i] = row[j]);
-                }
-                if drops {
-                    row.fill(0.0);
-                    terms.keep((pair.b, h, start + i), key_tile, 0..range.len(), &mut row);
-                    (0..KEYS).for_each(|j| kept[j * QUERIES + i] = row[j]);
-                }
+        Some(TilePlace { b: pair.b, h, start, count, keys, cover, adds, drops, ranges })
+    }
+
+    /// q·k and dy·v where the tile is alive, 0 elsewhere; a hard y does not move with the scores.
+    #[inline(always)]
+    fn multiply(&self, keys: &[f32], queries: &[f32], buffers: &mut Buffers<'_>) {
+        let Extent { d, e, .. } = self.layout.extent;
+        let [key_rows, value_rows, _] = cut(keys, self.layout.key_parts);
+        let [queries_t, dy_t, ..] = cut(queries, self.layout.query_parts);
+        let Buffers { weights, scores, live, .. } = buffers;
+        live.runs().for_each(|(keys, queries)| clear_outside(keys, queries, weights, scores));
+        self.dots(live, d, key_rows, queries_t, weights);
+        if self.op.form.kind == AttentionKind::Hard {
+            scores.fill(0.0);
+        } else {
+            self.dots(live, e, value_rows, dy_t, scores);
+        }
+    }
+
+    /// What is added to the scores of a tile, and which of its weights are kept.
+    #[inline(always)]
+    fn load_terms(&self, place: &TilePlace, key_tile: &KeyTile<KEYS>, buffers: &mut Buffers<'_>) {
+        let TilePlace { b, h, start, count, cover, .. } = *place;
+        let Buffers { added, kept, .. } = buffers;
+        let mut row = [0.0; KEYS];
+        for i in 0..count {
+            if place.adds {
+                self.terms.additive((b, h, start + i), key_tile, cover, &mut row);
+                (0..KEYS).for_each(|j| added[j * QUERIES + i] = row[j]);
             }
-            // Queries beyond the end have weight 0 whatever is added, but not if that is NaN.
-            for i in count..QUERIES {
-                (0..KEYS).for_each(|j| (added[j * QUERIES + i], kept[j * QUERIES + i]) = (0.0, 0.0));
+            if place.drops {
+                row.fill(0.0);
+                self.terms.keep((b, h, start + i), key_tile, 0..place.keys.len(), &mut row);
+                (0..KEYS).for_each(|j| kept[j * QUERIES + i] = row[j]);
             }
         }
-        let factor = terms.factor(h);
-        let (lse, mean) = (as_row(lse), as_row(mean));
+        // Queries beyond the end have weight 0 whatever is added, but not if that is NaN.
+        for i in count..QUERIES {
+            (0..KEYS).for_each(|j| (added[j * QUERIES + i], kept[j * QUERIES + i]) = (0.0, 0.0));
+        }
+    }
+
+    /// Dots become weights, dw score gradients, by the pass that fits what is added and dropped.
+    #[inline(always)]
+    fn weigh_and_differentiate(
+        &self,
+        place: &TilePlace,
+        key_tile: Option<&KeyTile<KEYS>>,
+        queries: &[f32],
+        buffers: &mut Buffers<'_>,
+    ) {
+        let (terms, level) = (self.terms, self.call.level);
+        let [.., lse, mean] = cut(queries, self.layout.query_parts);
+        let (lse, mean, factor) = (as_row(lse), as_row(mean), terms.factor(place.h));
+        let Buffers { weights, scores, added, kept, panels, in_panels, live, .. } = buffers;
         // What is to be rounded or settled is not yet what a product reads.
-        *in_panels = key_tile.is_none() && terms.form.precision == Precision::F32 && !self.settles(pair.b);
-        match &key_tile {
+        *in_panels = key_tile.is_none() && terms.form.precision == Precision::F32 && !self.settles(place.b);
+        match key_tile {
             None => {
                 let panels = in_panels.then_some(&mut **panels);
                 differentiate(level, weights, scores, panels, factor, lse, mean);
             }
-            Some(keys) if ranges => {
+            Some(keys) if place.ranges => {
                 let (mut low, mut high) = ([1; QUERIES], [0; QUERIES]); // beyond the end: nothing
-                for i in 0..count {
-                    (low[i], high[i]) = terms.allowed.range(terms.allowed.query_at(pair.b, start + i));
+                for i in 0..place.count {
+                    let query = terms.allowed.query_at(place.b, place.start + i);
+                    (low[i], high[i]) = terms.allowed.range(query);
                 }
                 for (rows, queries) in live.runs() {
                     let (first, own) = (rows.start, rows.start * QUERIES..rows.end * QUERIES);
@@ -408,37 +303,41 @@ impl<T: Operand> Tiles<'_, T> {
                     );
                 }
             }
-            Some(_) if !drops => differentiate_added(level, weights, scores, added, factor, lse, mean),
+            Some(_) if !place.drops => differentiate_added(level, weights, scores, added, factor, lse, mean),
             Some(_) => {
-                if !adds {
+                if !place.adds {
                     added.fill(0.0);
                 }
                 differentiate_dropped(level, weights, scores, added, kept, factor, lse, mean);
             }
         }
-        if self.settles(pair.b) {
-            let mut over = [0.0; QUERIES];
-            if self.op.dlse {
-                for (i, over) in over.iter_mut().enumerate().take(count) {
-                    *over = -self.call.f32(6)[extent.row(pair.b, start + i, h)];
-                }
-            }
-            settle(level, weights, scores, &mut over);
-        }
-        if drops {
-            drop_weights(level, weights, kept);
-        }
-        if self.op.form.kind.is_hard() {
-            weights.fill(0.0);
-            let choice = self.call.i32(5);
-            for i in 0..count {
-                let chosen = usize::try_from(choice[extent.row(pair.b, start + i, h)]);
-                if let Some(j) = chosen.ok().and_then(|s| s.checked_sub(range.start)).filter(|&j| j < KEYS) {
-                    weights[j * QUERIES + i] = if drops { kept[j * QUERIES + i] } else { 1.0 };
-                }
+    }
+
+    /// Takes out what the score gradients of each query are off by: together they are dlse.
+    #[inline(always)]
+    fn settle_queries(&self, place: &TilePlace, buffers: &mut Buffers<'_>) {
+        let mut over = [0.0; QUERIES];
+        if self.op.dlse {
+            for (i, over) in over.iter_mut().enumerate().take(place.count) {
+                *over = -self.call.f32(6)[self.layout.extent.row(place.b, place.start + i, place.h)];
             }
         }
-        true
+        settle(self.call.level, buffers.weights, buffers.scores, &mut over);
+    }
+
+    /// Hard weights: 1 at the chosen key, or what dropout makes of it.
+    #[inline(always)]
+    fn weigh_chosen(&self, place: &TilePlace, buffers: &mut Buffers<'_>) {
+        let Buffers { weights, kept, .. } = buffers;
+        weights.fill(0.0);
+        let choice = self.call.i32(5);
+        for i in 0..place.count {
+            let chosen = usize::try_from(choice[self.layout.extent.row(place.b, place.start + i, place.h)]);
+            let here = chosen.ok().and_then(|s| s.checked_sub(place.keys.start));
+            if let Some(j) = here.filter(|&j| j < KEYS) {
+                weights[j * QUERIES + i] = if place.drops { kept[j * QUERIES + i] } else { 1.0 };
+            }
+        }
     }
 
     /// Whether what the mean is off by can be taken out again: all keys of the example are in the first tile, so that the
@@ -532,12 +431,6 @@ fn clear_outside(keys: Range<usize>, queries: Range<usize>, weights: &mut [f32],
             row[queries.end..].fill(0.0);
         }
     }
-}
-
-/// Where the score gradient of a key and a query lies in panels of f32.
-#[inline(always)]
-pub fn panel_place(key: usize, query: usize) -> usize {
-    (query / PANEL * KEYS + key) * PANEL + query % PANEL
 }
 
 fn as_row(x: &[f32]) -> &[f32; QUERIES] {

@@ -8,8 +8,8 @@
 //! tile turns up whose weights are too large ([`TOO_MUCH`]). So the largest score is sought in few tiles, and what was
 //! summed hardly ever shrinks.
 
-pub use super::cpu::QUERIES;
 use super::cpu_exp::exp2;
+pub use super::cpu_sharing::QUERIES;
 use regard_device::reduce::{LANES, larger, max_lanes, sum_lanes};
 use regard_device::{math, multiversion};
 use std::ops::Range;

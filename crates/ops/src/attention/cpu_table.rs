@@ -1,7 +1,8 @@
 //! The gradient of a bias by distance on the CPU: score gradients of a tile, summed for each distance or into a slope.
 
 use super::cpu_rows::KeyTile;
-use super::cpu_score_gradient::{Buffers, KEYS, Pair, QUERIES, Tiles};
+use super::cpu_score_gradient::Tiles;
+use super::cpu_tile::{Buffers, KEYS, Pair, QUERIES};
 use regard_device::{Level, Operand, reduce};
 
 /// How the gradient of a bias is summed.

@@ -1,9 +1,10 @@
 //! The work of attention as the CPU executes it: whole tiles or panels of pairs, those without an allowed pair skipped.
 
 use super::backward::Backward;
+use super::cpu_sharing::{KEYS, QUERIES};
 use super::form::{Extent, Form};
 use super::mask::Known;
-use super::{cost, cpu, cpu_backward};
+use super::{cost, cpu_backward};
 use regard_device::PANEL;
 use regard_graph::{Concrete, Work};
 
@@ -11,7 +12,7 @@ pub fn forward(form: &Form, call: &Concrete<'_>) -> Work {
     let extent = Extent::new(call.inputs[0], call.inputs[1], Some(call.inputs[2]));
     let known = Known::of_reader(form, extent, call, 3);
     let (_, rows) = known.allowed().count();
-    let pairs = executed_pairs(&known, [cpu::QUERIES, cpu::KEYS], [cpu::QUERIES, PANEL]);
+    let pairs = executed_pairs(&known, [QUERIES, KEYS], [QUERIES, PANEL]);
     cost::forward_of(form, extent, call, pairs, rows)
 }
 

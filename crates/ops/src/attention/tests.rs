@@ -346,10 +346,10 @@ fn errors_of_shapes() {
 #[test]
 fn errors_of_settings() {
     let with = |spec: Attention| recorded(|g, [q, k, v]| g.attention(q, k, v, &spec));
-    for (dropout, said) in [(1.0, "1"), (-0.1, "-0.1"), (f32::NAN, "NaN")] {
+    for (dropout, message) in [(1.0, "1"), (-0.1, "-0.1"), (f32::NAN, "NaN")] {
         assert_eq!(
             with(Attention { dropout, ..Attention::default() }),
-            format!("attention: dropout is {said}; give a probability from 0 to less than 1")
+            format!("attention: dropout is {message}; give a probability from 0 to less than 1")
         );
     }
     assert_eq!(
@@ -368,20 +368,23 @@ fn errors_of_settings() {
     let integers = g.input("integers", DType::I32, [2, 5, 4, 3]).unwrap();
     let d = g.open('D', 8).unwrap();
     let open = g.input("open", DType::F32, shape![2, 5, 4, d]).unwrap();
-    let mut said =
+    let mut message =
         |q: Var, k: Var, v: Var, spec: &Attention| g.attention(q, k, v, spec).unwrap_err().to_string();
     let plain = Attention::default();
     assert_eq!(
-        said(q, k, k, &plain),
+        message(q, k, k, &plain),
         "attention: H is 4, G is 3; the heads must be a multiple of the key/value heads"
     );
-    assert_eq!(said(q, k, none, &plain), "attention: E is 0; heads and widths must be fixed sizes above 0");
     assert_eq!(
-        said(open, open, open, &plain),
+        message(q, k, none, &plain),
+        "attention: E is 0; heads and widths must be fixed sizes above 0"
+    );
+    assert_eq!(
+        message(open, open, open, &plain),
         "attention: D is D; heads and widths must be fixed sizes above 0"
     );
     assert_eq!(
-        said(integers, integers, integers, &plain),
+        message(integers, integers, integers, &plain),
         "attention: query is i32, expected f32 or bf16; cast it to f32 first"
     );
     let wide = g.input("wide", DType::F32, [1, 1, 1025, 1]).unwrap();
@@ -405,12 +408,13 @@ fn a_row_of_keys_that_is_not_there() {
         Ok(vec![g.attention(q, k, k, &Attention { key_row, ..Attention::default() })?.y])
     };
     let case = Case::new(record).given("key_row", &[1, 3], &[0.0, 2.0, 1.0]);
-    let said = "key_row[0, 1] is 2, the keys have 2 rows; give rows of the key/value batch, or mask the key";
+    let message =
+        "key_row[0, 1] is 2, the keys have 2 rows; give rows of the key/value batch, or mask the key";
     let recorded = case.forward().unwrap();
     let feed: &Feed = &recorded.feed;
     let error = reference::run(&recorded.graph, feed, reference::Mode::Exact).err().unwrap();
-    assert!(error.to_string().contains(said), "{error}");
-    assert!(case.run_on(&cpu()).unwrap_err().to_string().contains(said));
+    assert!(error.to_string().contains(message), "{error}");
+    assert!(case.run_on(&cpu()).unwrap_err().to_string().contains(message));
 }
 
 #[test]

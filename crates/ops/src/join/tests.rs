@@ -180,9 +180,9 @@ fn what_belongs_to_another_graph_is_not_kept() {
     let ((mut g, x), (_, foreign)) = (begin(Precision::F32), begin(Precision::F32));
     let y = product(&mut g, x, 0);
     let sum = g.add(x, y).unwrap();
-    let said = "needed: operand 1 belongs to another graph; record it in this one";
-    assert_eq!(joined(&g, &[sum, foreign]).map(|_| ()).unwrap_err().to_string(), said);
-    assert_eq!(join(&mut g, &[sum, foreign]).unwrap_err().to_string(), said);
+    let message = "needed: operand 1 belongs to another graph; record it in this one";
+    assert_eq!(joined(&g, &[sum, foreign]).map(|_| ()).unwrap_err().to_string(), message);
+    assert_eq!(join(&mut g, &[sum, foreign]).unwrap_err().to_string(), message);
     assert_eq!(joined(&g, &[sum]).unwrap().nodes().len(), 1);
     assert_eq!(g.nodes().len(), 2, "what was recorded stays as it is");
 }

@@ -105,11 +105,11 @@ impl Function {
     /// The same, and how many operations it took.
     pub(crate) fn counted_backward(self, saved: f64, dy: f64) -> (f64, usize) {
         counted(saved, |saved| {
-            let (x, y, dy) = (saved, saved, saved.beside(dy));
+            let (x, y, dy) = (saved, saved, saved.with_number(dy));
             match self {
                 // The kinks of relu and |x| have slope 0.
                 Function::Relu if y.sign() > 0 => dy,
-                Function::Relu => dy.beside(0.0),
+                Function::Relu => dy.with_number(0.0),
                 Function::Gelu => {
                     let density = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * (-0.5 * x * x).through(f64::exp);
                     dy * (0.5 * (1.0 + (x * FRAC_1_SQRT_2).through(erf)) + x * density)
@@ -132,7 +132,7 @@ impl Function {
                 Function::Abs => match x.sign() {
                     1 => dy,
                     -1 => -dy,
-                    _ => dy.beside(0.0),
+                    _ => dy.with_number(0.0),
                 },
                 Function::Recip => -dy * y * y,
             }

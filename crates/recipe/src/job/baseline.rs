@@ -51,9 +51,9 @@ pub(super) fn baselines(
             ]
         }
         (Raw::Pairs(_), Raw::Pairs(exam)) => {
-            let said: Vec<&str> = exam.iter().map(|(source, _)| source.as_str()).collect();
+            let copied: Vec<&str> = exam.iter().map(|(source, _)| source.as_str()).collect();
             let right: Vec<Vec<&str>> = exam.iter().map(|(_, target)| vec![target.as_str()]).collect();
-            vec![one("the source as it is", "bleu", Bleu::default().corpus(&said, &right)?.score)]
+            vec![one("the source as it is", "bleu", Bleu::default().corpus(&copied, &right)?.score)]
         }
         (Raw::Questions(train), Raw::Questions(exam)) => {
             let mut counts: BTreeMap<&str, usize> = BTreeMap::new();

@@ -29,7 +29,7 @@ pub(super) fn make(recipe: &Recipe, material: &Material, own: Option<Tokenizer>)
         (None, None) => tokenizer(recipe, material)?,
     };
     let written = match material.train {
-        Raw::Pairs(_) => ends(&tokenizer)?,
+        Raw::Pairs(_) => start_and_stop(&tokenizer)?,
         _ => Written::default(),
     };
     let mut companions = Companions::made(Some(tokenizer));
@@ -85,7 +85,7 @@ fn tokenizer(recipe: &Recipe, material: &Material) -> Result<Tokenizer> {
 }
 
 /// The tokens with which a translation begins and ends.
-fn ends(tokenizer: &Tokenizer) -> Result<Written> {
+fn start_and_stop(tokenizer: &Tokenizer) -> Result<Written> {
     let id = |id: Option<u32>| id.and_then(|id| i32::try_from(id).ok());
     match (id(start_of(tokenizer)), id(stop_of(tokenizer, true))) {
         (Some(start), Some(stop)) => Ok(Written { start: Some(start), stop: vec![stop] }),

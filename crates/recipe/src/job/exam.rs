@@ -48,7 +48,7 @@ pub struct Prediction {
     /// What is right.
     pub right: String,
     /// What the model said.
-    pub said: String,
+    pub predicted: String,
     /// How sure it was, where it chose among classes.
     pub probability: Option<f64>,
 }
@@ -99,8 +99,8 @@ impl Exam {
     }
 
     /// What it examines with, in words.
-    pub fn said(&self) -> String {
-        self.raw.said()
+    pub fn summary(&self) -> String {
+        self.raw.summary()
     }
 
     /// How many examples were longer than the model has room for, and were cut.
@@ -152,7 +152,7 @@ impl Exam {
                     }
                     _ => Default::default(),
                 };
-                let said: Vec<usize> =
+                let predicted: Vec<usize> =
                     // Scores that are no numbers mean the first class: the loop says what is wrong with them.
                     scores.iter().map(|scores| highest(scores).unwrap_or(0)).collect();
                 let names = self.companions.classes.as_ref().map(|labels| labels.names().to_vec());
@@ -160,16 +160,16 @@ impl Exam {
                     (0..scores.first().map_or(0, Vec::len)).map(|class| class.to_string()).collect()
                 });
                 let shown: Vec<&str> = names.iter().map(String::as_str).collect();
-                let confusion = Confusion::new(&shown, &said, &right)?;
+                let confusion = Confusion::new(&shown, &predicted, &right)?;
                 findings.metrics.push(("accuracy".into(), confusion.accuracy()));
                 findings.metrics.push(("f1".into(), confusion.macro_mean().f1));
-                let rows = given.into_iter().zip(right).zip(said).zip(&scores);
+                let rows = given.into_iter().zip(right).zip(predicted).zip(&scores);
                 findings.predictions = rows
-                    .map(|(((given, right), said), scores)| Prediction {
+                    .map(|(((given, right), predicted), scores)| Prediction {
                         given,
                         right: names[right].clone(),
-                        said: names[said].clone(),
-                        probability: Some(probabilities(scores)[said]),
+                        predicted: names[predicted].clone(),
+                        probability: Some(probabilities(scores)[predicted]),
                     })
                     .collect();
                 self.sections = vec![
@@ -179,22 +179,22 @@ impl Exam {
                 findings.confusion = Some(confusion);
             }
             (Runner::Translations(translator), Raw::Pairs(pairs)) => {
-                let mut said = Vec::with_capacity(pairs.len());
+                let mut predicted = Vec::with_capacity(pairs.len());
                 for best in translator.translate(&self.examples.sources(), store, &mut unheard)? {
-                    said.push(self.companions.decode(&best.ids)?.trim().to_string());
+                    predicted.push(self.companions.decode(&best.ids)?.trim().to_string());
                 }
                 let references: Vec<Vec<&str>> =
                     pairs.iter().map(|(_, right)| vec![right.as_str()]).collect();
                 let bleu = Bleu::default();
-                findings.metrics.push(("bleu".into(), bleu.corpus(&said, &references)?.score));
-                findings.metrics.push(("chrf".into(), Chrf::default().corpus(&said, &references)?));
+                findings.metrics.push(("bleu".into(), bleu.corpus(&predicted, &references)?.score));
+                findings.metrics.push(("chrf".into(), Chrf::default().corpus(&predicted, &references)?));
                 findings.signature = Some(bleu.signature(&references));
-                let rows = pairs.iter().zip(said);
+                let rows = pairs.iter().zip(predicted);
                 findings.predictions = rows
-                    .map(|((given, right), said)| Prediction {
+                    .map(|((given, right), predicted)| Prediction {
                         given: given.clone(),
                         right: right.clone(),
-                        said,
+                        predicted,
                         probability: None,
                     })
                     .collect();
@@ -203,15 +203,15 @@ impl Exam {
             (Runner::Answers(answerer), Raw::Questions(questions)) => {
                 let (asked, right): (Vec<&str>, Vec<&str>) =
                     questions.iter().map(|(asked, right)| (asked.as_str(), right.as_str())).unzip();
-                let said = answerer.answer(&asked, store, &mut unheard)?;
-                findings.metrics.push(("exact".into(), exact_match(&said, &right)?));
+                let predicted = answerer.answer(&asked, store, &mut unheard)?;
+                findings.metrics.push(("exact".into(), exact_match(&predicted, &right)?));
                 findings.predictions = questions
                     .iter()
-                    .zip(said)
-                    .map(|((given, right), said)| Prediction {
+                    .zip(predicted)
+                    .map(|((given, right), predicted)| Prediction {
                         given: given.clone(),
                         right: right.clone(),
-                        said,
+                        predicted,
                         probability: None,
                     })
                     .collect();
@@ -276,13 +276,13 @@ fn preformatted(title: &str, text: &str) -> Section {
 
 /// The first wrong answers.
 fn wrong(predictions: &[Prediction]) -> Section {
-    let wrong = predictions.iter().filter(|one| one.said != one.right);
+    let wrong = predictions.iter().filter(|one| one.predicted != one.right);
     let count = wrong.clone().count();
     table(&format!("Wrong answers ({count} of {})", predictions.len()), wrong)
 }
 
 fn table<'a>(title: &str, predictions: impl Iterator<Item = &'a Prediction>) -> Section {
-    let rows = predictions.take(SHOWN).map(|one| [&one.given, &one.right, &one.said]);
+    let rows = predictions.take(SHOWN).map(|one| [&one.given, &one.right, &one.predicted]);
     let table = rows.fold(Table::new(["given", "right", "said"]), Table::row);
     Section { title: title.into(), html: table.html(escaped) }
 }

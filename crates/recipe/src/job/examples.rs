@@ -63,104 +63,23 @@ impl Examples {
         context: Option<usize>,
         leave_out: bool,
     ) -> Result<Examples> {
-        let room = context.unwrap_or(usize::MAX);
-        let mut print = Fingerprint::default();
-        let mut shortened = 0;
-        let mut longest = [0, 0];
-        let kind = match raw {
-            Raw::Text(text) => {
-                let ids = companions.tokenizer()?.encode_bare(text)?;
-                print.ids(&ids);
-                longest[0] = room.min(ids.len());
-                Numbers::Text(ids.into())
-            }
-            Raw::Lines(lines) | Raw::Spans(lines) => {
-                let spans = matches!(raw, Raw::Spans(_));
-                let tokenizer = companions.tokenizer()?;
-                // Span corruption adds marks: they need room.
-                let room = if spans { room.saturating_sub(2) } else { room };
-                let mut all = Vec::with_capacity(lines.len());
-                for line in lines {
-                    let mut ids =
-                        if spans { tokenizer.encode_bare(line)? } else { tokenizer.encode(line)? };
-                    shortened += usize::from(cut(&mut ids, room, !spans));
-                    print.ids(&ids);
-                    longest[0] = longest[0].max(ids.len() + 2 * usize::from(spans));
-                    all.push(ids);
-                }
-                if spans { Numbers::Spans(Arc::new(all)) } else { Numbers::Lines(Arc::new(all)) }
-            }
-            Raw::Classes(texts) => {
-                let mut all = Vec::with_capacity(texts.len());
-                for (row, (text, class)) in texts.iter().enumerate() {
-                    let (ids, was_cut) = text_ids(companions.tokenizer()?, text, room)?;
-                    if ids.is_empty() {
-                        return Err(Error::invalid(
-                            format!("example {} has no text: its tokens are none", row + 1),
-                            "give it words, or leave the line out",
-                        ));
-                    }
-                    shortened += usize::from(was_cut);
-                    print.ids(&ids);
-                    print.number(*class as u64);
-                    longest[0] = longest[0].max(ids.len());
-                    all.push((ids, *class as i32));
-                }
-                Numbers::Classes(Arc::new(all))
-            }
-            Raw::Pairs(pairs) => {
-                let tokenizer = companions.tokenizer()?;
-                let mut all = Vec::with_capacity(pairs.len());
-                for (source, target) in pairs {
-                    let mut source = tokenizer.encode(source)?;
-                    let mut target = tokenizer.encode_bare(target)?;
-                    let long = source.len() > room || target.len() + 1 > room;
-                    shortened += usize::from(long);
-                    if long && leave_out {
-                        continue;
-                    }
-                    source.truncate(room);
-                    target.truncate(room.saturating_sub(1));
-                    print.ids(&source);
-                    print.ids(&target);
-                    longest = [longest[0].max(source.len()), longest[1].max(target.len() + 1)];
-                    all.push((source, target));
-                }
-                if all.is_empty() {
-                    return Err(Error::invalid(
-                        format!("all {} pairs are longer than the {room} tokens of the model", pairs.len()),
-                        "give it a longer context: model.context",
-                    ));
-                }
-                Numbers::Pairs(Arc::new(all))
-            }
-            Raw::Images(images, rows) => {
-                for &row in rows {
-                    print.bytes(images.pixels(row));
-                    print.number(images.label(row) as u64);
-                }
-                Numbers::Images(images.clone(), Arc::new(rows.clone()))
-            }
-            Raw::Questions(questions) => {
-                let tokenizer = companions.tokenizer()?;
-                let mark = tokenizer.needed(Special::Mask)?;
-                let mut all = Vec::with_capacity(questions.len());
-                for (question, place) in questions {
-                    let example =
-                        answer(&tokenizer.encode_bare(question)?, &tokenizer.encode_bare(place)?, mark)?;
-                    if example.ids.len() > room {
-                        return Err(Error::invalid(
-                            format!("`{question}` has {} characters with its answer", example.ids.len()),
-                            format!("the model has room for {room}: give it a longer context"),
-                        ));
-                    }
-                    print.ids(&example.ids);
-                    longest[0] = longest[0].max(example.ids.len());
-                    all.push(example);
-                }
-                Numbers::Questions(Arc::new(all))
-            }
+        let mut encoding = Encoding {
+            companions,
+            room: context.unwrap_or(usize::MAX),
+            print: Fingerprint::default(),
+            longest: [0, 0],
+            shortened: 0,
         };
+        let kind = match raw {
+            Raw::Text(text) => encoding.text(text)?,
+            Raw::Lines(lines) => Numbers::Lines(Arc::new(encoding.lines(lines)?)),
+            Raw::Spans(lines) => Numbers::Spans(Arc::new(encoding.spans(lines)?)),
+            Raw::Classes(texts) => encoding.classes(texts)?,
+            Raw::Pairs(pairs) => encoding.pairs(pairs, leave_out)?,
+            Raw::Images(images, rows) => encoding.images(images, rows),
+            Raw::Questions(questions) => encoding.questions(questions)?,
+        };
+        let Encoding { print, longest, shortened, .. } = encoding;
         Ok(Examples { kind, longest, shortened, fingerprint: print.0 })
     }
 
@@ -308,6 +227,118 @@ fn cut(ids: &mut Vec<u32>, room: usize, closed: bool) -> bool {
         *last = end;
     }
     true
+}
+
+/// Raw examples on their way to numbers.
+struct Encoding<'a> {
+    companions: &'a Companions,
+    /// Tokens that the model has room for.
+    room: usize,
+    print: Fingerprint,
+    longest: [usize; 2],
+    shortened: usize,
+}
+
+impl Encoding<'_> {
+    fn text(&mut self, text: &str) -> Result<Numbers> {
+        let ids = self.companions.tokenizer()?.encode_bare(text)?;
+        self.print.ids(&ids);
+        self.longest[0] = self.room.min(ids.len());
+        Ok(Numbers::Text(ids.into()))
+    }
+
+    fn lines(&mut self, lines: &[String]) -> Result<Vec<Vec<u32>>> {
+        let tokenizer = self.companions.tokenizer()?;
+        lines.iter().map(|line| Ok(self.line(tokenizer.encode(line)?, 0))).collect()
+    }
+
+    /// Span corruption adds marks to a line: they need room.
+    fn spans(&mut self, lines: &[String]) -> Result<Vec<Vec<u32>>> {
+        const MARKS: usize = 2;
+        let tokenizer = self.companions.tokenizer()?;
+        lines.iter().map(|line| Ok(self.line(tokenizer.encode_bare(line)?, MARKS))).collect()
+    }
+
+    /// A line, cut to the room that marks leave; one without marks keeps its end.
+    fn line(&mut self, mut ids: Vec<u32>, marks: usize) -> Vec<u32> {
+        self.shortened += usize::from(cut(&mut ids, self.room.saturating_sub(marks), marks == 0));
+        self.print.ids(&ids);
+        self.longest[0] = self.longest[0].max(ids.len() + marks);
+        ids
+    }
+
+    fn classes(&mut self, texts: &[(String, usize)]) -> Result<Numbers> {
+        let mut all = Vec::with_capacity(texts.len());
+        for (row, (text, class)) in texts.iter().enumerate() {
+            let (ids, was_cut) = text_ids(self.companions.tokenizer()?, text, self.room)?;
+            if ids.is_empty() {
+                return Err(Error::invalid(
+                    format!("example {} has no text: its tokens are none", row + 1),
+                    "give it words, or leave the line out",
+                ));
+            }
+            self.shortened += usize::from(was_cut);
+            self.print.ids(&ids);
+            self.print.number(*class as u64);
+            self.longest[0] = self.longest[0].max(ids.len());
+            all.push((ids, *class as i32));
+        }
+        Ok(Numbers::Classes(Arc::new(all)))
+    }
+
+    fn pairs(&mut self, pairs: &[(String, String)], leave_out: bool) -> Result<Numbers> {
+        let (tokenizer, room) = (self.companions.tokenizer()?, self.room);
+        let mut all = Vec::with_capacity(pairs.len());
+        for (source, target) in pairs {
+            let mut source = tokenizer.encode(source)?;
+            let mut target = tokenizer.encode_bare(target)?;
+            let long = source.len() > room || target.len() + 1 > room;
+            self.shortened += usize::from(long);
+            if long && leave_out {
+                continue;
+            }
+            source.truncate(room);
+            target.truncate(room.saturating_sub(1));
+            self.print.ids(&source);
+            self.print.ids(&target);
+            self.longest = [self.longest[0].max(source.len()), self.longest[1].max(target.len() + 1)];
+            all.push((source, target));
+        }
+        if all.is_empty() {
+            return Err(Error::invalid(
+                format!("all {} pairs are longer than the {room} tokens of the model", pairs.len()),
+                "give it a longer context: model.context",
+            ));
+        }
+        Ok(Numbers::Pairs(Arc::new(all)))
+    }
+
+    fn images(&mut self, images: &Arc<Images>, rows: &[usize]) -> Numbers {
+        for &row in rows {
+            self.print.bytes(images.pixels(row));
+            self.print.number(images.label(row) as u64);
+        }
+        Numbers::Images(images.clone(), Arc::new(rows.to_vec()))
+    }
+
+    fn questions(&mut self, questions: &[(String, String)]) -> Result<Numbers> {
+        let (tokenizer, room) = (self.companions.tokenizer()?, self.room);
+        let mark = tokenizer.needed(Special::Mask)?;
+        let mut all = Vec::with_capacity(questions.len());
+        for (question, place) in questions {
+            let example = answer(&tokenizer.encode_bare(question)?, &tokenizer.encode_bare(place)?, mark)?;
+            if example.ids.len() > room {
+                return Err(Error::invalid(
+                    format!("`{question}` has {} characters with its answer", example.ids.len()),
+                    format!("the model has room for {room}: give it a longer context"),
+                ));
+            }
+            self.print.ids(&example.ids);
+            self.longest[0] = self.longest[0].max(example.ids.len());
+            all.push(example);
+        }
+        Ok(Numbers::Questions(Arc::new(all)))
+    }
 }
 
 /// FNV-1a over everything that a model learns from: two sets of data that differ anywhere have different ones.

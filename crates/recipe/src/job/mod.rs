@@ -30,7 +30,9 @@ use regard_graph::Init;
 use regard_models::{Model, Needs, Registry};
 use regard_picture::{Table, escaped};
 use regard_runtime::Companions;
-use regard_train::{End, History, Listener, Run, RunFolder, Section, Settings, State, Trainer, report};
+use regard_train::{
+    End, History, Listener, Run, RunFolder, RunPaths, Section, Settings, State, Trainer, report,
+};
 use serde_json::{Value, json};
 use settings::Extent;
 use start::Start;
@@ -197,16 +199,16 @@ impl Job {
     }
 
     /// What it is about, a line for each: data, tokenizer, model, and what should be known before it begins.
-    pub fn said(&self) -> Vec<String> {
+    pub fn summary(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for stage in &self.stages {
             let name = if self.stages.len() > 1 { format!("{}: ", stage.recipe.name) } else { String::new() };
-            let mut line = format!("{name}{} to learn from", stage.material.train.said());
+            let mut line = format!("{name}{} to learn from", stage.material.train.summary());
             if let Some(choose) = &stage.material.choose {
-                line += &format!(", {} to choose the best weights with", choose.said());
+                line += &format!(", {} to choose the best weights with", choose.summary());
             }
             if let Some(last) = &stage.material.last {
-                line += &format!(", {} for the examination at the end", last.said());
+                line += &format!(", {} for the examination at the end", last.summary());
             }
             lines.push(line);
         }
@@ -235,7 +237,7 @@ impl Job {
         self.companions.save_for(&**self.model(), &folder.model())?;
         if let Some(start) = &self.start {
             let loaded = start.load(&*self.model, &mut store)?;
-            listener.note(&loaded.said());
+            listener.note(&loaded.summary());
         }
         let count = self.stages.len();
         let mut last = None;
@@ -319,7 +321,7 @@ fn parameters_of(model: &dyn Model, from: &Store) -> Result<Store> {
 /// The folder of one of several stages.
 fn stage_folder(folder: &RunFolder, recipe: &Recipe) -> Result<RunFolder> {
     let path = folder.path().join(&recipe.name);
-    if path.join("recipe.toml").is_file() {
+    if RunPaths::new(&path).is_run() {
         return Ok(RunFolder::resume(path)?);
     }
     Ok(RunFolder::create(path, &recipe.to_toml()?)?)
@@ -479,7 +481,7 @@ impl Stage {
             }
         };
         let result = JobResult {
-            examined: exam.said(),
+            examined: exam.summary(),
             metrics,
             baselines,
             confusion: confusion.map(|table| table.to_string()),
@@ -506,8 +508,8 @@ impl Stage {
         }
         let mut exam = Exam::new(Raw::Questions(asked), self.setting(companions, device))?;
         let findings = exam.examine(self.recipe.evaluate.beams.max(1), store)?;
-        let said: Vec<&str> = findings.predictions.iter().map(|one| one.said.as_str()).collect();
-        crate::study::write_predictions(&said, path)?;
+        let predicted: Vec<&str> = findings.predictions.iter().map(|one| one.predicted.as_str()).collect();
+        crate::study::write_predictions(&predicted, path)?;
         Ok(Some(path.to_path_buf()))
     }
 }

@@ -42,7 +42,7 @@ impl Raw {
     }
 
     /// How many, in words.
-    pub fn said(&self) -> String {
+    pub fn summary(&self) -> String {
         let what = match self {
             Raw::Text(_) => "characters",
             Raw::Lines(_) | Raw::Spans(_) => "lines",

@@ -41,7 +41,7 @@ impl Start {
     pub fn tokenizer(&self) -> Result<Option<Tokenizer>> {
         match self.opened.model.vocabulary() {
             None => Ok(None),
-            Some(vocabulary) => Ok(Some(Tokenizer::beside(&self.opened.path, vocabulary)?)),
+            Some(vocabulary) => Ok(Some(Tokenizer::of_model(&self.opened.path, vocabulary)?)),
         }
     }
 
@@ -83,14 +83,14 @@ impl Start {
 
 impl Loaded {
     /// In words, for a line of its own.
-    pub fn said(&self) -> String {
-        let mut said = format!("{} tensors loaded from {}", self.tensors, self.from);
+    pub fn summary(&self) -> String {
+        let mut summary = format!("{} tensors loaded from {}", self.tensors, self.from);
         if !self.left_out.is_empty() {
-            said += &format!("; left out: {}", self.left_out.join(", "));
+            summary += &format!("; left out: {}", self.left_out.join(", "));
         }
         if !self.made.is_empty() {
-            said += &format!("; new: {}", self.made.join(", "));
+            summary += &format!("; new: {}", self.made.join(", "));
         }
-        said
+        summary
     }
 }

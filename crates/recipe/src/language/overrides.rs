@@ -102,13 +102,13 @@ fn stage<'t>(table: &'t mut Table, name: &str, key: &str, given: &str) -> Result
 
 /// Refuses to override what every stage says for itself.
 fn has_effect(table: &Table, key: &str, given: &str) -> Result<()> {
-    let says = |stage: &Table| {
+    let sets = |stage: &Table| {
         let mut path = key.split('.');
         let first = path.next().and_then(|part| stage.get(part));
         path.try_fold(first, |value, part| Some(value?.as_table()?.get(part))).flatten().is_some()
     };
     let common = super::COMMON.iter().any(|table| key.starts_with(&format!("{table}.")));
-    if !common || stages(table).next().is_none() || !stages(table).all(says) {
+    if !common || stages(table).next().is_none() || !stages(table).all(sets) {
         return Ok(());
     }
     let name = stages(table).find_map(|stage| stage.get("name")?.as_str()).unwrap_or("NAME");

@@ -203,11 +203,11 @@ fn resolve_stages(table: &mut Table) -> Vec<Table> {
 
 /// Reads TOML as a type; mistakes get a place and a nearest name.
 pub(super) fn checked<T: DeserializeOwned>(text: &str, place: &str) -> Result<T> {
-    toml::from_str(text).map_err(|error| told(&error, text, place))
+    toml::from_str(text).map_err(|error| located(&error, text, place))
 }
 
 /// An error of the reader in our words.
-fn told(error: &toml::de::Error, text: &str, place: &str) -> Error {
+fn located(error: &toml::de::Error, text: &str, place: &str) -> Error {
     let start = error.span().map_or(0, |span| span.start.min(text.len()));
     let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
     let place = if text.contains('\n') { format!("{place}:{}", line + 1) } else { place.to_string() };

@@ -176,7 +176,7 @@ pub struct Answer {
     /// What was asked.
     pub question: String,
     /// What the model said.
-    pub said: String,
+    pub answered: String,
     /// What is right.
     pub place: String,
 }
@@ -184,7 +184,7 @@ pub struct Answer {
 impl Answer {
     /// Whether it is right, to the letter.
     pub fn is_right(&self) -> bool {
-        self.said == self.place
+        self.answered == self.place
     }
 }
 
@@ -408,10 +408,14 @@ fn one(
     let mut answerer =
         Answerer::new(&*model, &data.tokenizer, ROWS, ANSWER, settings.precision, &mut store, device)?;
     let questions: Vec<&str> = data.dev.iter().map(|question| question.text.as_str()).collect();
-    let said = answerer.answer(&questions, &mut store, &mut unheard)?;
-    let pairs = data.dev.iter().zip(said);
+    let answered = answerer.answer(&questions, &mut store, &mut unheard)?;
+    let pairs = data.dev.iter().zip(answered);
     let dev = pairs
-        .map(|(Question { text, place }, said)| Answer { question: text.clone(), said, place: place.clone() })
+        .map(|(Question { text, place }, answered)| Answer {
+            question: text.clone(),
+            answered,
+            place: place.clone(),
+        })
         .collect();
     let test = answerer.answer(&data.test, &mut store, &mut unheard)?;
     let seconds = began.elapsed().as_secs_f64();

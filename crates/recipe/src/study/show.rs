@@ -70,8 +70,9 @@ impl ArmResult {
 
 /// Writes answers, one on each line: the form in which the course takes them. The end of a line that a model says inside
 /// of an answer becomes a space, so that answers and lines stay in step.
-pub(crate) fn write_predictions<S: AsRef<str>>(said: &[S], path: impl AsRef<Path>) -> Result<()> {
-    let text: String = said.iter().map(|said| said.as_ref().replace(['\n', '\r'], " ") + "\n").collect();
+pub(crate) fn write_predictions<S: AsRef<str>>(answers: &[S], path: impl AsRef<Path>) -> Result<()> {
+    let text: String =
+        answers.iter().map(|answer| answer.as_ref().replace(['\n', '\r'], " ") + "\n").collect();
     Ok(whole::write(path.as_ref(), |file| file.write_all(text.as_bytes()))?)
 }
 
@@ -83,7 +84,7 @@ fn wrong_answers(result: &ArmResult, data: &StudyData) -> String {
     let wrong: Vec<&Answer> = result.dev.iter().filter(|answer| !answer.is_right()).collect();
     let rows = wrong.iter().map(|answer| {
         let line = data.line_of(&answer.question).unwrap_or("no line tells of this person");
-        [&answer.question, &answer.said, &answer.place, line]
+        [&answer.question, &answer.answered, &answer.place, line]
     });
     let table = rows.fold(Table::new(["question", "said", "right", "the line"]), Table::row);
     format!(

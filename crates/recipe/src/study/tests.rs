@@ -31,7 +31,7 @@ fn every_arm_answers_every_question() {
         assert_eq!((result.dev.len(), result.test.len()), (data.dev.len(), data.test.len()));
         assert_eq!(result.reading_loss().is_none(), result.arm == Arm::Alone);
         assert!(result.answering_loss().unwrap().is_finite());
-        assert!(result.dev.iter().all(|answer| answer.said.chars().count() <= ANSWER));
+        assert!(result.dev.iter().all(|answer| answer.answered.chars().count() <= ANSWER));
     }
     let table = study.table();
     assert_eq!(table.lines().count(), 6, "{table}");
@@ -39,9 +39,9 @@ fn every_arm_answers_every_question() {
     let sections = study.sections(&data);
     assert_eq!(sections.len(), 6);
     assert!(sections[2].html.contains("answers are wrong"));
-    let beside = data.line_of(&study.arms[0].dev.iter().find(|answer| !answer.is_right()).unwrap().question);
-    let beside = regard_picture::escaped(beside.unwrap());
-    assert!(sections[2].html.contains(&beside), "the line of the person stands beside");
+    let line = data.line_of(&study.arms[0].dev.iter().find(|answer| !answer.is_right()).unwrap().question);
+    let line = regard_picture::escaped(line.unwrap());
+    assert!(sections[2].html.contains(&line), "the line of the person stands beside");
     let page = study.report("A study", "Of invented people.", &data);
     assert_eq!(regard_picture::check::fault(&page), None);
     assert!(page.contains("<svg") && page.contains("Loss while reading") && !page.contains("http"), "{page}");
@@ -60,14 +60,14 @@ fn every_arm_answers_every_question() {
         let opened = regard_hub::open(model.to_str().unwrap(), &regard_models::Registry::standard()).unwrap();
         let mut store = Store::new(0);
         opened.load_into(&mut store).unwrap();
-        let tokenizer = Tokenizer::beside(&model, 0).unwrap();
+        let tokenizer = Tokenizer::of_model(&model, 0).unwrap();
         let mut answerer =
             Answerer::new(&*opened.model, &tokenizer, 5, ANSWER, Precision::F32, &mut store, &cpu).unwrap();
         let asked: Vec<&str> = data.dev.iter().take(7).map(|question| question.text.as_str()).collect();
-        let said: Vec<&String> = result.dev.iter().take(7).map(|answer| &answer.said).collect();
+        let answered: Vec<&String> = result.dev.iter().take(7).map(|answer| &answer.answered).collect();
         assert_eq!(
             answerer.answer(&asked, &mut store, &mut unheard).unwrap().iter().collect::<Vec<_>>(),
-            said
+            answered
         );
     }
     std::fs::remove_dir_all(&folder).ok();

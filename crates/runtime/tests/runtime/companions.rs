@@ -19,12 +19,12 @@ fn the_first_file_that_knows_decides_where_texts_begin_and_end() {
 
     // Nobody knows, not even the tokenizer.
     let opened = session(t5.path());
-    let said = opened.companions().start(None).unwrap_err().to_string();
+    let message = opened.companions().start(None).unwrap_err().to_string();
     assert!(
-        said.ends_with(
+        message.ends_with(
             "config.json does not say with which token an answer begins; add `decoder_start_token_id`, or give --start"
         ),
-        "{said}"
+        "{message}"
     );
     assert_eq!(opened.companions().stop(), [0; 0]);
     assert_eq!(opened.companions().start(Some(5)).unwrap(), 5, "what is given goes before all");
@@ -51,8 +51,8 @@ fn the_first_file_that_knows_decides_where_texts_begin_and_end() {
     assert_eq!(start_and_stop(&t5), (2, vec![7]));
 
     t5.put("generation_config.json", &json!({"eos_token_id": "</s>"}).to_string());
-    let said = refused(t5.path(), Which::Exported);
-    assert!(said.ends_with("`eos_token_id` is \"</s>\", expected the number of a token, or a list of such; mend it, or take it out"), "{said}");
+    let message = refused(t5.path(), Which::Exported);
+    assert!(message.ends_with("`eos_token_id` is \"</s>\", expected the number of a token, or a list of such; mend it, or take it out"), "{message}");
 }
 
 #[test]
@@ -77,8 +77,11 @@ fn the_target_may_have_a_tokenizer_of_its_own() {
     assert_eq!(text(&[2, 20]), "γ\u{fffd}");
     let many: String = (0..99).map(|at| char::from_u32(0x4e00 + at).unwrap()).collect();
     t5.put("target_tokenizer.json", &tokenizer(&many, &[]));
-    let said = session(t5.path()).companions().decode(&[1]).unwrap_err().to_string();
-    assert!(said.starts_with("the tokenizer of the target knows 99 tokens, the model writes "), "{said}");
+    let message = session(t5.path()).companions().decode(&[1]).unwrap_err().to_string();
+    assert!(
+        message.starts_with("the tokenizer of the target knows 99 tokens, the model writes "),
+        "{message}"
+    );
 }
 
 #[test]
@@ -104,6 +107,6 @@ fn pixels_are_scaled_as_the_folder_says() {
     vit.put("preprocessor_config.json", &json!({"image_mean": vec![0.25; channels]}).to_string());
     assert_eq!((scale().mean, scale().std), (vec![0.25; channels], usual.std));
     vit.put("preprocessor_config.json", &json!({"image_mean": vec![0.25; channels + 1]}).to_string());
-    let said = refused(vit.path(), Which::Exported);
-    assert!(said.contains("expected a number for each of the"), "{said}");
+    let message = refused(vit.path(), Which::Exported);
+    assert!(message.contains("expected a number for each of the"), "{message}");
 }

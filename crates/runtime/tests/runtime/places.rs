@@ -41,12 +41,12 @@ impl Task for Learn {
 }
 
 /// A run of a few steps on a committed model, which exports nothing.
-fn run(folder: &std::path::Path, beside: &std::path::Path, steps: u64) -> Vec<f32> {
+fn run(folder: &std::path::Path, model_folder: &std::path::Path, steps: u64) -> Vec<f32> {
     let gpt = Scratch::model("gpt2", LETTERS);
     let opened = open(gpt.path(), &OpenOptions::new(&REGISTRY)).unwrap();
     let companions = Companions::open(&*opened.model, &opened.config, &opened.path).unwrap();
     companions.tokenizer().unwrap();
-    companions.save_for(&*opened.model, beside).unwrap();
+    companions.save_for(&*opened.model, model_folder).unwrap();
     let mut store = Store::new(0);
     opened.load_into(&mut store).unwrap();
     let task = Learn(opened.model.with_dropout(Dropout::NONE).unwrap());
@@ -103,13 +103,13 @@ fn a_run_is_opened_at_its_checkpoints() {
 
     // A checkpoint tells what the model is where a run of before has no config.
     fs::remove_file(folder.join("model/config.json")).unwrap();
-    let said = refused(name, Which::Last);
+    let message = refused(name, Which::Last);
     assert!(
-        said.ends_with(
+        message.ends_with(
             "neither it nor the run's model folder says what the model is; go on with the run, which writes it: regard \
              train --resume"
         ),
-        "{said}"
+        "{message}"
     );
     // A damaged one is refused.
     let last = folder.join("checkpoints/last.safetensors");
@@ -144,10 +144,10 @@ fn a_run_that_exported_is_opened_by_its_model() {
         )
     );
     fs::write(scratch.0.join("recipe.toml"), "name = ").unwrap();
-    let said = refused(scratch.path(), Which::Last);
+    let message = refused(scratch.path(), Which::Last);
     assert!(
-        said.contains("recipe.toml: is no TOML") && said.ends_with("put the recipe of the run back"),
-        "{said}"
+        message.contains("recipe.toml: is no TOML") && message.ends_with("put the recipe of the run back"),
+        "{message}"
     );
 }
 
@@ -157,10 +157,10 @@ fn of_stages_the_newest_counts_and_each_can_be_opened() {
     let names: [&str; 3] = ["one", "two", "three"];
     let recipe: String = names.iter().map(|name| format!("[[stage]]\nname = \"{name}\"\n")).collect();
     fs::write(scratch.0.join("recipe.toml"), recipe).unwrap();
-    let beside = scratch.0.join("model");
-    let one = run(&scratch.0.join("one"), &beside, 2);
+    let model_folder = scratch.0.join("model");
+    let one = run(&scratch.0.join("one"), &model_folder, 2);
     assert_eq!(first_weights(scratch.path(), Which::Last), one);
-    let two = run(&scratch.0.join("two"), &beside, 5);
+    let two = run(&scratch.0.join("two"), &model_folder, 5);
     assert_ne!(one, two);
     assert_eq!(first_weights(scratch.path(), Which::Last), two);
     assert_eq!(first_weights(scratch.0.join("one").to_str().unwrap(), Which::Last), one);
@@ -168,20 +168,19 @@ fn of_stages_the_newest_counts_and_each_can_be_opened() {
 
 #[test]
 fn what_is_not_there_is_said() {
-    let said = refused("no/such/folder", Which::Exported);
-    assert!(said.contains("no folder is called `no/such/folder`"), "{said}");
-    let options = OpenOptions::new(&REGISTRY);
-    for said in [
-        Session::open("no/such/folder", &options, &cpu()).err().unwrap().to_string(),
-        open("no/such/folder", &options).unwrap_err().to_string(),
-    ] {
-        assert!(said.contains("no folder is called `no/such/folder`"), "{said}");
-    }
-    let said = Place::find("no/such/folder", Which::Best).unwrap_err().to_string();
-    assert!(said.starts_with("no/such/folder is no run, and its best checkpoint was asked for"), "{said}");
+    let message = refused("no/such/folder", Which::Exported);
+    assert!(message.contains("no folder is called `no/such/folder`"), "{message}");
+    let message =
+        Session::open("no/such/folder", &OpenOptions::new(&REGISTRY), &cpu()).err().unwrap().to_string();
+    assert!(message.contains("no folder is called `no/such/folder`"), "{message}");
+    let message = Place::find("no/such/folder", Which::Best).unwrap_err().to_string();
+    assert!(
+        message.starts_with("no/such/folder is no run, and its best checkpoint was asked for"),
+        "{message}"
+    );
     let empty = Scratch::new();
-    let said = refused(empty.path(), Which::Exported);
-    assert!(said.contains("is no model's folder"), "{said}");
+    let message = refused(empty.path(), Which::Exported);
+    assert!(message.contains("is no model's folder"), "{message}");
     // A session opens without its weights being read.
     assert_eq!(session(Scratch::model("gpt2", SMALL).path()).model().family(), "gpt2");
 }

@@ -21,16 +21,16 @@ fn prompts_become_what_each_becomes_alone() {
         // Longer than the context, where nothing is searched for.
         let most = if search.is_none() { 30 } else { 6 };
         let writing = Writing { most, sampling, batch: 2, search, ..Writing::default() };
-        let mut told = vec![String::new(); prompts.len()];
+        let mut heard = vec![String::new(); prompts.len()];
         let mut own = session(gpt.path());
         let together = own
             .generate(Prompts::Texts(&prompts), &writing, &mut |piece| {
-                told[piece.prompt].push_str(piece.text);
+                heard[piece.prompt].push_str(piece.text);
                 ControlFlow::Continue(())
             })
             .unwrap();
         for (at, written) in together.iter().enumerate() {
-            assert_eq!(written.text.as_deref(), Some(told[at].as_str()), "all of it was told");
+            assert_eq!(written.text.as_deref(), Some(heard[at].as_str()), "all of it was told");
             assert_eq!(written.given.len(), prompts[at].chars().count());
             assert_eq!(written.beams.len(), search.map_or(0, |search| search.width));
             assert_eq!(written.reread.is_empty(), search.is_some());
@@ -96,24 +96,24 @@ fn translations_come_in_the_order_of_their_texts() {
     t5.config(json!({"decoder_start_token_id": 0, "eos_token_id": 1}));
     let texts = strings(&["a long text about a cat", "", "cat", "dogs and cats", "  "]);
     let how = Translating { batch: 2, beams: 3, most: 9, ..Translating::default() };
-    let mut told = Vec::new();
+    let mut heard = Vec::new();
     let found = session(t5.path())
         .translate(&texts, how, None, &mut |at, _| {
-            told.push(at);
+            heard.push(at);
             ControlFlow::Continue(())
         })
         .unwrap();
-    assert_eq!(told, [2, 3, 0], "the shortest first, and nothing about texts without words");
+    assert_eq!(heard, [2, 3, 0], "the shortest first, and nothing about texts without words");
     for (at, translation) in found.iter().enumerate() {
         let alone = session(t5.path()).translate(&texts[at..=at], how, None, &mut on).unwrap();
         assert_eq!(alone[0], *translation);
         assert_eq!(translation.beam.is_none(), texts[at].trim().is_empty());
     }
-    let said = session(t5.path())
+    let message = session(t5.path())
         .translate(&texts, how, None, &mut |_, _| ControlFlow::Break(()))
         .unwrap_err()
         .to_string();
-    assert_eq!(said, "broken off after 1 of 3");
+    assert_eq!(message, "broken off after 1 of 3");
 }
 
 #[test]
@@ -132,12 +132,12 @@ fn texts_are_classified_and_embedded_in_batches_as_alone() {
         assert!((ranked.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
     }
     let long = strings(&["a", &"ab".repeat(60)]);
-    let said = own.classify_texts(&long, TooLong::Refuse).unwrap_err().to_string();
-    assert!(said.starts_with("text 2 has 120 tokens, the model has room for "), "{said}");
-    assert!(said.ends_with("; shorten it, or say --cut"), "{said}");
+    let message = own.classify_texts(&long, TooLong::Refuse).unwrap_err().to_string();
+    assert!(message.starts_with("text 2 has 120 tokens, the model has room for "), "{message}");
+    assert!(message.ends_with("; shorten it, or say --cut"), "{message}");
     assert_eq!(own.classify_texts(&long, TooLong::Cut).unwrap().len(), 2);
-    let said = own.embed(&strings(&["a", ""]), TooLong::Refuse).unwrap_err().to_string();
-    assert_eq!(said, "text 2 has no tokens; give it words; or is the tokenizer not the model's own?");
+    let message = own.embed(&strings(&["a", ""]), TooLong::Refuse).unwrap_err().to_string();
+    assert_eq!(message, "text 2 has no tokens; give it words; or is the tokenizer not the model's own?");
 }
 
 #[test]
@@ -147,29 +147,35 @@ fn a_model_that_is_none_for_it_says_what_it_is() {
     let texts = strings(&["a"]);
     let mut own = session(vit);
     let listen = &mut |_: regard_runtime::Piece<'_>| ControlFlow::Continue(());
-    let said = own.generate(Prompts::Texts(&texts), &Writing::default(), listen).unwrap_err().to_string();
+    let message = own.generate(Prompts::Texts(&texts), &Writing::default(), listen).unwrap_err().to_string();
     assert_eq!(
-        said,
+        message,
         format!("{vit} is a model of images (vit); generate needs a decoder or an encoder-decoder")
     );
-    let said = own.translate(&texts, Translating::default(), None, &mut on).unwrap_err().to_string();
-    assert_eq!(said, format!("{vit} is a model of images (vit); translate needs an encoder-decoder"));
-    let said = own.embed(&texts, TooLong::Refuse).unwrap_err().to_string();
+    let message = own.translate(&texts, Translating::default(), None, &mut on).unwrap_err().to_string();
+    assert_eq!(message, format!("{vit} is a model of images (vit); translate needs an encoder-decoder"));
+    let message = own.embed(&texts, TooLong::Refuse).unwrap_err().to_string();
     assert!(
-        said.starts_with(&format!("{vit} is a model of images (vit); embed needs an encoder of text")),
-        "{said}"
+        message.starts_with(&format!("{vit} is a model of images (vit); embed needs an encoder of text")),
+        "{message}"
     );
-    let said = own.ask(&texts, 3, &mut on).unwrap_err().to_string();
-    assert_eq!(said, format!("{vit} is a model of images (vit); ask needs a decoder that learned to answer"));
-    let said = own.classify_texts(&texts, TooLong::Refuse).unwrap_err().to_string();
-    assert_eq!(said, format!("{vit} classifies images; give it images"));
+    let message = own.ask(&texts, 3, &mut on).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        format!("{vit} is a model of images (vit); ask needs a decoder that learned to answer")
+    );
+    let message = own.classify_texts(&texts, TooLong::Refuse).unwrap_err().to_string();
+    assert_eq!(message, format!("{vit} classifies images; give it images"));
 
     let gpt = Scratch::model("gpt2", LETTERS);
     let mut own = session(gpt.path());
-    let said = own.classify_images(&["x.png"]).unwrap_err().to_string();
-    assert!(said.contains("is a decoder (gpt2); classify needs a classifier: train one"), "{said}");
-    let said = own.ask(&texts, 3, &mut on).unwrap_err().to_string();
-    assert_eq!(said, "the tokenizer has no mask, which closes questions; use a model that learned to answer");
+    let message = own.classify_images(&["x.png"]).unwrap_err().to_string();
+    assert!(message.contains("is a decoder (gpt2); classify needs a classifier: train one"), "{message}");
+    let message = own.ask(&texts, 3, &mut on).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "the tokenizer has no mask, which closes questions; use a model that learned to answer"
+    );
     let mut write = |prompts: Prompts<'_>, writing: Writing| {
         own.generate(prompts, &writing, listen).unwrap_err().to_string()
     };

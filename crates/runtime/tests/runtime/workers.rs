@@ -133,14 +133,14 @@ fn what_lies_beside_a_model_or_does_not() {
     );
     let bare = goldens("gpt2");
     let own = session(bare.to_str().unwrap());
-    for said in [
+    for message in [
         text(own.companions().tokenizer()),
         text(own.companions().target()),
         text(own.companions().encode("a")),
         text(own.companions().encode_target("a")),
         text(own.companions().decode(&[1])),
     ] {
-        assert!(said.contains("no tokenizer here"), "{said}");
+        assert!(message.contains("no tokenizer here"), "{message}");
     }
     // What stands in the way of a file is said.
     let scratch = Scratch::model("gpt2", LETTERS);
@@ -148,19 +148,19 @@ fn what_lies_beside_a_model_or_does_not() {
     let companions = Companions::open(&*opened.model, &opened.config, &opened.path).unwrap();
     companions.tokenizer().unwrap();
     let file = scratch.0.join("config.json");
-    for said in [text(companions.save(&file)), text(companions.save_for(&*opened.model, &file))] {
-        assert!(said.contains("config.json"), "{said}");
+    for message in [text(companions.save(&file)), text(companions.save_for(&*opened.model, &file))] {
+        assert!(message.contains("config.json"), "{message}");
     }
     fs::write(scratch.0.join("generation_config.json"), "{").unwrap();
-    for said in [
+    for message in [
         text(Companions::open(&*opened.model, &opened.config, &opened.path)),
         text(Written::read(&opened.path, &opened.config)),
     ] {
-        assert!(said.contains("generation_config.json:1:1"), "{said}");
+        assert!(message.contains("generation_config.json:1:1"), "{message}");
     }
     let scale = PixelScale { mean: vec![0.5], std: vec![0.5] };
-    let said = text(scale.read(Path::new("no.png"), Pixels { channels: 1, height: 2, width: 2 }));
-    assert!(said.contains("no.png"), "{said}");
+    let message = text(scale.read(Path::new("no.png"), Pixels { channels: 1, height: 2, width: 2 }));
+    assert!(message.contains("no.png"), "{message}");
 }
 
 #[test]
@@ -168,11 +168,11 @@ fn a_session_without_its_weights_says_so() {
     // The header is whole, and the numbers are not there.
     let scratch = Scratch::model("vit", SMALL);
     let mut own = session(scratch.path());
-    let said = own.forward(&Default::default(), &[]).unwrap_err().to_string();
-    assert_eq!(said, "this is a model of images, and ids were given; give it pixels");
-    let said = own.classify_images(&["nowhere.png"]).unwrap_err().to_string();
-    assert!(said.contains("nowhere.png"), "{said}");
-    let said = own.classify_texts(&strings(&["a"]), TooLong::Refuse).unwrap_err().to_string();
-    assert!(said.ends_with("classifies images; give it images"), "{said}");
+    let message = own.forward(&Default::default(), &[]).unwrap_err().to_string();
+    assert_eq!(message, "this is a model of images, and ids were given; give it pixels");
+    let message = own.classify_images(&["nowhere.png"]).unwrap_err().to_string();
+    assert!(message.contains("nowhere.png"), "{message}");
+    let message = own.classify_texts(&strings(&["a"]), TooLong::Refuse).unwrap_err().to_string();
+    assert!(message.ends_with("classifies images; give it images"), "{message}");
     assert!(own.store().unwrap().names().count() > 0);
 }

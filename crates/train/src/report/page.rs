@@ -3,7 +3,7 @@
 use super::{drawn, over_steps};
 use crate::metrics::History;
 use crate::{Settings, State};
-use regard_picture::{Section, Table, beside, bytes, escaped, figure, grouped};
+use regard_picture::{Section, Table, bytes, escaped, figure, grouped, side_by_side};
 
 /// The whole page.
 pub(super) fn page(
@@ -86,7 +86,7 @@ fn curves(history: &History) -> String {
     figures += &drawn(&over_steps("Learning rate").line("", steps(|record| record.rate)).in_colour(2));
     figures +=
         &drawn(&over_steps("Gradient norm").line("", steps(|record| record.gradient_norm)).in_colour(3));
-    if figures.is_empty() { figures } else { format!("<h2>Curves</h2>{}", beside(&figures)) }
+    if figures.is_empty() { figures } else { format!("<h2>Curves</h2>{}", side_by_side(&figures)) }
 }
 
 /// The evaluations as a table, the newest first.

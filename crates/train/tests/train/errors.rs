@@ -243,8 +243,8 @@ fn a_trainer_outside_of_a_run() {
         "the learning rate is 0; give a number above 0"
     );
     let none = first_not_finite(&SMALL, &settings(1), &[], 1, &mut regard_engine::Store::new(0), &cpu);
-    let said = text(none);
-    assert!(said.starts_with("no parameter or state is called `hidden.weight`"), "{said}");
+    let message = text(none);
+    assert!(message.starts_with("no parameter or state is called `hidden.weight`"), "{message}");
     let mut trainer: Trainer = Trainer::new(&SMALL, settings(1), &mut store, &cpu).unwrap();
     assert_eq!(
         text(trainer.step(&[], &mut store)),
@@ -252,11 +252,11 @@ fn a_trainer_outside_of_a_run() {
     );
     let path = Temporary::new("outside");
     let folder = RunFolder::create(path.path(), "").unwrap();
-    let said = text(trainer.restore(&path.path().join("none.safetensors"), &mut store));
-    assert!(said.contains("none.safetensors: No such file or directory"), "{said}");
-    let said = text(trainer.save(&path.path().join("no/x.safetensors"), "", &store));
-    assert!(said.starts_with("cannot write ") && said.ends_with("; check the path"), "{said}");
+    let message = text(trainer.restore(&path.path().join("none.safetensors"), &mut store));
+    assert!(message.contains("none.safetensors: No such file or directory"), "{message}");
+    let message = text(trainer.save(&path.path().join("no/x.safetensors"), "", &store));
+    assert!(message.starts_with("cannot write ") && message.ends_with("; check the path"), "{message}");
     std::fs::create_dir(path.path().join("report.html")).unwrap();
-    let said = text(report::write(&folder, trainer.settings(), trainer.state(), &History::default(), &[]));
-    assert!(said.ends_with("report.html: is a folder; name a file to write"), "{said}");
+    let message = text(report::write(&folder, trainer.settings(), trainer.state(), &History::default(), &[]));
+    assert!(message.ends_with("report.html: is a folder; name a file to write"), "{message}");
 }

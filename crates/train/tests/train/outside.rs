@@ -47,20 +47,18 @@ impl Source for Batches {
 fn losses_of_nothing_and_of_other_shapes() {
     let mut foreign = Store::new(0);
     foreign.declare("w", [3], Init::Zeros).unwrap();
-    let said = Evaluator::new(&Sum, Precision::F32, &mut foreign, &cpu()).err().unwrap().to_string();
-    assert!(said.contains('w') && said.contains("[3]"), "{said}");
+    let message = Evaluator::new(&Sum, Precision::F32, &mut foreign, &cpu()).err().unwrap().to_string();
+    assert!(message.contains('w') && message.contains("[3]"), "{message}");
     let mut store = Store::new(0);
     let mut evaluator = Evaluator::new(&Sum, Precision::F32, &mut store, &cpu()).unwrap();
-    let mut loss = |batches: usize, name: Option<&'static str>| {
-        let source: Arc<dyn Source> = Arc::new(Batches(batches, name));
-        evaluator.loss(&source, &mut store, None)
-    };
+    let source = |batches: usize, name| Arc::new(Batches(batches, name)) as Arc<dyn Source>;
+    let mut loss = |source: Arc<dyn Source>| evaluator.loss(&source, &mut store, None);
     // Sums of 1 + index, over two targets each.
-    assert_eq!(loss(2, Some("x")).unwrap(), Some(((1.0 + 2.0) / 4.0, 4)));
-    let said = loss(0, Some("x")).unwrap_err().to_string();
-    assert!(said.starts_with("the evaluation source has no targets"), "{said}");
-    let said = loss(1, None).unwrap_err().to_string();
-    assert!(said.contains("a file that is not there"), "{said}");
+    assert_eq!(loss(source(2, Some("x"))).unwrap(), Some(((1.0 + 2.0) / 4.0, 4)));
+    let message = loss(source(0, Some("x"))).unwrap_err().to_string();
+    assert!(message.starts_with("the evaluation source has no targets"), "{message}");
+    let message = loss(source(1, None)).unwrap_err().to_string();
+    assert!(message.contains("a file that is not there"), "{message}");
 }
 
 #[test]
@@ -85,12 +83,12 @@ fn a_field_of_an_earlier_batch_is_never_taken() {
         feed(&mut program, &batch(&["z"]), &["own"]).unwrap_err().to_string(),
         "the task asks for `x` (f32 [2]), which the batch has not; the batch has z; let source and task agree on names"
     );
-    let said = feed(&mut program, &batch(&["x"]), &[]).unwrap_err().to_string();
-    assert!(said.starts_with("the task asks for `own`"), "{said}");
+    let message = feed(&mut program, &batch(&["x"]), &[]).unwrap_err().to_string();
+    assert!(message.starts_with("the task asks for `own`"), "{message}");
 }
 
 #[test]
 fn what_is_no_checkpoint_of_a_run_is_refused() {
-    let said = Snapshot::open(Path::new("no/such/file.safetensors")).unwrap_err().to_string();
-    assert!(said.contains("no/such/file.safetensors"), "{said}");
+    let message = Snapshot::open(Path::new("no/such/file.safetensors")).unwrap_err().to_string();
+    assert!(message.contains("no/such/file.safetensors"), "{message}");
 }

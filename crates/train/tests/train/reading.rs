@@ -54,11 +54,11 @@ fn a_run_that_is_interrupted_between_readings_goes_on_with_its_sum() {
     part(7);
     let (resumed, again) = part(20);
     assert!(bits(&again) == bits(&store));
-    let said = |outcome: &Outcome| -> Vec<_> {
+    let recorded = |outcome: &Outcome| -> Vec<_> {
         let steps = outcome.history.steps.iter();
         steps.map(|record| (record.step, record.loss, record.mean_loss)).collect()
     };
-    assert_eq!(said(&resumed), said(&whole));
+    assert_eq!(recorded(&resumed), recorded(&whole));
     // The sum of a run is part of it.
     let other = Trial { folder: Some(&folder), ..Trial::new(settings(30)) }.run();
     let text = other.err().unwrap().to_string();

@@ -109,96 +109,120 @@ unsafe fn strip_times_panel(
     b: *const u32,
     tile: Tile,
 ) {
+    // SAFETY: passed on to the caller; each is for the rows that it is called with.
+    unsafe {
+        match rows > ROWS {
+            true => both_halves(steps, a, stride, b, tile),
+            false => upper_half(steps, a, stride, b, tile),
+        }
+    }
+}
+
+/// More than sixteen rows: four tiles of sums.
+///
+/// # Safety
+/// As [`strip_times_panel`].
+#[inline(always)]
+unsafe fn both_halves(steps: usize, a: *const bf16, stride: usize, b: *const u32, tile: Tile) {
     let (a_stride, b_stride, c_stride) = (stride * 2, PANEL * 4, tile.stride * 4);
     // SAFETY: the caller vouches for the memory; the registers are named as used, and the tiles as overwritten.
     unsafe {
-        if rows > ROWS {
-            asm!(
-                "test {add}, {add}",
-                "jz 2f",
-                "tileloadd tmm0, [{c0} + {cs}]",
-                "tileloadd tmm1, [{c0} + {cs} + 64]",
-                "tileloadd tmm2, [{c1} + {cs}]",
-                "tileloadd tmm3, [{c1} + {cs} + 64]",
-                "jmp 3f",
-                "2:",
-                "tilezero tmm0",
-                "tilezero tmm1",
-                "tilezero tmm2",
-                "tilezero tmm3",
-                "3:",
-                "test {steps}, {steps}",
-                "jz 5f",
-                "4:",
-                "tileloadd tmm6, [{b} + {bs}]",
-                "tileloadd tmm4, [{a0} + {stride}]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{b} + {bs} + 64]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{a1} + {stride}]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "add {a0}, 64",
-                "add {a1}, 64",
-                "add {b}, 2048",
-                "dec {steps}",
-                "jnz 4b",
-                "5:",
-                "tilestored [{c0} + {cs}], tmm0",
-                "tilestored [{c0} + {cs} + 64], tmm1",
-                "tilestored [{c1} + {cs}], tmm2",
-                "tilestored [{c1} + {cs} + 64], tmm3",
-                add = in(reg) tile.add as usize,
-                steps = inout(reg) steps => _,
-                a0 = inout(reg) a => _,
-                a1 = inout(reg) a.add(ROWS * stride) => _,
-                b = inout(reg) b => _,
-                c0 = in(reg) tile.c,
-                c1 = in(reg) tile.c.add(ROWS * tile.stride),
-                stride = in(reg) a_stride,
-                bs = in(reg) b_stride,
-                cs = in(reg) c_stride,
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack)
-            );
-        } else {
-            asm!(
-                "test {add}, {add}",
-                "jz 2f",
-                "tileloadd tmm0, [{c0} + {cs}]",
-                "tileloadd tmm1, [{c0} + {cs} + 64]",
-                "jmp 3f",
-                "2:",
-                "tilezero tmm0",
-                "tilezero tmm1",
-                "3:",
-                "test {steps}, {steps}",
-                "jz 5f",
-                "4:",
-                "tileloadd tmm6, [{b} + {bs}]",
-                "tileloadd tmm4, [{a0} + {stride}]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{b} + {bs} + 64]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "add {a0}, 64",
-                "add {b}, 2048",
-                "dec {steps}",
-                "jnz 4b",
-                "5:",
-                "tilestored [{c0} + {cs}], tmm0",
-                "tilestored [{c0} + {cs} + 64], tmm1",
-                add = in(reg) tile.add as usize,
-                steps = inout(reg) steps => _,
-                a0 = inout(reg) a => _,
-                b = inout(reg) b => _,
-                c0 = in(reg) tile.c,
-                stride = in(reg) a_stride,
-                bs = in(reg) b_stride,
-                cs = in(reg) c_stride,
-                out("tmm0") _, out("tmm1") _, out("tmm4") _, out("tmm6") _, out("tmm7") _,
-                options(nostack)
-            );
-        }
+        asm!(
+            "test {add}, {add}",
+            "jz 2f",
+            "tileloadd tmm0, [{c0} + {cs}]",
+            "tileloadd tmm1, [{c0} + {cs} + 64]",
+            "tileloadd tmm2, [{c1} + {cs}]",
+            "tileloadd tmm3, [{c1} + {cs} + 64]",
+            "jmp 3f",
+            "2:",
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            "3:",
+            "test {steps}, {steps}",
+            "jz 5f",
+            "4:",
+            "tileloadd tmm6, [{b} + {bs}]",
+            "tileloadd tmm4, [{a0} + {stride}]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b} + {bs} + 64]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{a1} + {stride}]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            "add {a0}, 64",
+            "add {a1}, 64",
+            "add {b}, 2048",
+            "dec {steps}",
+            "jnz 4b",
+            "5:",
+            "tilestored [{c0} + {cs}], tmm0",
+            "tilestored [{c0} + {cs} + 64], tmm1",
+            "tilestored [{c1} + {cs}], tmm2",
+            "tilestored [{c1} + {cs} + 64], tmm3",
+            add = in(reg) tile.add as usize,
+            steps = inout(reg) steps => _,
+            a0 = inout(reg) a => _,
+            a1 = inout(reg) a.add(ROWS * stride) => _,
+            b = inout(reg) b => _,
+            c0 = in(reg) tile.c,
+            c1 = in(reg) tile.c.add(ROWS * tile.stride),
+            stride = in(reg) a_stride,
+            bs = in(reg) b_stride,
+            cs = in(reg) c_stride,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack)
+        );
+    }
+}
+
+/// Up to sixteen rows: two tiles of sums.
+///
+/// # Safety
+/// As [`strip_times_panel`].
+#[inline(always)]
+unsafe fn upper_half(steps: usize, a: *const bf16, stride: usize, b: *const u32, tile: Tile) {
+    let (a_stride, b_stride, c_stride) = (stride * 2, PANEL * 4, tile.stride * 4);
+    // SAFETY: as in `both_halves`.
+    unsafe {
+        asm!(
+            "test {add}, {add}",
+            "jz 2f",
+            "tileloadd tmm0, [{c0} + {cs}]",
+            "tileloadd tmm1, [{c0} + {cs} + 64]",
+            "jmp 3f",
+            "2:",
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "3:",
+            "test {steps}, {steps}",
+            "jz 5f",
+            "4:",
+            "tileloadd tmm6, [{b} + {bs}]",
+            "tileloadd tmm4, [{a0} + {stride}]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b} + {bs} + 64]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "add {a0}, 64",
+            "add {b}, 2048",
+            "dec {steps}",
+            "jnz 4b",
+            "5:",
+            "tilestored [{c0} + {cs}], tmm0",
+            "tilestored [{c0} + {cs} + 64], tmm1",
+            add = in(reg) tile.add as usize,
+            steps = inout(reg) steps => _,
+            a0 = inout(reg) a => _,
+            b = inout(reg) b => _,
+            c0 = in(reg) tile.c,
+            stride = in(reg) a_stride,
+            bs = in(reg) b_stride,
+            cs = in(reg) c_stride,
+            out("tmm0") _, out("tmm1") _, out("tmm4") _, out("tmm6") _, out("tmm7") _,
+            options(nostack)
+        );
     }
 }

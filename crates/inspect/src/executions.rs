@@ -1,7 +1,7 @@
 //! The ways to one answer that a model offers: alone, in a batch, padded on either side, through caches. `regard audit` runs
 //! them against each other. Which they are follows from what it reads, promises and can do, not from what it is called.
 
-use crate::audit::{Agreement, Along, Stage, Turn, Way};
+use crate::audit::{Agreement, Along, Execution, Stage, Turn};
 use crate::{Error, Result};
 use regard_graph::{DType, Graph, Precision};
 use regard_layers::KeepMask;
@@ -26,10 +26,10 @@ pub struct Text {
 }
 
 /// Another way, and how it has to agree with the text alone; or why there is none.
-pub type Other<'a> = (&'static str, std::result::Result<(Way<'a>, Agreement), String>);
+pub type Other<'a> = (&'static str, std::result::Result<(Execution<'a>, Agreement), String>);
 
 /// The text alone.
-pub fn alone<'a>(model: &'a dyn Model, text: &Text) -> Result<Way<'a>> {
+pub fn alone<'a>(model: &'a dyn Model, text: &Text) -> Result<Execution<'a>> {
     pass(model, "alone", &[Some(text)], 0, 0, false)
 }
 
@@ -63,13 +63,13 @@ pub fn others<'a>(model: &'a dyn Model, text: &Text, neighbour: &Text) -> Result
 }
 
 /// The text between two others, one of which is shorter.
-fn batch<'a>(model: &'a dyn Model, text: &Text, neighbour: &Text) -> Result<Way<'a>> {
+fn batch<'a>(model: &'a dyn Model, text: &Text, neighbour: &Text) -> Result<Execution<'a>> {
     let mut backwards = text.clone();
     backwards.read.reverse();
     backwards.written.reverse();
-    let mut way = pass(model, "in a batch", &[None, Some(text), None], 0, 0, false)?;
+    let mut execution = pass(model, "in a batch", &[None, Some(text), None], 0, 0, false)?;
     let pair = model.reads().source.is_some();
-    let turn = &mut way.stages[0].turns[0];
+    let turn = &mut execution.stages[0].turns[0];
     for (name, array) in &mut turn.inputs {
         let length = array.dims()[1];
         for (row, other) in [(0, neighbour), (2, &backwards)] {
@@ -83,7 +83,7 @@ fn batch<'a>(model: &'a dyn Model, text: &Text, neighbour: &Text) -> Result<Way<
             }
         }
     }
-    Ok(way)
+    Ok(execution)
 }
 
 /// A pass with so much padding before and behind each text, told positions or not. Rows without a text are left empty.
@@ -94,7 +94,7 @@ fn pass<'a>(
     before: usize,
     behind: usize,
     placed: bool,
-) -> Result<Way<'a>> {
+) -> Result<Execution<'a>> {
     let reads = model.reads();
     let Some((given, tokens)) = reads.given() else {
         let what = format!("{} reads no text", model.kind());
@@ -128,7 +128,7 @@ fn pass<'a>(
         }
     }
     let turn = Turn { inputs, batch, streams };
-    Ok(Way::once(title, move || Ok(model.graph(sizes, Precision::F32)?), turn))
+    Ok(Execution::once(title, move || Ok(model.graph(sizes, Precision::F32)?), turn))
 }
 
 /// Ids of one length, and where each stands.
@@ -172,7 +172,7 @@ fn turns(ids: &[i32], memory_mask: Option<&Array>) -> Vec<Turn> {
     turns
 }
 
-fn cached<'a>(decoder: &'a dyn Decoder, text: &Text) -> Way<'a> {
+fn cached<'a>(decoder: &'a dyn Decoder, text: &Text) -> Execution<'a> {
     let half = text.read.len().div_ceil(2);
     // A ring must outlive its window; here no slot is ever taken over.
     let capacity = text.read.len().max(decoder.window().map_or(0, |window| window + half));
@@ -191,10 +191,10 @@ fn cached<'a>(decoder: &'a dyn Decoder, text: &Text) -> Way<'a> {
     };
     let record = Box::new(move || Ok(recorded()?));
     let stage = Stage { record, turns: turns(&text.read, None), compared: true };
-    Way { title: "through caches".into(), stages: vec![stage] }
+    Execution { title: "through caches".into(), stages: vec![stage] }
 }
 
-fn cached_pair<'a>(pair: &'a dyn EncoderDecoder, text: &Text) -> Way<'a> {
+fn cached_pair<'a>(pair: &'a dyn EncoderDecoder, text: &Text) -> Execution<'a> {
     let (source, own) = (text.read.len(), text.written.len());
     let half = own.div_ceil(2);
     let read = move || -> regard_graph::Result<Graph> {
@@ -233,7 +233,7 @@ fn cached_pair<'a>(pair: &'a dyn EncoderDecoder, text: &Text) -> Way<'a> {
         ("slot".to_string(), array(&shape, (0..source).map(|t| t as f64).collect())),
     ];
     let reading = Turn { inputs, batch: 1, streams: Vec::new() };
-    Way {
+    Execution {
         title: "through caches".into(),
         stages: vec![
             Stage { record: Box::new(move || Ok(read()?)), turns: vec![reading], compared: false },
@@ -247,7 +247,7 @@ fn cached_pair<'a>(pair: &'a dyn EncoderDecoder, text: &Text) -> Way<'a> {
 }
 
 /// Images alone, and between two others.
-pub fn images<'a>(model: &'a dyn Model, sizes: Pixels, pixels: &[f32]) -> (Way<'a>, Way<'a>) {
+pub fn images<'a>(model: &'a dyn Model, sizes: Pixels, pixels: &[f32]) -> (Execution<'a>, Execution<'a>) {
     let of = |title: &str, rows: usize, own: usize| {
         let numbers = (0..rows).flat_map(|row| {
             let factor = if row == own { 1.0 } else { 0.5 + row as f64 };
@@ -260,7 +260,7 @@ pub fn images<'a>(model: &'a dyn Model, sizes: Pixels, pixels: &[f32]) -> (Way<'
         let streams = vec![Along { name: PIXELS.into(), length: 1, places }];
         let turn = Turn { inputs: vec![(PIXELS.into(), pixels)], batch: rows, streams };
         let sizes = Sizes { batch: rows, ..Default::default() };
-        Way::once(title, move || Ok(model.graph(sizes, Precision::F32)?), turn)
+        Execution::once(title, move || Ok(model.graph(sizes, Precision::F32)?), turn)
     };
     (of("alone", 1, 0), of("in a batch", 3, 1))
 }

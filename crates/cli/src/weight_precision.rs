@@ -5,7 +5,7 @@ use regard::ops::Weights;
 
 /// How the weights of products are held while a model runs.
 #[derive(Args, Clone, Copy, Debug)]
-pub struct Held {
+pub struct WeightPrecision {
     /// How weights are held: int8 is a quarter of the bytes, and fast where few tokens at a time are computed
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::F32)]
     weights: Kind,
@@ -21,7 +21,7 @@ enum Kind {
     Int8,
 }
 
-impl Held {
+impl WeightPrecision {
     /// As stores have it.
     pub fn weights(self) -> Weights {
         match self.weights {
