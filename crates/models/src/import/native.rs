@@ -336,6 +336,7 @@ pub fn t5_from_json(config: &Value) -> Result<T5Config> {
         gated: truth(&fields, "gated")?,
         tied: truth(&fields, "tied")?,
         scaled: truth(&fields, "scaled")?,
+        multilingual: false,
         epsilon: number(&fields, "epsilon")? as f32,
         dropout: number(&fields, "dropout")? as f32,
         mechanisms: mechanisms(&fields, config)?,
