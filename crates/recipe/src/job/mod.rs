@@ -5,6 +5,7 @@
 //! stage, and the exported model lies above them.
 
 mod baseline;
+mod columns;
 mod companions;
 mod exam;
 mod examples;
