@@ -124,7 +124,7 @@ impl JobResult {
         let metrics: serde_json::Map<String, Value> =
             self.metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         json!({ "examined": self.examined, "step": self.step, "metrics": metrics, "baselines": baselines,
-            "signature": self.signature, "predictions": self.predictions })
+            "signature": self.signature, "predictions": self.predictions.as_ref().map(|path| path.display().to_string()) })
     }
 }
 
