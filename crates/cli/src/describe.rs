@@ -1,6 +1,7 @@
 //! `regard describe`: what a model is, before anything runs: family, settings, parameters by part, the outline of its graph,
-//! what can be tapped, what a pass costs and how much memory it takes. Weights are compared, not read.
+//! what can be tapped, what a pass costs and how much memory it takes. Of the weights only those are told that are no numbers.
 
+use crate::finite::NotFinite;
 use crate::machine::Machine;
 use crate::model::Weights;
 use anyhow::{Result, bail};
@@ -68,6 +69,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         graph.outputs().map(|(name, var)| format!("{name} {}", graph.fact(var))).collect();
     let by_part = regard::describe::parameters_by_prefix(graph, 1);
 
+    let unsound = NotFinite::in_weights(&opened);
+    unsound.warn("the model is not sound:");
     let mut out = std::io::stdout().lock();
     if options.json {
         let by_op: serde_json::Map<String, Value> = costs
@@ -83,7 +86,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
             "path": opened.path.display().to_string(),
             "config": opened.config,
             "parameters": { "total": opened.report.numbers, "tensors": opened.report.tensors, "by_part": by_part },
-            "weights": { "bytes": opened.checkpoint().bytes(), "dtypes": dtypes(&opened), "left_out": opened.report.ignored },
+            "weights": { "bytes": opened.checkpoint().bytes(), "dtypes": dtypes(&opened), "left_out": opened.report.ignored,
+                "not_finite": unsound.sentence() },
             "context": opened.model.context(),
             "outputs": outputs,
             "taps": taps.iter().map(|tap| &tap.name).collect::<Vec<_>>(),

@@ -503,10 +503,10 @@ fn texts_go_through_a_model_as_their_ids_do() {
     assert!(said.contains("cannot be used with"), "{said}");
     let vit = goldens("vit").join("model");
     assert_eq!(
-        refused(&["forward", vit.to_str().unwrap(), "--text", "a", "--out", text_out]),
+        refused(&["forward", vit.to_str().unwrap(), "--text", "a", "--out", text_out, "--replace"]),
         "regard: this is a model of images, and texts were given; give it pixels\n"
     );
     let bare = goldens("gpt2").join("model");
-    let said = refused(&["forward", bare.to_str().unwrap(), "--text", "a", "--out", text_out]);
+    let said = refused(&["forward", bare.to_str().unwrap(), "--text", "a", "--out", text_out, "--replace"]);
     assert!(said.contains("no tokenizer here: looked for tokenizer.json"), "{said}");
 }

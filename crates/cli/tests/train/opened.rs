@@ -37,6 +37,7 @@ fn a_run_is_opened_at_its_best_at_its_last_and_unfinished() {
             "the",
             "--out",
             "x.safetensors",
+            "--replace",
             "--checkpoint",
             which,
         ]);
@@ -82,7 +83,7 @@ fn every_command_takes_a_run_and_a_model_and_says_what_is_not_there() {
     classes.page(&["train", "tiny.toml"]);
     let cases: [(&Scratch, &[&str]); 6] = [
         (&text, &["generate", "--prompt", "the ", "--max", "3"]),
-        (&text, &["forward", "--text", "the", "--out", "out.safetensors"]),
+        (&text, &["forward", "--text", "the", "--out", "out.safetensors", "--replace"]),
         (&text, &["evaluate", "--data", "text.txt", "--batch", "8"]),
         (&classes, &["classify", "--text", "the film was good"]),
         (&classes, &["embed", "--text", "the film was good"]),
@@ -171,6 +172,7 @@ fn translate_and_evaluate_end_alike() {
             "a.en",
             "--predictions",
             "said.tsv",
+            "--replace",
         ]);
         let said = fs::read_to_string(scratch.path("said.tsv")).unwrap();
         let examined: Vec<String> =
