@@ -2,6 +2,7 @@
 //! threads, the f64 reference, looked at and not. Where bits are promised, bits are compared; the first node that differs is
 //! named.
 
+use crate::finite::NotFinite;
 use crate::forward;
 use crate::machine::Machine;
 use crate::model::{self, Weights};
@@ -88,11 +89,15 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         }
     };
     let mut store = model::store(&opened)?;
-    let mut rows = Vec::new();
+    let mut rows = vec![
+        finite("finite weights", &NotFinite::in_weights(&opened)),
+        finite("finite values", &values(&alone, &mut store, &device)?),
+    ];
     for (title, other) in others {
         rows.push(match other {
             Err(why) => skipped(title, why),
             Ok((execution, how)) => {
+                let how = if device.same_bits_for_any_rows() { how } else { Agreement::Within(ROUNDING) };
                 judged(title, how, compare(&alone, &device, &execution, &device, &mut store, how)?)
             }
         });
@@ -228,6 +233,41 @@ fn reference(alone: &Execution, store: &mut Store, device: &Device) -> Result<Ro
     }
     let how = Agreement::Within(ROUNDING);
     Ok(judged(title, how, compare_reference(alone, store, device, how)?))
+}
+
+/// Whether there are numbers that are none: all ways agree on those, too.
+fn finite(title: &str, found: &NotFinite) -> Row {
+    let (verdict, sentence) = match found.sentence() {
+        None => (Verdict::Holds, "every number is finite".into()),
+        Some(sentence) => (Verdict::Broken, sentence),
+    };
+    Row { title: title.into(), verdict, sentence, comparison: None }
+}
+
+/// What a pass gives on its way, block by block, and in the end.
+fn values(alone: &Execution, store: &mut Store, device: &Device) -> Result<NotFinite> {
+    let mut found = NotFinite::default();
+    for stage in &alone.stages {
+        let graph = (stage.record)()?;
+        let taps: Vec<String> = regard::layers::taps::taps(&graph)
+            .into_iter()
+            .filter(|tap| !tap.on_request)
+            .map(|tap| tap.name)
+            .collect();
+        let kept: Vec<&str> = taps.iter().map(String::as_str).collect();
+        let mut program = Program::new(graph, &kept, store, device)?;
+        let outputs: Vec<String> = program.graph().outputs().map(|(name, _)| name.to_string()).collect();
+        for turn in &stage.turns {
+            turn.inputs.iter().try_for_each(|(name, array)| program.set_array(name, array))?;
+            program.run(store)?;
+            for name in taps.iter().chain(&outputs) {
+                let array = program.array(name)?;
+                let numbers: Vec<f32> = array.data().iter().map(|&x| x as f32).collect();
+                found.add(name, &array.dims(), &numbers);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// An answer has no chance in it.

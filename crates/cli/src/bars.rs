@@ -1,6 +1,7 @@
 //! How a run looks from the terminal: what it will take, a bar with rate, remaining time and loss, a line for every
 //! evaluation. Where there is no terminal, a line now and then instead of the bar.
 
+use crate::printer::note;
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
 use regard_recipe::job::JobListener;
 use regard_train::{EvaluationRecord, Listener, Prediction, StepRecord};
@@ -9,6 +10,9 @@ use std::time::{Duration, Instant};
 
 /// Without a terminal, a line after so long.
 const NOW_AND_THEN: Duration = Duration::from_secs(30);
+
+/// No time is shown as longer: a duration has an end.
+const MOST_SECONDS: f64 = 1e9;
 
 /// Draws a run on the standard error stream.
 pub struct Bars {
@@ -41,7 +45,7 @@ impl Bars {
     /// A line above the bar.
     pub fn print_line(&self, text: &str) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("{text}"));
+            self.bar.suspend(|| note(text));
         }
     }
 
@@ -54,7 +58,7 @@ impl Bars {
     fn left(&self, step: u64) -> Duration {
         let done = step.saturating_sub(self.first).max(1) as f64;
         let left = self.steps.saturating_sub(step) as f64;
-        Duration::from_secs_f64(self.began.elapsed().as_secs_f64() / done * left)
+        Duration::from_secs_f64((self.began.elapsed().as_secs_f64() / done * left).min(MOST_SECONDS))
     }
 }
 
@@ -67,7 +71,7 @@ impl Listener for Bars {
         }
         line += &format!(", {} steps", steps.saturating_sub(step));
         if let Some(seconds) = prediction.seconds(step).filter(|_| *steps > step) {
-            let time = Duration::from_secs_f64(seconds.min(1e9));
+            let time = Duration::from_secs_f64(seconds.min(MOST_SECONDS));
             line += &format!(", about {} without evaluations", HumanDuration(time));
         }
         if step > 0 {

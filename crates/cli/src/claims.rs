@@ -1,6 +1,8 @@
 //! `regard claims`: every claim of the notes with its state; the experiments that answer them; the pages that show it all.
 //! A number outside of where it must be is a failure of the command.
 
+use crate::output::Replace;
+use crate::printer::note;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use regard_lab::{Claim, Context, Effort, Outcome, Run};
@@ -27,6 +29,8 @@ pub struct Options {
     /// Write the findings as a site of pages into this folder
     #[arg(long, value_name = "DIR")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    replace: Replace,
     /// Put the findings into this JSON file, each in place of an earlier one of the same claim
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
@@ -65,6 +69,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if let Some(folder) = &options.html {
         // Before an hour of work, not after it.
+        options.replace.check_folder("--html", folder, "index.html")?;
         std::fs::create_dir_all(folder)
             .with_context(|| format!("--html: cannot make the folder {}", folder.display()))?;
     }
@@ -90,7 +95,7 @@ pub fn run(options: &Options) -> Result<()> {
         if outcome.found.is_none() {
             return;
         }
-        eprintln!("{:>5}  {:<22} {:>6.1} s", outcome.claim.id, outcome.state(), outcome.seconds);
+        note(&format!("{:>5}  {:<22} {:>6.1} s", outcome.claim.id, outcome.state(), outcome.seconds));
         if let (Some(path), Ok(mut kept)) = (&options.results, kept.lock())
             && let Err(error) = keep(path, &mut kept, &outcomes_json(std::slice::from_ref(outcome)))
             && let Ok(mut unwritten) = unwritten.lock()

@@ -5,6 +5,7 @@
 use crate::ask::answers;
 use crate::bars::Bars;
 use crate::machine::Machine;
+use crate::output::Replace;
 use crate::stopping::on_interrupt;
 use crate::study::{INVENTED, Shown, keep, stopped, study_json};
 use anyhow::Result;
@@ -30,6 +31,8 @@ pub struct Options {
     /// Where models and the report go
     #[arg(long, default_value = "runs/demo", value_name = "FOLDER")]
     out: PathBuf,
+    #[command(flatten)]
+    replace: Replace,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -42,6 +45,7 @@ const ASKED: usize = 3;
 
 /// Runs the demo.
 pub fn run(options: &Options, registry: &Registry) -> Result<()> {
+    options.replace.check_folder("--out", &options.out, "report.html")?;
     let device = options.machine.device()?;
     let stop = on_interrupt()?;
     let began = Instant::now();

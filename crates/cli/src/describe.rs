@@ -1,6 +1,7 @@
 //! `regard describe`: what a model is, before anything runs: family, settings, parameters by part, the outline of its graph,
-//! what can be tapped, what a pass costs and how much memory it takes. Weights are compared, not read.
+//! what can be tapped, what a pass costs and how much memory it takes. Of the weights only those are told that are no numbers.
 
+use crate::finite::NotFinite;
 use crate::machine::Machine;
 use crate::model::Weights;
 use anyhow::{Result, bail};
@@ -63,6 +64,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let memory = Program::new(graph, &[], &mut store, &cpu)?.memory();
     // What was recorded, not what planning made of it.
     let graph = &record(&*opened.model, sizes)?;
+    let unsound = NotFinite::in_weights(&opened);
+    unsound.warn("the model is not sound:");
     let description = Description {
         sizes,
         taps,
@@ -72,6 +75,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         executed: Cpu::executed(graph, &Default::default(), &Default::default(), None)?,
         outputs: graph.outputs().map(|(name, var)| format!("{name} {}", graph.fact(var))).collect(),
         by_part: regard::describe::parameters_by_prefix(graph, 1),
+        unsound,
         opened,
     };
     let mut out = std::io::stdout().lock();
@@ -85,6 +89,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
 /// What is said of a model.
 struct Description {
     opened: Opened,
+    unsound: NotFinite,
     sizes: Sizes,
     taps: Vec<Tap>,
     memory: Memory,
@@ -117,6 +122,7 @@ impl Description {
             },
             "weights": {
                 "bytes": opened.checkpoint().bytes(), "dtypes": dtypes(opened), "left_out": opened.report.ignored,
+                "not_finite": self.unsound.sentence(),
             },
             "context": opened.model.context(),
             "outputs": self.outputs,

@@ -1,8 +1,10 @@
 //! `regard evaluate`: a trained model examined once more, with the data of its recipe or with other files, and every
 //! answer to a file if asked.
 
+use crate::finite::NotFinite;
 use crate::machine::Machine;
 use crate::model::Weights;
+use crate::output::{Replace, files_of};
 use crate::train;
 use crate::weight_precision::WeightPrecision;
 use anyhow::{Result, bail};
@@ -43,6 +45,8 @@ pub struct Options {
     /// Write every example with what is right and what the model said, separated by tabs
     #[arg(long, value_name = "PATH")]
     predictions: Option<PathBuf>,
+    #[command(flatten)]
+    replace: Replace,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -60,6 +64,9 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         true => Some(Recipe::open(RunPaths::new(&options.model).recipe(), &[], registry)?),
         false => None,
     };
+    if let Some(path) = &options.predictions {
+        options.replace.check(&[("--predictions", path)], &inputs(options, recipe.as_ref()))?;
+    }
     let mut session =
         options.weights.session(&options.model, options.precision, &options.machine, registry)?;
     let asked = Asked {
@@ -70,6 +77,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     };
     let mut exam = tested(session.opened(), recipe.as_ref(), &asked, &options.machine.device()?)?;
     let beams = options.beams.map_or(recipe.map_or(4, |recipe| recipe.evaluate.beams.max(1)), usize::from);
+    let unsound = NotFinite::in_weights(session.opened());
+    unsound.warn("the model is not sound:");
     let findings = exam.examine(beams, session.store()?)?;
     let path = &session.opened().path;
     if let Some(path) = &options.predictions {
@@ -81,8 +90,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
             findings.metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         let confusion = findings.confusion.as_ref().map(|table| table.json());
         let page = json!({
-            "model": path, "examined": exam.summary(), "cut": exam.cut(), "metrics": metrics,
-            "confusion": confusion, "signature": findings.signature, "predictions": options.predictions,
+            "model": path.display().to_string(), "examined": exam.summary(), "cut": exam.cut(), "metrics": metrics,
+            "not_finite": unsound.sentence(), "confusion": confusion, "signature": findings.signature, "predictions": options.predictions.as_ref().map(|path| path.display().to_string()),
         });
         writeln!(out, "{page}")?;
         return Ok(());
@@ -104,6 +113,17 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         writeln!(out, "answers: {}", path.display())?;
     }
     Ok(())
+}
+
+/// Every file that an examination may read.
+fn inputs(options: &Options, recipe: Option<&Recipe>) -> Vec<PathBuf> {
+    let mut all = files_of(Path::new(&options.model));
+    all.extend(options.data.iter().chain(&options.target).cloned());
+    for stage in recipe.map(Recipe::stages).unwrap_or_default() {
+        let data = stage.data;
+        all.extend([data.train, data.train_target, data.evaluate, data.evaluate_target].concat());
+    }
+    all
 }
 
 /// One line for each example, written whole or not at all.

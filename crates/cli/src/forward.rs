@@ -1,7 +1,9 @@
 //! `regard forward`: one pass through a model; its named outputs and the taps asked for go to a safetensors file.
 
+use crate::finite::NotFinite;
 use crate::machine::Machine;
 use crate::model::Weights;
+use crate::output::{Replace, files_of};
 use crate::weight_precision::WeightPrecision;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -49,6 +51,8 @@ pub struct Options {
     /// The safetensors file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    #[command(flatten)]
+    replace: Replace,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -62,11 +66,16 @@ pub struct Options {
 
 /// Runs the model.
 pub fn run(options: &Options, registry: &Registry) -> Result<()> {
+    let mut inputs = files_of(Path::new(&options.model));
+    inputs.extend(options.pixels.clone());
+    options.replace.check(&[("--out", &options.out)], &inputs)?;
     let mut session =
         options.weights.session(&options.model, options.precision, &options.machine, registry)?;
     let batch = batch(options, &session)?;
     let taps: Vec<&str> = options.tap.iter().map(String::as_str).collect();
     let answers = session.forward(&batch, &taps)?;
+    let unsound = NotFinite::in_answers(&answers);
+    unsound.warn("what the model gave is not sound:");
     let masks: Vec<Vec<u8>> = answers.iter().map(truths).collect();
     let saves: Vec<Save> = answers
         .iter()
@@ -84,6 +93,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
             answers.iter().map(|answer| (answer.name.clone(), json!(answer.shape))).collect();
         let page = json!({
             "family": session.model().family(), "out": options.out.display().to_string(), "tensors": tensors,
+            "not_finite": unsound.sentence(),
         });
         writeln!(out, "{page}")?;
         return Ok(());

@@ -3,7 +3,7 @@
 
 use crate::machine::Machine;
 use crate::model::Weights;
-use crate::printer::Printer;
+use crate::printer::{Printer, note};
 use crate::stopping::on_interrupt;
 use crate::weight_precision::WeightPrecision;
 use anyhow::{Result, bail};
@@ -175,17 +175,17 @@ fn print_json(options: &Options, session: &Session, written: &Written, seconds: 
 fn say_what_was_full(session: &Session, written: &Written) {
     let positions = session.model().reads().ids.and_then(|tokens| tokens.context).unwrap_or_default();
     if written.end == End::Context {
-        eprintln!("regard: the model's {positions} positions are full, and a search ends there");
+        note(&format!("regard: the model's {positions} positions are full, and a search ends there"));
     } else if let Some(first) = written.reread.first() {
         let more = match written.reread.len() - 1 {
             0 => String::new(),
             more => format!(", and {more} times more,"),
         };
-        eprintln!(
+        note(&format!(
             "regard: the text is longer than the model's {positions} positions: after {first} new tokens{more} it went \
              on from the newest {}",
             (positions / 2).max(1)
-        );
+        ));
     }
 }
 

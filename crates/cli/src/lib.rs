@@ -26,6 +26,7 @@ mod embed;
 mod evaluate;
 mod export;
 mod families;
+mod finite;
 mod forward;
 mod generate;
 mod import;
@@ -33,6 +34,7 @@ mod look;
 mod machine;
 mod model;
 mod model_folder;
+mod output;
 mod printer;
 mod prove;
 mod runs;
@@ -43,6 +45,7 @@ mod translate;
 mod weight_precision;
 
 use clap::{Parser, Subcommand};
+use regard::device::machine::Signal;
 use regard_models::Registry;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -105,6 +108,8 @@ enum Command {
 
 /// Runs the command line of this process with the families of a registry.
 pub fn run(registry: &Registry) -> ExitCode {
+    // A file that may not grow any more is an error that says so, not the end of the process.
+    Signal::FileTooLarge.ignore();
     run_with(registry, std::env::args_os())
 }
 
@@ -148,10 +153,10 @@ pub fn run_with<A: Into<OsString> + Clone>(
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        // What there is to say was said; 130 is what shells expect of a program that Ctrl-C ended.
+        // What there is to say was said; 130 is what shells expect of a program that was asked to end.
         Err(error) if error.is::<train::Interrupted>() => ExitCode::from(130),
         Err(error) => {
-            eprintln!("regard: {}", error_text(&error));
+            printer::note(&format!("regard: {}", error_text(&error)));
             ExitCode::FAILURE
         }
     }

@@ -6,9 +6,11 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use regard::Store;
 use regard::models::Registry;
+use regard_data::dataset::MOST_OF_A_TEXT;
 use regard_hub::Opened;
 use regard_runtime::{Companions, OpenOptions, Session, Which};
-use std::fs;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 /// Which weights of a run are used.
@@ -69,13 +71,31 @@ pub fn companions(opened: &Opened) -> Result<Companions> {
 
 /// The lines of a file of text, at least one.
 pub fn lines(path: &Path) -> Result<Vec<String>> {
-    let bytes = fs::read(path).with_context(|| format!("--file {}", path.display()))?;
-    let Ok(all) = String::from_utf8(bytes) else {
-        bail!("--file {}: not UTF-8; save it as such", path.display());
-    };
-    let lines: Vec<String> = all.lines().map(str::to_owned).collect();
+    let shown = path.display();
+    let failed = || format!("--file {shown}");
+    let mut file = BufReader::new(File::open(path).with_context(failed)?);
+    let (mut lines, mut line) = (Vec::new(), Vec::new());
+    loop {
+        line.clear();
+        let read =
+            (&mut file).take(MOST_OF_A_TEXT as u64 + 1).read_until(b'\n', &mut line).with_context(failed)?;
+        if read == 0 {
+            break;
+        }
+        if read > MOST_OF_A_TEXT {
+            bail!(
+                "--file {shown}:{}: the line has more than {MOST_OF_A_TEXT} bytes, the most of one text; divide it",
+                lines.len() + 1
+            );
+        }
+        let end = line.strip_suffix(b"\n").map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let Ok(text) = std::str::from_utf8(end.unwrap_or(&line)) else {
+            bail!("--file {shown}:{}: not UTF-8; save it as such", lines.len() + 1);
+        };
+        lines.push(text.to_owned());
+    }
     if lines.is_empty() {
-        bail!("--file {}: is empty; write a text on each line", path.display());
+        bail!("--file {shown}: is empty; write a text on each line");
     }
     Ok(lines)
 }

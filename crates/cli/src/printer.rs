@@ -1,6 +1,11 @@
-//! Prints what a model writes as it comes, without what could paint a terminal.
+//! Prints what a model writes as it comes, without what could paint a terminal; and notes, which nobody needs to read.
 
-use std::io::{self, IsTerminal, Write, stdout};
+use std::io::{self, IsTerminal, Write, stderr, stdout};
+
+/// A line on the standard error stream. Whoever closed it does not want to know, and the work goes on.
+pub fn note(text: &str) {
+    let _ = writeln!(stderr().lock(), "{text}");
+}
 
 /// Prints text as it comes; a quiet one prints nothing.
 pub struct Printer {

@@ -46,7 +46,7 @@ impl Seen {
     fn to_json(&self) -> Value {
         let last = self.history.steps.last();
         json!({
-            "run": self.path, "running": self.running, "steps": last.map(|step| step.step),
+            "run": self.path.display().to_string(), "running": self.running, "steps": last.map(|step| step.step),
             "loss": last.map(|step| step.loss), "tokens": last.map(|step| step.tokens),
             "tokens_per_second": last.map(|step| step.tokens_per_second),
             "best": self.best().map(|best| {

@@ -3,6 +3,7 @@
 
 use crate::bars::Bars;
 use crate::machine::Machine;
+use crate::output::Replace;
 use crate::stopping::on_interrupt;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -50,6 +51,8 @@ pub struct Options {
     /// Where models, predictions and the report go
     #[arg(long, default_value = "runs/study", value_name = "FOLDER")]
     out: PathBuf,
+    #[command(flatten)]
+    replace: Replace,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -59,6 +62,7 @@ pub struct Options {
 
 /// Runs the command.
 pub fn run(options: &Options) -> Result<()> {
+    options.replace.check_folder("--out", &options.out, "report.html")?;
     let (data, mut settings, lead) = match (&options.text, &options.train, &options.dev) {
         (Some(text), Some(train), Some(dev)) => {
             let data = StudyData::open(StudyFiles { text, train, dev, test: options.test.as_deref() })?;
@@ -141,11 +145,11 @@ pub fn study_json(study: &Study, folder: &Path, seconds: f64) -> Value {
     let arm = |result: &ArmResult| {
         json!({"arm": result.arm.name(), "parameters": result.parameters, "seconds": result.seconds,
                "reading_loss": result.reading_loss(), "answering_loss": result.answering_loss(),
-               "accuracy": result.accuracy(), "model": folder.join(result.arm.name())})
+               "accuracy": result.accuracy(), "model": folder.join(result.arm.name()).display().to_string()})
     };
     json!({"arms": study.arms.iter().map(arm).collect::<Vec<_>>(), "seconds": seconds,
            "baseline": {"answer": study.baseline.0, "accuracy": study.baseline.1},
-           "interrupted": study.interrupted, "report": folder.join("report.html")})
+           "interrupted": study.interrupted, "report": folder.join("report.html").display().to_string()})
 }
 
 /// A study that was interrupted is not a success; what was done is kept.

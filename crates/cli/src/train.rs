@@ -1,5 +1,5 @@
-//! `regard train`: from a recipe to a trained model in a run folder. Ctrl-C ends it after the step at hand, saves, and says
-//! how to go on; a second one ends it at once, and costs what came after the last checkpoint.
+//! `regard train`: from a recipe to a trained model in a run folder. Ctrl-C, SIGTERM and SIGHUP end it after the step at hand,
+//! save, and say how to go on; a second one ends it at once, and costs what came after the last checkpoint.
 
 use crate::bars::Bars;
 use crate::machine::Machine;
@@ -82,7 +82,13 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     };
     job.summary().iter().for_each(|line| bars.print_line(line));
     let stop = on_interrupt()?;
-    let outcome = job.train(&folder, &device, &mut bars, Some(&stop))?;
+    let outcome = match job.train(&folder, &device, &mut bars, Some(&stop)) {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            folder.give_up();
+            return Err(error.into());
+        }
+    };
     bars.clear();
     let seconds = began.elapsed().as_secs_f64();
     print(options.json, &job, &folder, &outcome, seconds)
@@ -110,9 +116,9 @@ fn print(as_json: bool, job: &Job, folder: &RunFolder, outcome: &JobOutcome, sec
             End::Interrupted => "interrupted",
         };
         let page = json!({
-            "run": folder.path(), "end": end, "steps": outcome.state.step, "tokens": outcome.state.tokens,
+            "run": folder.path().display().to_string(), "end": end, "steps": outcome.state.step, "tokens": outcome.state.tokens,
             "seconds": seconds, "loss": outcome.history.steps.last().map(|step| step.loss),
-            "model": outcome.result.as_ref().map(|result| &result.model),
+            "model": outcome.result.as_ref().map(|result| result.model.display().to_string()),
             "result": outcome.result.as_ref().map(JobResult::json),
         });
         writeln!(out, "{page}")?;

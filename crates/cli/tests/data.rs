@@ -64,7 +64,7 @@ fn biographies_are_made_looked_into_and_cut() {
     let share = made["most_frequent_answer"].as_f64().unwrap();
     assert!((0.04..=0.06).contains(&share), "{share}");
     let again = refused(&["data", "generate", &folder]);
-    assert!(again.contains("is not empty; choose another folder, or add --force"), "{again}");
+    assert!(again.contains("is not empty; choose another folder, or add --replace"), "{again}");
 
     let (text, train) = (scratch.at("people/text.txt"), scratch.at("people/train.tsv"));
     let seen = page(&["data", "inspect", &text]);
@@ -77,8 +77,18 @@ fn biographies_are_made_looked_into_and_cut() {
 
     let file = scratch.at("tokenizer.json");
     for kind in ["bpe", "word-piece", "unigram", "characters"] {
-        let learned =
-            page(&["data", "learn", &text, "--kind", kind, "--vocabulary", "400", "--out", &file, "--force"]);
+        let learned = page(&[
+            "data",
+            "learn",
+            &text,
+            "--kind",
+            kind,
+            "--vocabulary",
+            "400",
+            "--out",
+            &file,
+            "--replace",
+        ]);
         assert!(learned["vocabulary"].as_u64().unwrap() > 20, "{kind}: {learned}");
         let cut = page(&["data", "tokenize", &file, "--text", "Where was", "--bare"]);
         let ids = cut["ids"].as_array().unwrap().len();
@@ -89,7 +99,7 @@ fn biographies_are_made_looked_into_and_cut() {
         }
     }
     let there = refused(&["data", "learn", &text, "--out", &file]);
-    assert!(there.contains("is there already; choose another name, or add --force"), "{there}");
+    assert!(there.contains("is there already; name another file, or add --replace"), "{there}");
     assert!(
         printed(&["data", "tokenize", "bytes", "--text", "hé"]).contains("they give the text back exactly")
     );

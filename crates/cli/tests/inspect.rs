@@ -1,6 +1,7 @@
 //! Journeys of `regard prove`, `audit`, `look` and `cost`: on every family, with every slip of the finger, and with a model that
 //! is wrong.
 
+use regard_data::{Checkpoint, Data, Save, SaveOptions, save_folder};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -314,4 +315,63 @@ fn slips_are_met_with_a_sentence() {
         let message = refused(&arguments);
         assert!(message.contains(words), "{arguments:?}: {message}");
     }
+}
+
+/// A model with a number that is none answers nonsense in all ways alike, and is not sound for that.
+#[test]
+fn numbers_that_are_none_are_named() {
+    let own = Own::new();
+    let from = PathBuf::from(golden("gpt2"));
+    fs::copy(from.join("config.json"), own.0.join("config.json")).unwrap();
+    let checkpoint = Checkpoint::open(&from).unwrap();
+    let tensors: Vec<(String, Vec<usize>, Vec<f32>)> = checkpoint
+        .tensors()
+        .map(|tensor| {
+            let mut numbers = tensor.f32s();
+            if tensor.name == "transformer.h.1.mlp.c_fc.weight" {
+                numbers[tensor.shape[1] + 2] = f32::NAN;
+            }
+            (tensor.name.into(), tensor.shape.to_vec(), numbers)
+        })
+        .collect();
+    let saves: Vec<Save> =
+        tensors.iter().map(|(name, shape, numbers)| Save { name, shape, data: Data::F32(numbers) }).collect();
+    save_folder(&own.0, &saves, &SaveOptions::default()).unwrap();
+    let path = own.0.to_str().unwrap();
+    let weight = "`transformer.h.1.mlp.c_fc.weight` is NaN at [1, 2], the only number that is not finite";
+
+    let audit = regard(&["audit", path]);
+    let message = String::from_utf8(audit.stdout).unwrap();
+    assert_eq!(audit.status.code(), Some(1), "{message}");
+    let row = |title: &str| message.lines().find(|line| line.trim().starts_with(title)).unwrap().to_owned();
+    assert!(row("finite weights").contains("BROKEN") && row("finite weights").contains(weight), "{message}");
+    let values = row("finite values");
+    assert!(
+        values.contains("BROKEN") && values.contains("`block.1."),
+        "the first place is in block 1: {values}"
+    );
+
+    let text = own.0.join("text.txt");
+    fs::write(&text, "some words").unwrap();
+    let out = own.0.join("out");
+    let commands: [(&[&str], &str); 2] = [
+        (&["describe", path, "--json"], "the model is not sound: "),
+        (
+            &["forward", path, "--ids", "1 2 3", "--out", out.to_str().unwrap(), "--json"],
+            "what the model gave is not sound: ",
+        ),
+    ];
+    for (command, beginning) in commands {
+        let output = regard(command);
+        let warned = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.success() && warned.starts_with(&format!("regard: WARNING: {beginning}`")),
+            "{warned}"
+        );
+        let page: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = page["not_finite"].as_str().or(page["weights"]["not_finite"].as_str()).unwrap();
+        assert!(found.contains("not finite"), "{found}");
+    }
+    // A sound one says nothing of it.
+    assert_eq!(page(&["describe", &golden("gpt2")])["weights"]["not_finite"], Value::Null);
 }

@@ -215,7 +215,7 @@ fn what_is_no_model_is_refused_by_every_command() {
     fs::create_dir(&empty).unwrap();
     let commands: [&dyn Fn(&str) -> String; 4] = [
         &|model| refused(&["describe", model]),
-        &|model| refused(&["forward", model, "--ids", "1", "--out", &out]),
+        &|model| refused(&["forward", model, "--ids", "1", "--out", &out, "--replace"]),
         &|model| refused(&["import", model, &out]),
         &|model| refused(&["export", model, &out]),
     ];
@@ -259,6 +259,7 @@ fn a_pass_writes_what_was_asked_for() {
         "block.0.attention.pattern",
         "--tap",
         "block.0.attention.added",
+        "--replace",
         "--out",
         &out,
     ]);
@@ -271,15 +272,25 @@ fn a_pass_writes_what_was_asked_for() {
     assert_eq!(file.get("mask").unwrap().bytes, [1, 1, 1, 1, 1, 0]);
     let both = file.get("logits").unwrap().f32s();
     // The second row alone has the same scores: padding reaches nobody.
-    printed(&["forward", &golden("gpt2"), "--ids", "4 5", "--out", &out]);
+    printed(&["forward", &golden("gpt2"), "--ids", "4 5", "--out", &out, "--replace"]);
     assert_eq!(Checkpoint::open(&out).unwrap().get("logits").unwrap().f32s(), both[3 * 61..5 * 61]);
 
-    let more = ["--ids", "5 6", "--targets", "0 3 4", "--out", &out];
+    let more = ["--ids", "5 6", "--targets", "0 3 4", "--out", &out, "--replace"];
     printed(&[&["forward", &golden("t5")][..], &more].concat());
     let file = Checkpoint::open(&out).unwrap();
     assert_eq!(file.get("logits").unwrap().shape, [1, 3, 59]);
     assert_eq!(file.get("memory").unwrap().shape, [1, 2, 18]);
-    printed(&["forward", &golden("bert_classify"), "--ids", "5 6", "--types", "0 1", "--out", &out]);
+    printed(&[
+        "forward",
+        &golden("bert_classify"),
+        "--ids",
+        "5 6",
+        "--types",
+        "0 1",
+        "--out",
+        &out,
+        "--replace",
+    ]);
     assert_eq!(Checkpoint::open(&out).unwrap().get("logits").unwrap().shape, [1, 3]);
 }
 
@@ -291,7 +302,7 @@ fn images_go_through_a_vision_model() {
     let image = answers.get("batch.pixel_values").unwrap().f32s();
     let one = regard_data::Save { name: "any", shape: &[3, 3, 10, 14], data: regard_data::Data::F32(&image) };
     regard_data::save_file(&pixels, &[one], &Default::default()).unwrap();
-    printed(&["forward", &golden("vit"), "--pixels", &pixels, "--out", &out]);
+    printed(&["forward", &golden("vit"), "--pixels", &pixels, "--out", &out, "--replace"]);
     let scores = Checkpoint::open(&out).unwrap().get("logits").unwrap().f32s();
     let wanted = answers.get("batch.logits").unwrap().f32s();
     let largest = wanted.iter().fold(0f32, |most, x| most.max(x.abs()));
@@ -299,19 +310,20 @@ fn images_go_through_a_vision_model() {
 
     let vit = golden("vit");
     assert_eq!(
-        refused(&["forward", &golden("gpt2"), "--pixels", &pixels, "--out", &out]),
+        refused(&["forward", &golden("gpt2"), "--pixels", &pixels, "--out", &out, "--replace"]),
         "regard: this is a model of text, and pixels were given; give it ids\n"
     );
     assert_eq!(
-        refused(&["forward", &vit, "--ids", "1", "--out", &out]),
+        refused(&["forward", &vit, "--ids", "1", "--out", &out, "--replace"]),
         "regard: this is a model of images, and ids were given; give it pixels\n"
     );
-    let message = refused(&["forward", &vit, "--pixels", &pixels, "--ids", "1", "--out", &out]);
+    let message = refused(&["forward", &vit, "--pixels", &pixels, "--ids", "1", "--out", &out, "--replace"]);
     assert!(message.contains("'--pixels <FILE>' cannot be used with '--ids <IDS>'"), "{message}");
     let weights = format!("{}/model.safetensors", golden("gpt2"));
-    let message = refused(&["forward", &vit, "--pixels", &weights, "--out", &out]);
+    let message = refused(&["forward", &vit, "--pixels", &weights, "--out", &out, "--replace"]);
     assert!(message.contains("no floats called `pixel_values` here; it holds transformer.h.0."), "{message}");
-    let message = refused(&["forward", &vit, "--pixels", &own.at("absent.safetensors"), "--out", &out]);
+    let message =
+        refused(&["forward", &vit, "--pixels", &own.at("absent.safetensors"), "--out", &out, "--replace"]);
     assert!(message.starts_with("regard: cannot ") && message.contains("absent.safetensors"), "{message}");
 }
 
@@ -336,11 +348,11 @@ fn a_pass_of_nonsense_is_refused() {
             "nothing to run: give --text or --ids \"1 2 3\" to a model of text, --pixels FILE to a model of images",
         ),
     ] {
-        let message = refused(&[&["forward", &gpt, "--out", &out], more].concat());
+        let message = refused(&[&["forward", &gpt, "--out", &out, "--replace"], more].concat());
         assert_eq!(message, format!("regard: {expected}\n"));
     }
     for word in ["x", "1.5", "99999999999"] {
-        let message = refused(&["forward", &gpt, "--ids", word, "--out", &out]);
+        let message = refused(&["forward", &gpt, "--ids", word, "--out", &out, "--replace"]);
         assert!(
             message.starts_with(&format!("regard: --ids: `{word}` is no id; give whole numbers")),
             "{message}"
@@ -364,7 +376,7 @@ fn a_model_of_llama2c_becomes_a_folder() {
     llama2c(&bin);
     let page = json(&["import", &bin, &folder]);
     assert_eq!((&page["family"], &page["dtype"]), (&"llama".into(), &"F32".into()));
-    let ids = ["--ids", "1 10 3 4", "--out", &out];
+    let ids = ["--ids", "1 10 3 4", "--out", &out, "--replace"];
     let scores = |model: &str| {
         printed(&[&["forward", model], &ids[..]].concat());
         Checkpoint::open(&out).unwrap().get("logits").unwrap().f32s()

@@ -387,10 +387,19 @@ fn texts_that_cannot_be_embedded_are_refused() {
     let file = |bytes: &[u8]| with(&["--file", &model.put("lines.txt", bytes)]);
     assert!(file(b"").ends_with("lines.txt: is empty; write a text on each line\n"));
     assert!(file(b"a\n\nb\n").ends_with("lines.txt:2: the line is empty; remove it\n"));
-    assert!(file(b"a\n\xff\n").ends_with("lines.txt: not UTF-8; save it as such\n"));
+    let long = [b"a\n".as_slice(), &vec![b'b'; (1 << 20) + 1]].concat();
+    assert!(
+        file(&long).ends_with(
+            "lines.txt:2: the line has more than 1048576 bytes, the most of one text; divide it\n"
+        )
+    );
+    assert!(file(b"a\n\xff\n").ends_with("lines.txt:2: not UTF-8; save it as such\n"));
     fs::create_dir(model.0.join("1_Pooling")).unwrap();
     model.put("1_Pooling/config.json", "{\"pooling_mode_mean_tokens\": false}");
-    assert!(with(&["--text", "a"]).contains("the model was not trained for the mean over tokens"));
+    assert!(
+        with(&["--text", "a"])
+            .contains("the vector of a text is made of nothing; embed makes it of mean or cls")
+    );
 }
 
 #[test]
@@ -497,10 +506,11 @@ fn texts_go_through_a_model_as_their_ids_do() {
     assert!(message.contains("cannot be used with"), "{message}");
     let vit = goldens("vit").join("model");
     assert_eq!(
-        refused(&["forward", vit.to_str().unwrap(), "--text", "a", "--out", text_out]),
+        refused(&["forward", vit.to_str().unwrap(), "--text", "a", "--out", text_out, "--replace"]),
         "regard: this is a model of images, and texts were given; give it pixels\n"
     );
     let bare = goldens("gpt2").join("model");
-    let message = refused(&["forward", bare.to_str().unwrap(), "--text", "a", "--out", text_out]);
+    let message =
+        refused(&["forward", bare.to_str().unwrap(), "--text", "a", "--out", text_out, "--replace"]);
     assert!(message.contains("no tokenizer here: looked for tokenizer.json"), "{message}");
 }

@@ -40,6 +40,7 @@ CASES = {
     "vit_resized": encoders.vit_resized,
     "t5": seq2seq.t5,
     "t5_gated": seq2seq.t5_gated,
+    "mt5": seq2seq.mt5,
     "transformer": seq2seq.transformer,
     "transformer_shared": seq2seq.transformer_shared,
     "stories260k": pretrained.stories260k,

@@ -1,5 +1,5 @@
-"""Encoder-decoders: T5 as first published (ReLU, tied) and as v1.1 (gated GELU, untied), and the Transformer of 2017
-on `torch.nn.Transformer`.
+"""Encoder-decoders: T5 as first published (ReLU, tied) and as v1.1 (gated GELU, untied), mT5, and the Transformer of
+2017 on `torch.nn.Transformer`.
 """
 
 import json
@@ -7,7 +7,7 @@ import json
 import torch
 from safetensors.torch import save_file
 from torch import nn
-from transformers import T5Config, T5ForConditionalGeneration
+from transformers import MT5Config, MT5ForConditionalGeneration, T5Config, T5ForConditionalGeneration
 from transformers.modeling_outputs import BaseModelOutput
 
 from modules import Translator, sinusoids
@@ -49,9 +49,14 @@ def t5_greedy(golden, model, source):
     golden.put("greedy_right.logits", torch.stack(logits, 1))
 
 
-def t5_with(folder, gated, seed):
-    def build():
-        return t5_model(gated)
+def mt5_model():
+    """As transformers 5 saves it: `tie_word_embeddings: true`, no `scale_decoder_outputs`, and no scale."""
+    return MT5ForConditionalGeneration(MT5Config(
+        vocab_size=59, d_model=18, d_kv=5, d_ff=22, num_layers=2, num_heads=3, relative_attention_num_buckets=8,
+        relative_attention_max_distance=12, dropout_rate=0.0, layer_norm_epsilon=1e-5, attn_implementation="eager"))
+
+
+def t5_with(folder, build, seed):
     model, golden = spread(build(), seed), Golden()
     model.save_pretrained(folder / "model")
     stacks = {"encoder": (model.encoder.block, model.encoder.final_layer_norm),
@@ -78,18 +83,22 @@ def t5_with(folder, gated, seed):
     training(golden, build, model, {**right, "labels": labels}, labels, None, pretrained_names)
     golden.write(folder)
 
-    # Published v1.1 folders say it with `tie_word_embeddings` alone; both spellings must be read alike.
+    # Published v1.1 and mT5 folders say it with `tie_word_embeddings` alone; both spellings must be read alike.
     older = json.loads((folder / "model" / "config.json").read_text())
-    older["tie_word_embeddings"] = older.pop("scale_decoder_outputs")
+    older["tie_word_embeddings"] = older.pop("scale_decoder_outputs", False)
     reads_alike(folder, model, older, right)
 
 
 def t5(folder):
-    t5_with(folder, False, 6400)
+    t5_with(folder, lambda: t5_model(False), 6400)
 
 
 def t5_gated(folder):
-    t5_with(folder, True, 6000)
+    t5_with(folder, lambda: t5_model(True), 6000)
+
+
+def mt5(folder):
+    t5_with(folder, mt5_model, 6900)
 
 
 def transformer_with(folder, config, seed):

@@ -44,7 +44,8 @@ fn check_programs(precision: Precision) {
         // Each level in turn; that levels give the same bits is asserted below.
         let engine = &engines[seed as usize % engines.len()];
         ops.extend(check_nodes(Recipe::new(seed, precision), &bounds, engine));
-        if let Some(card) = &card {
+        // A card compiles the kernels of every form that it meets: of ten programs one.
+        if let Some(card) = card.as_ref().filter(|_| seed % 10 == 0) {
             check_nodes(Recipe::new(seed, precision), &bounds, card);
         }
     }

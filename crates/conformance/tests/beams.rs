@@ -23,6 +23,7 @@ const TINY: T5Config = T5Config {
     gated: false,
     tied: false,
     scaled: false,
+    multilingual: false,
     epsilon: 1e-6,
     dropout: 0.0,
     mechanisms: regard_models::Mechanisms::NONE,

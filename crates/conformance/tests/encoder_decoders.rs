@@ -20,6 +20,7 @@ const T5_SIZES: T5Config = T5Config {
     gated: true,
     tied: false,
     scaled: false,
+    multilingual: false,
     epsilon: 1e-6,
     dropout: 0.0,
     mechanisms: regard_models::Mechanisms::NONE,

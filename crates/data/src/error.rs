@@ -47,8 +47,11 @@ impl Error {
     pub fn io(doing: &'static str, path: &Path, source: io::Error) -> Error {
         let advice = match source.kind() {
             ErrorKind::NotFound => "check the path",
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                "check who owns it and what its permissions allow"
+            ErrorKind::PermissionDenied => "check who owns it and what its permissions allow",
+            ErrorKind::ReadOnlyFilesystem => "that disk is only to be read: choose another",
+            ErrorKind::FileTooLarge => {
+                "no file may grow that large here: see `ulimit -f`, or choose another disk; what was there before is \
+                 unchanged"
             }
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 "make room on that disk or choose another; what was there before is unchanged"

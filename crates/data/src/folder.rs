@@ -135,6 +135,17 @@ pub fn read_json(path: &Path) -> Result<Value> {
     Ok(value)
 }
 
+/// A JSON file that must hold a list.
+pub fn read_json_list(path: &Path) -> Result<Vec<Value>> {
+    let bytes = read_small(path, JSON_LIMIT)?;
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    match serde_json::from_slice(text) {
+        Ok(Value::Array(list)) => Ok(list),
+        Ok(_) => Err(Error::file(path, "is JSON, but not a list", "copy or download it again")),
+        Err(error) => Err(Error::json(path, &error, "mend the JSON or copy it again")),
+    }
+}
+
 /// Where a local Hugging Face cache may be, first choice first.
 pub fn caches() -> Vec<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

@@ -57,6 +57,8 @@ pub struct Problems {
     pub missing: Vec<String>,
     /// `ours ← theirs` whose shapes do not fit, with both.
     pub misshapen: Vec<String>,
+    /// `ours ← theirs` whose source holds whole numbers, which are no parameters by themselves.
+    pub whole: Vec<String>,
     /// Tensors of the checkpoint, or parts of them, that no line of the table uses.
     pub surplus: Vec<String>,
 }
@@ -84,7 +86,7 @@ pub fn check(imports: &[Import], checkpoint: &Checkpoint, ignored: &[&str]) -> R
     let mut problems = Problems::default();
     let mut report = Report::default();
     let mut ours = BTreeSet::new();
-    let mut used: BTreeMap<&str, Vec<Range<usize>>> = BTreeMap::new();
+    let mut used: BTreeMap<&str, Used> = BTreeMap::new();
     for import in imports {
         if !ours.insert(import.ours.as_str()) {
             problems.twice.push(format!("`{}`", shown(&import.ours)));
@@ -93,9 +95,14 @@ pub fn check(imports: &[Import], checkpoint: &Checkpoint, ignored: &[&str]) -> R
             problems.missing.push(import.shown());
             continue;
         };
-        used.entry(&import.theirs).or_default().push(part(import, &tensor));
+        let used = used.entry(&import.theirs).or_default();
+        used.parts.push(part(import, &tensor));
+        used.by_columns |= matches!(import.map, Map::TransposedColumns(_) | Map::Transposed);
         if let Some(fault) = misfit(import, &tensor) {
             problems.misshapen.push(format!("{}: {fault}", import.shown()));
+        }
+        if !tensor.dtype.is_float() {
+            problems.whole.push(format!("{}: theirs is {}", import.shown(), tensor.dtype));
         }
         report.tensors += 1;
         report.numbers += count(&import.shape).unwrap_or(0) as u64;
@@ -106,8 +113,9 @@ pub fn check(imports: &[Import], checkpoint: &Checkpoint, ignored: &[&str]) -> R
                 report.ignored.push(tensor.name.to_owned());
             }
             None => problems.surplus.push(format!("`{}` {:?}", shown(tensor.name), tensor.shape)),
-            Some(parts) => {
-                let gaps = gaps(parts, extent(imports, &tensor));
+            Some(Used { parts, by_columns }) => {
+                let extent = tensor.shape.get(usize::from(*by_columns)).copied().unwrap_or(0);
+                let gaps = gaps(parts, extent);
                 problems.surplus.extend(
                     gaps.into_iter()
                         .map(|gap| format!("{gap:?} of `{}` {:?}", shown(tensor.name), tensor.shape)),
@@ -215,13 +223,12 @@ fn part(import: &Import, tensor: &Tensor) -> Range<usize> {
     }
 }
 
-/// How long the fused axis of a used tensor is: columns if a line takes columns, else rows.
-fn extent(imports: &[Import], tensor: &Tensor) -> usize {
-    let columns = imports
-        .iter()
-        .filter(|import| import.theirs == tensor.name)
-        .any(|import| matches!(import.map, Map::TransposedColumns(_) | Map::Transposed));
-    tensor.shape.get(usize::from(columns)).copied().unwrap_or(0)
+/// What the lines of a table use of a tensor: which parts of its fused axis, which is that of its columns if one of them
+/// takes columns.
+#[derive(Default)]
+struct Used {
+    parts: Vec<Range<usize>>,
+    by_columns: bool,
 }
 
 /// What of `0..extent` no part covers.
@@ -267,6 +274,11 @@ impl fmt::Display for Problems {
                 &self.surplus,
                 "in the checkpoint but not in the model",
                 "name what may be left out, or use its own model",
+            ),
+            (
+                &self.whole,
+                "of whole numbers, whose scale nobody says",
+                "a quantised model? save it in f32, f16 or bf16 first",
             ),
             (&self.twice, "listed twice in the table of names", "mend the table"),
         ];

@@ -25,12 +25,61 @@ const ENDING: &str = ".partial";
 /// # Ok::<(), regard_data::Error>(())
 /// ```
 pub fn write(path: impl AsRef<Path>, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
+    write_for(path, Access::default(), fill)
+}
+
+/// The same for those who may read it.
+pub fn write_for(
+    path: impl AsRef<Path>,
+    access: Access,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<()> {
     let path = path.as_ref();
-    let mut pending = Pending::for_file(path)?;
+    let mut pending = Pending::for_file(path, access)?;
     fill(pending.file()).map_err(|e| Error::io("write", path, e))?;
     pending.settle(path)?;
     pending.rename(path)?;
     sync_folder(folder_of(path))
+}
+
+/// Who may read and write a new file: never more than the system lets anybody by itself, and never more than may read
+/// the file that it is made from or takes the place of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// The bits of a Unix mode; all of them where nothing is said.
+    mode: Option<u32>,
+}
+
+impl Access {
+    /// Those who may do the same with each of these files.
+    pub fn of(files: &[PathBuf]) -> Access {
+        files.iter().fold(Access::default(), |access, file| access.within(file))
+    }
+
+    #[cfg(unix)]
+    fn within(self, file: &Path) -> Access {
+        use std::os::unix::fs::PermissionsExt;
+        match fs::metadata(file) {
+            Ok(known) if known.is_file() => {
+                Access { mode: Some(self.mode.unwrap_or(0o666) & known.permissions().mode() & 0o666) }
+            }
+            _ => self,
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn within(self, _: &Path) -> Access {
+        self
+    }
+
+    #[cfg(unix)]
+    fn set(self, options: &mut OpenOptions) {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(self.mode.unwrap_or(0o666));
+    }
+
+    #[cfg(not(unix))]
+    fn set(self, _: &mut OpenOptions) {}
 }
 
 /// A file that has no final name yet. Dropped without [`Pending::rename`], it is removed.
@@ -42,7 +91,7 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// A new temporary file in the folder of `path`.
-    pub fn for_file(path: &Path) -> Result<Pending> {
+    pub fn for_file(path: &Path, access: Access) -> Result<Pending> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let Some(name) = path.file_name() else {
             return Err(Error::file(path, "is no name for a file", "name a file to write"));
@@ -53,10 +102,12 @@ impl Pending {
         let folder = folder_of(path);
         let stem = format!(".{}.", name.to_string_lossy());
         sweep(folder, &stem);
+        let mut options = OpenOptions::new();
+        access.within(path).set(options.write(true).read(true).create_new(true));
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let temporary = folder.join(format!("{stem}{}-{number}{ENDING}", std::process::id()));
-            match OpenOptions::new().write(true).read(true).create_new(true).open(&temporary) {
+            match options.open(&temporary) {
                 Ok(file) => return Ok(Pending { path: temporary, file, named: false }),
                 // Left by a process of the same number, before this one.
                 Err(e) if e.kind() == AlreadyExists => {}

@@ -1,5 +1,5 @@
 //! What the system says about this machine and this process, read from `/proc`. Every answer is `None` where there is no such
-//! thing: nobody may depend on one.
+//! thing: nobody may depend on one. And which signals this process passes over.
 
 use std::fs;
 
@@ -33,6 +33,56 @@ pub fn waited() -> Option<f64> {
     second(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
+/// What the system sends a process, and a program may want to pass over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// The terminal is gone. `nohup` passes it over.
+    HangUp,
+    /// A file may not grow as large as it is written. Passed over, the write fails with an error that says so.
+    FileTooLarge,
+}
+
+impl Signal {
+    #[cfg(target_os = "linux")]
+    fn number(self) -> i32 {
+        match self {
+            Signal::HangUp => 1,
+            Signal::FileTooLarge => 25,
+        }
+    }
+
+    /// Whether this process passes it over.
+    #[cfg(target_os = "linux")]
+    pub fn is_ignored(self) -> bool {
+        let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask & (1 << (self.number() - 1)) != 0)
+    }
+
+    /// Makes this process pass it over from now on.
+    #[cfg(target_os = "linux")]
+    pub fn ignore(self) {
+        unsafe extern "C" {
+            fn signal(number: i32, handler: usize) -> usize;
+        }
+        const SIG_IGN: usize = 1;
+        // SAFETY: `signal` of the C library, which every Rust program here links, with one of its numbers; the handler is no
+        // function of ours but the word for none.
+        unsafe { signal(self.number(), SIG_IGN) };
+    }
+
+    /// Whether this process passes it over: nobody knows here.
+    #[cfg(not(target_os = "linux"))]
+    pub fn is_ignored(self) -> bool {
+        false
+    }
+
+    /// Nothing, where signals have other numbers or are none.
+    #[cfg(not(target_os = "linux"))]
+    pub fn ignore(self) {}
+}
+
 fn status(name: &str) -> Option<u64> {
     bytes_of(&fs::read_to_string("/proc/self/status").ok()?, name)
 }
@@ -61,6 +111,14 @@ mod tests {
         assert_eq!(bytes_of("VmRSS: 99999999999999999999 kB", "VmRSS"), None);
         assert_eq!(bytes_of("VmRSS: 18446744073709551615 kB", "VmRSS"), None);
         assert_eq!((second("12 34 5\n"), second(""), second("1 x 2")), (Some(34.0), None, None));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_signal_can_be_passed_over() {
+        assert!(!Signal::FileTooLarge.is_ignored());
+        Signal::FileTooLarge.ignore();
+        assert!(Signal::FileTooLarge.is_ignored());
     }
 
     #[test]

@@ -117,6 +117,12 @@ impl Device {
         }
     }
 
+    /// Whether a row has the same bits however many run beside it. On a card the products are the library's, whose kernels
+    /// for few rows and for many sum in orders of their own; what it promises is the same bits at the same sizes.
+    pub fn same_bits_for_any_rows(&self) -> bool {
+        matches!(self, Device::Cpu(_))
+    }
+
     /// Whether memory that a program was given is taken only when it is first touched, as systems do with that of the host:
     /// then whoever makes programs has to ask whether it is there. A card refuses what it does not have at once.
     pub fn takes_memory_late(&self) -> bool {

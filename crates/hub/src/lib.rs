@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod error;
 pub mod forward;
 mod open;

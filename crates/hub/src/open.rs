@@ -55,6 +55,7 @@ impl Opened {
         registry: &Registry,
     ) -> Result<Opened> {
         let shown = || path.display().to_string();
+        refuse_quantised(&config, &path)?;
         let weights = CheckpointWeights(&checkpoint);
         let trained =
             registry.open(&config, &weights).map_err(|error| Error::Config { path: shown(), error })?;
@@ -152,6 +153,24 @@ impl Weights for CheckpointWeights<'_> {
         let (one, other) = (self.0.find(one)?, self.0.find(other)?);
         Some(one.bytes == other.bytes && one.dtype == other.dtype)
     }
+
+    fn count(&self) -> Option<usize> {
+        Some(self.0.len())
+    }
+}
+
+/// A config that says how its weights were quantised: the files hold something else than parameters.
+fn refuse_quantised(config: &Value, path: &Path) -> Result<()> {
+    let how = &config["quantization_config"];
+    if how.is_null() {
+        return Ok(());
+    }
+    let method = how["quant_method"].as_str().map_or(String::new(), |method| format!(" by `{method}`"));
+    Err(Error::Refused {
+        path: path.display().to_string(),
+        what: format!("its weights were quantised{method}: config.json has a `quantization_config`"),
+        advice: "save the model in f32, f16 or bf16 first; --weights int8 quantises while it runs".into(),
+    })
 }
 
 /// `pytorch_model.bin` has the ending of llama2.c's files, and is something else.

@@ -1,9 +1,10 @@
 //! Writes a model as its family's own software keeps it: `config.json` and `model.safetensors`, or shards and an index.
 
-use crate::Result;
 use crate::open::Opened;
 use crate::table::{Foreign, foreign};
-use regard_data::{DType, Data, Save, Saved, save_folder, whole};
+use crate::{Result, beside};
+use regard_data::whole::{self, Access};
+use regard_data::{DType, Data, Save, Saved, save_folder};
 use regard_engine::Store;
 use regard_models::Model;
 use std::fs;
@@ -59,20 +60,6 @@ const DROPOUT: [&str; 10] = [
     "mechanisms",
 ];
 
-/// Files that lie beside the weights and belong to the same model.
-const BESIDE: [&str; 10] = [
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-    "tokenizer.model",
-    "generation_config.json",
-    "preprocessor_config.json",
-];
-
 /// Saves the parameters of a store under the names and in the layout of the model's family, in a folder that is made if
 /// need be. Each file is written whole or not at all; the weights come first, so that a new folder without `config.json`
 /// is one that was not finished.
@@ -103,38 +90,38 @@ pub fn save(
         _ => "float32",
     }
     .into();
+    let from = options.like.and_then(Opened::folder);
+    let beside = from.map(|from| beside::read(from.path(), folder)).transpose()?.unwrap_or_default();
+    let access = options.like.map(access_of).unwrap_or_default();
     let tensors = foreign(model, store)?;
     let saves: Vec<Save> = tensors
         .iter()
         .map(|Foreign { name, shape, numbers }| Save { name, shape, data: Data::F32(numbers) })
         .collect();
-    let mut how = regard_data::SaveOptions { dtype: Some(options.dtype), ..Default::default() };
+    let mut how = regard_data::SaveOptions { dtype: Some(options.dtype), access, ..Default::default() };
     how.shard_bytes = options.shard_bytes.or(how.shard_bytes);
     let mut saved = save_folder(folder, &saves, &how)?;
-    let mut put = |name: &str, bytes: &[u8]| {
+    let mut put = |name: &str, bytes: &[u8], access: Access| {
         let path = folder.join(name);
-        whole::write(&path, |file| file.write_all(bytes))?;
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|error| regard_data::Error::io("make", parent, error))?;
+        }
+        whole::write_for(&path, access, |file| file.write_all(bytes))?;
         saved.bytes += bytes.len() as u64;
         saved.files.push(path);
         Ok::<(), crate::Error>(())
     };
-    if let Some(from) = options.like.and_then(Opened::folder) {
-        for name in BESIDE {
-            let path = from.path().join(name);
-            if path.is_file() && !same_place(&path, &folder.join(name)) {
-                let bytes = fs::read(&path).map_err(|e| regard_data::Error::io("read", &path, e))?;
-                put(name, &bytes)?;
-            }
-        }
+    for file in &beside {
+        put(file.name, &file.bytes, file.access)?;
     }
     let text = format!("{config:#}\n");
-    put("config.json", text.as_bytes())?;
+    put("config.json", text.as_bytes(), access)?;
     Ok(saved)
 }
 
-/// A model that is saved over itself has its tokenizer already.
-fn same_place(a: &Path, b: &Path) -> bool {
-    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+/// Who may read what is written of a model: those who may read all of its own weights.
+fn access_of(opened: &Opened) -> Access {
+    Access::of(&opened.checkpoint().files().map(Path::to_path_buf).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

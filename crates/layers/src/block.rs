@@ -6,7 +6,7 @@ use crate::{
     AttentionConfig, AttentionLayer, Cached, Context, FeedForward, FeedForwardConfig, KeySource, NormConfig,
     NormLayer, Parameters, RelativeConfig, RelativePositions,
 };
-use regard_graph::{Graph, Result, Var};
+use regard_graph::{Error, Graph, Result, Var};
 use regard_ops::prelude::*;
 
 /// Where the norms stand.
@@ -166,6 +166,9 @@ impl StackConfig {
     }
 }
 
+/// The most blocks of a stack: a hundred times as many as the deepest models have.
+pub const MOST_LAYERS: usize = 10_000;
+
 /// Blocks one after another. Parameters: `block.0`, `block.1`, …, `final_norm`, `relative`.
 #[derive(Clone, Debug)]
 pub struct Stack {
@@ -178,6 +181,13 @@ impl Stack {
     /// Declares the parameters.
     pub fn new(config: StackConfig, parameters: &mut Parameters) -> Result<Self> {
         let StackConfig { layers, mut block, final_norm, relative } = config;
+        if layers > MOST_LAYERS {
+            return Err(Error::invalid(
+                "stack",
+                format!("{layers} blocks one after another"),
+                format!("choose at most {MOST_LAYERS}"),
+            ));
+        }
         let heads = block.attention.heads;
         let relative = parameters.under("relative", |p| RelativePositions::new(relative, heads, p))?;
         block.attention.rotary = relative.rotary().or(block.attention.rotary);

@@ -18,7 +18,7 @@ pub mod taps;
 pub use attention::{
     AttentionConfig, AttentionLayer, Biases, Cached, Context, HeadScale, KeySource, KeySourceConfig,
 };
-pub use block::{Block, BlockConfig, NormPlace, Stack, StackConfig};
+pub use block::{Block, BlockConfig, MOST_LAYERS, NormPlace, Stack, StackConfig};
 pub use embedding::{EmbeddingConfig, EmbeddingLayer};
 pub use feed_forward::{FeedForward, FeedForwardConfig, FeedForwardKind};
 pub use linear::{LinearConfig, LinearLayer};

@@ -2,6 +2,7 @@
 //! begins; random numbers and loaded checkpoints take the same way into the store.
 
 use regard_graph::{DType, Error, Graph, Init, Result, Shape, Var};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What was declared under a dotted name.
@@ -58,6 +59,7 @@ impl State {
 pub struct Parameters {
     declared: Vec<Arc<Declared>>,
     kept: Vec<Arc<Declared>>,
+    names: BTreeSet<String>,
     prefix: Vec<String>,
 }
 
@@ -87,6 +89,7 @@ impl Parameters {
     /// Declares one parameter under the present prefix; a name that is taken is an error.
     pub fn declare(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<Parameter> {
         let declared = self.named(name, shape.into(), init)?;
+        self.names.insert(declared.name.clone());
         self.declared.push(declared.clone());
         Ok(Parameter { declared })
     }
@@ -94,13 +97,19 @@ impl Parameters {
     /// Declares a state that no gradient changes but that belongs to the model, such as running statistics.
     pub fn keep(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> Result<State> {
         let kept = self.named(name, shape.into(), init)?;
+        self.names.insert(kept.name.clone());
         self.kept.push(kept.clone());
         Ok(State { declared: kept })
     }
 
     fn named(&self, name: &str, shape: Shape, init: Init) -> Result<Arc<Declared>> {
         let declared = Declared { name: self.dotted(name), shape, init };
-        if let Some(known) = self.all().find(|known| known.name == declared.name) {
+        // The set answers for every name that is new: models have many.
+        let known = match self.names.contains(&declared.name) {
+            true => self.all().find(|known| known.name == declared.name),
+            false => None,
+        };
+        if let Some(known) = known {
             return Err(Error::Duplicate {
                 kind: "parameter".into(),
                 name: declared.name.clone(),
@@ -123,6 +132,7 @@ impl Parameters {
 
     /// How many numbers there are to learn.
     pub fn count(&self) -> usize {
-        self.declared().map(|declared| declared.shape.bound().count()).sum()
+        let counts = self.declared().map(|declared| declared.shape.bound().count());
+        counts.fold(0, usize::saturating_add)
     }
 }

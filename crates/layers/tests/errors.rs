@@ -170,6 +170,11 @@ fn blocks_and_tables_that_cannot_be() {
     let nothing = "linear: 2 inputs and 0 outputs; give both a size of at least 1";
     assert_eq!(text(Block::new(block(0), &mut Parameters::new())), nothing);
     assert_eq!(text(Stack::new(stack(0), &mut Parameters::new())), nothing);
+    let deep = StackConfig { layers: 1_000_000_000, ..stack(3) };
+    assert_eq!(
+        text(Stack::new(deep, &mut Parameters::new())),
+        "stack: 1000000000 blocks one after another; choose at most 10000"
+    );
     let p = &mut Parameters::new();
     let buckets = RelativeConfig::Buckets { buckets: 8, max_distance: 16, bidirectional: true };
     RelativePositions::new(buckets, 2, p).unwrap();

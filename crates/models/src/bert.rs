@@ -2,6 +2,7 @@
 //! both directions, and a head. Letters: B batch, T positions, C width, F hidden width, V vocabulary, L labels.
 
 use crate::mechanisms::Mechanisms;
+use crate::model::SentencePooling;
 use crate::positions::Positions;
 use regard_graph::{DType, Dim, Error, Graph, Init, Result, Var};
 use regard_layers::{
@@ -313,12 +314,17 @@ impl Bert {
     }
 
     fn pool(&self, g: &mut Graph, pooler: &LinearLayer, x: Var) -> Result<Var> {
-        let [b, _, c] = g.dims(x, "B T C")?;
-        let first = g.slice(x, 1, 0, 1)?;
-        let first = g.reshape(first, shape![b, c])?;
+        let first = self.first_of(g, x)?;
         let y = pooler.forward(g, first)?;
         let y = g.tanh(y)?;
         g.tap("pooled", y)
+    }
+
+    /// The hidden states of the first token: B T C -> B C.
+    fn first_of(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        let [b, _, c] = g.dims(x, "B T C")?;
+        let first = g.slice(x, 1, 0, 1)?;
+        g.reshape(first, shape![b, c])
     }
 
     /// The scores of the head: B T -> B T V for masked tokens, B L for classes, B T L for labels.
@@ -410,11 +416,27 @@ impl Bert {
 
     /// The embedding of each text as sentence-transformers make it: the mean over its tokens at length 1. B T -> B C
     pub fn sentence(&self, g: &mut Graph, text: &BertText) -> Result<Var> {
-        let mean = self.mean(g, text)?;
+        self.sentence_by(g, text, SentencePooling::Mean)
+    }
+
+    /// The same by the mean or by the first token alone.
+    pub(crate) fn sentence_by(
+        &self,
+        g: &mut Graph,
+        text: &BertText,
+        pooling: SentencePooling,
+    ) -> Result<Var> {
+        let one = match pooling {
+            SentencePooling::Mean => self.mean(g, text)?,
+            SentencePooling::First => {
+                let x = self.hidden(g, text)?;
+                self.first_of(g, x)?
+            }
+        };
         g.scope("sentence", |g| {
             // x / √(mean x² + ε), then over √C: at length 1, and 0 for 0.
             let spec = NormSpec { epsilon: 1e-24, output: Some(DType::F32) };
-            let unit = g.rms_norm(mean, None, spec)?;
+            let unit = g.rms_norm(one, None, spec)?;
             g.scale(unit, 1.0 / (self.config.width as f32).sqrt())
         })
     }

@@ -54,6 +54,9 @@ pub trait Weights {
 
     /// Whether two tensors hold the same bytes; none if one of them is not there.
     fn same(&self, one: &str, other: &str) -> Option<bool>;
+
+    /// How many tensors there are, where there is a checkpoint.
+    fn count(&self) -> Option<usize>;
 }
 
 /// A checkpoint without a tensor: what a model is opened with that has no weights yet.
@@ -66,6 +69,10 @@ impl Weights for NoWeights {
     }
 
     fn same(&self, _: &str, _: &str) -> Option<bool> {
+        None
+    }
+
+    fn count(&self) -> Option<usize> {
         None
     }
 }

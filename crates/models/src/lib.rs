@@ -32,7 +32,7 @@ pub use gpt::{Gpt, GptConfig, View};
 pub use inputs::{Inputs, Pixels, Reads, Sizes, Tokens};
 pub use keys::{Expected, Key, KeyFault, ModelKeys};
 pub use mechanisms::Mechanisms;
-pub use model::{Labels, Model, Outputs, Promises, SentenceEncoder, Task};
+pub use model::{Labels, Model, Outputs, Promises, SentenceEncoder, SentencePooling, Task};
 pub use perceiver::{Perceiver, PerceiverConfig, PerceiverMasking};
 pub use positions::Positions;
 pub use registry::Registry;

@@ -97,10 +97,20 @@ pub fn output(outputs: &Outputs, name: &str) -> Option<Var> {
 /// A model whose hidden states make vectors of texts.
 pub trait SentenceEncoder {
     /// A vector of length 1 for each text: B T -> B C.
-    fn sentence(&self, g: &mut Graph, inputs: &Inputs) -> Result<Var>;
+    fn sentence(&self, g: &mut Graph, inputs: &Inputs, pooling: SentencePooling) -> Result<Var>;
 
     /// C.
     fn width(&self) -> usize;
+}
+
+/// How the hidden states of a text become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SentencePooling {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// That of the first token.
+    First,
 }
 
 /// What a model learns.

@@ -70,6 +70,7 @@ impl Registry {
     /// The model that a `config.json` speaks of, with the dropout that it was trained with.
     pub fn open(&self, config: &Value, weights: &dyn Weights) -> Result<Arc<dyn Model>> {
         let (family, model_type) = self.recognise(config)?;
+        check_layers(config, weights)?;
         family.open(model_type, config, weights)
     }
 
@@ -123,6 +124,33 @@ impl Registry {
     }
 }
 
+/// What configs call the number of blocks.
+const LAYERS: [&str; 8] = [
+    "num_hidden_layers",
+    "n_layer",
+    "num_layers",
+    "num_decoder_layers",
+    "num_encoder_layers",
+    "layers",
+    "encoder_layers",
+    "decoder_layers",
+];
+
+/// Refuses a config that speaks of more blocks than its checkpoint has tensors, before a model is made of it: each block has
+/// several of its own.
+fn check_layers(config: &Value, weights: &dyn Weights) -> Result<()> {
+    let Some(count) = weights.count() else { return Ok(()) };
+    let more = |name: &&&str| config[**name].as_u64().is_some_and(|layers| layers > count as u64);
+    match LAYERS.iter().find(more) {
+        None => Ok(()),
+        Some(name) => Err(Error::invalid(
+            "hub",
+            format!("`{name}` of config.json is {}, and the checkpoint has {count} tensors", config[*name]),
+            "put the config.json of these weights there",
+        )),
+    }
+}
+
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.families().map(|family| family.name())).finish()
@@ -159,6 +187,24 @@ mod tests {
             text(json!({"model_type": "llama", "architectures": ["BertModel"]})),
             "hub: config.json says model_type `llama`, but architecture `BertModel`; one of this family is \
              LlamaForCausalLM"
+        );
+        struct Three;
+        impl Weights for Three {
+            fn has(&self, _: &str) -> bool {
+                true
+            }
+            fn same(&self, _: &str, _: &str) -> Option<bool> {
+                None
+            }
+            fn count(&self) -> Option<usize> {
+                Some(3)
+            }
+        }
+        let deep = json!({"model_type": "gpt2", "n_layer": 1_000_000_000u64});
+        assert_eq!(
+            registry.open(&deep, &Three).unwrap_err().to_string(),
+            "hub: `n_layer` of config.json is 1000000000, and the checkpoint has 3 tensors; put the config.json of these \
+             weights there"
         );
         assert_eq!(registry.doing("translate"), ["transformer", "t5"]);
         assert_eq!(

@@ -43,6 +43,8 @@ pub struct T5Config {
     pub tied: bool,
     /// What enters the head is scaled by 1/√C: v1.0.
     pub scaled: bool,
+    /// Kept as an mT5: the same model under a name of its own.
+    pub multilingual: bool,
     /// Added to mean squares in the norms.
     pub epsilon: f32,
     /// Probability with which activations are dropped in training.
@@ -74,6 +76,7 @@ impl T5Config {
             gated: false,
             tied: true,
             scaled: true,
+            multilingual: false,
             epsilon: 1e-6,
             dropout: 0.1,
             mechanisms: Mechanisms::NONE,

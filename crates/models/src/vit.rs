@@ -67,6 +67,8 @@ pub enum VitHead {
     /// Nothing.
     #[default]
     None,
+    /// What is pooled, through a layer of this width with tanh: the pooler of a model without classes.
+    Pooler(usize),
     /// Scores of this many classes, by a linear layer.
     Linear(usize),
     /// The same behind one hidden layer with tanh, as in pre-training.
@@ -170,8 +172,10 @@ impl VitConfig {
                 );
             }
         }
-        if let VitHead::Linear(0) | VitHead::Mlp { hidden: 0, .. } | VitHead::Mlp { classes: 0, .. } =
-            self.head
+        if let VitHead::Linear(0)
+        | VitHead::Pooler(0)
+        | VitHead::Mlp { hidden: 0, .. }
+        | VitHead::Mlp { classes: 0, .. } = self.head
         {
             return nonsense(format!("the head is {:?}", self.head), "give every size at least 1");
         }
@@ -235,6 +239,7 @@ impl Vit {
         let stack = Stack::new(stack, &mut parameters)?;
         let (head_hidden, head) = match config.head {
             VitHead::None => (None, None),
+            VitHead::Pooler(hidden) => (Some(linear(&mut parameters, "pooler", width, hidden)?), None),
             VitHead::Linear(classes) => (None, Some(linear(&mut parameters, "head", width, classes)?)),
             VitHead::Mlp { hidden, classes } => (
                 Some(linear(&mut parameters, "head_hidden", width, hidden)?),
@@ -318,6 +323,19 @@ impl Vit {
                     g.mean(patches, &[1])
                 }
             }
+        })
+    }
+
+    /// What the pooler makes of hidden states, for a model that has one: B T C -> B F.
+    pub(crate) fn pooler_of(&self, g: &mut Graph, x: Var) -> Result<Option<Var>> {
+        let (VitHead::Pooler(_), Some(pooler)) = (self.config.head, &self.head_hidden) else {
+            return Ok(None);
+        };
+        let x = self.pooled_of(g, x)?;
+        g.scope("pooler", |g| {
+            let y = pooler.forward(g, x)?;
+            let y = g.tanh(y)?;
+            g.tap("pooled", y).map(Some)
         })
     }
 

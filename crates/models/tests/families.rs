@@ -6,8 +6,8 @@ use regard_models::Pixels;
 use regard_models::families::gpt::GPT2;
 use regard_models::import::mingpt;
 use regard_models::{
-    Dropout, Family, Gpt, GptConfig, Inputs, Model, ModelKeys, Needs, NoWeights, Reads, Registry, Sizes,
-    Tokens,
+    Dropout, Family, Gpt, GptConfig, Inputs, Model, ModelKeys, Needs, NoWeights, Reads, Registry,
+    SentencePooling, Sizes, Tokens,
 };
 use regard_ops::CrossEntropyOptions;
 use regard_ops::prelude::*;
@@ -299,7 +299,7 @@ fn texts_that_are_too_long_have_no_vector() {
     let inputs = model.reads().declare(&mut g, Sizes { ids: 9, ..SIZES }).unwrap();
     let encoder = model.as_sentence_encoder().unwrap();
     assert_eq!(
-        encoder.sentence(&mut g, &inputs).unwrap_err().to_string(),
+        encoder.sentence(&mut g, &inputs, SentencePooling::Mean).unwrap_err().to_string(),
         "bert: texts of up to T=9 tokens, the model has positions for 8; cut the texts, or use a model with more positions"
     );
 }

@@ -7,7 +7,7 @@
 
 use regard::data::{Field, Tokenizer};
 use regard::hub::{self, Batch};
-use regard::models::{Registry, Sizes};
+use regard::models::{Registry, SentencePooling, Sizes};
 use regard::ops::MatmulOptions;
 use regard::prelude::*;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut g = Graph::inference();
     let inputs = model.reads().declare(&mut g, sizes)?;
-    let sentence = encoder.sentence(&mut g, &inputs)?; // B T -> B C
+    let sentence = encoder.sentence(&mut g, &inputs, SentencePooling::Mean)?; // B T -> B C
     let cosines = g.matmul(sentence, sentence, MatmulOptions { transpose_b: true, ..Default::default() })?; // B B
     g.output("cosines", cosines)?;
     let mut program = Program::new(g, &[], &mut store, &Cpu::new()?)?;

@@ -6,6 +6,7 @@ use regard_engine::{AsDevice, Program, Store};
 use regard_graph::{Graph, Precision};
 use regard_models::model::{Labels, output};
 use regard_models::{Model, Sizes};
+use serde_json::Value;
 
 /// A model that is ready to tell classes. It reads the parameters that are in the store when it runs.
 pub struct Classifier {
@@ -63,7 +64,43 @@ impl Classifier {
     }
 }
 
-/// Probabilities of scores.
+/// What the scores of a classifier mean: `problem_type` of `config.json`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Problem {
+    /// One class is right: probabilities add up to 1.
+    #[default]
+    OneOf,
+    /// Any number of classes is right, also none: each has a probability of its own.
+    AnyOf,
+    /// They are values, and no classes at all.
+    Values,
+}
+
+impl Problem {
+    /// As a config names it; one class is right where it says nothing.
+    pub(crate) fn of(config: &Value) -> Result<Problem> {
+        match &config["problem_type"] {
+            Value::Null => Ok(Problem::OneOf),
+            Value::String(name) if name == "single_label_classification" => Ok(Problem::OneOf),
+            Value::String(name) if name == "multi_label_classification" => Ok(Problem::AnyOf),
+            Value::String(name) if name == "regression" => Ok(Problem::Values),
+            other => Err(Error::invalid(
+                format!("`problem_type` of config.json is {other}"),
+                "it should be single_label_classification, multi_label_classification or regression, or not be there",
+            )),
+        }
+    }
+
+    /// The probability of each class.
+    pub(crate) fn probabilities(self, scores: &[f32]) -> Vec<f64> {
+        match self {
+            Problem::OneOf | Problem::Values => probabilities(scores),
+            Problem::AnyOf => scores.iter().map(|&score| 1.0 / (1.0 + (-f64::from(score)).exp())).collect(),
+        }
+    }
+}
+
+/// Probabilities of scores of which one is right.
 pub fn probabilities(scores: &[f32]) -> Vec<f64> {
     let most = scores.iter().fold(f64::NEG_INFINITY, |most, &score| most.max(f64::from(score)));
     let parts: Vec<f64> = scores.iter().map(|&score| (f64::from(score) - most).exp()).collect();
@@ -74,6 +111,23 @@ pub fn probabilities(scores: &[f32]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_classes_can_be_right() {
+        let problem =
+            Problem::of(&serde_json::json!({"problem_type": "multi_label_classification"})).unwrap();
+        // 1 / (1 + e^-x), by hand.
+        let expected = [0.5, 0.880_797_077_977_882_3, 0.119_202_922_022_117_66, 1.0, 0.0];
+        let found = problem.probabilities(&[0.0, 2.0, -2.0, 1000.0, f32::NEG_INFINITY]);
+        assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-15), "{found:?}");
+        assert_eq!(Problem::of(&serde_json::json!({})).unwrap(), Problem::OneOf);
+        let text = Problem::of(&serde_json::json!({"problem_type": "many"})).unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "`problem_type` of config.json is \"many\"; it should be single_label_classification, \
+             multi_label_classification or regression, or not be there"
+        );
+    }
 
     #[test]
     fn probabilities_add_up() {

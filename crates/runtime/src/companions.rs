@@ -2,20 +2,19 @@
 //! and end, the names of classes, the scale of pixels. A run makes it once and exports it with the model; everything that
 //! opens a folder reads it here. Tokenizers are read when they are first asked for.
 
+use crate::classify::Problem;
+use crate::pixels::PixelScale;
 use crate::special::{Written, start_of, stop_of};
 use crate::{Error, Result};
-use regard_data::dataset::{ImageForm, Labels, read_image};
-use regard_data::folder::read_json;
+use regard_data::dataset::Labels;
 use regard_data::tokenizer::Special;
 use regard_data::{Tokenizer, whole};
-use regard_models::{Model, Pixels};
+use regard_models::Model;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The file that says how pixels are scaled, as transformers names it.
-const PIXELS: &str = "preprocessor_config.json";
 /// The tokenizer of what an encoder-decoder writes, where it is not that of its source.
 const TARGET: &str = "target_tokenizer.json";
 
@@ -24,6 +23,8 @@ const TARGET: &str = "target_tokenizer.json";
 pub struct Companions {
     /// The names of classes.
     pub classes: Option<Labels>,
+    /// What the scores of a classifier mean.
+    pub problem: Problem,
     /// The scale of pixels, for models of images.
     pub pixels: Option<PixelScale>,
     /// What the files say about the beginning and the end of texts.
@@ -36,21 +37,13 @@ pub struct Companions {
     target_vocabulary: Option<usize>,
 }
 
-/// How pixels of 0 to 1 are normed: those of each channel minus its mean, divided by its deviation.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PixelScale {
-    /// The mean of each channel.
-    pub mean: Vec<f32>,
-    /// The standard deviation of each channel.
-    pub std: Vec<f32>,
-}
-
 impl Companions {
     /// What lies beside a model: in its folder, or beside its file.
     pub fn open(model: &dyn Model, config: &Value, path: &Path) -> Result<Companions> {
         let reads = model.reads();
         Ok(Companions {
             classes: classes(config)?,
+            problem: Problem::of(config)?,
             pixels: reads.pixels.map(|pixels| PixelScale::open(path, pixels)).transpose()?,
             written: Written::read(path, config)?,
             folder: reads.given().map(|_| path.to_path_buf()),
@@ -223,10 +216,8 @@ impl Companions {
         if let Some(tokenizer) = self.tokenizer.get() {
             tokenizer.save(folder.join("tokenizer.json"))?;
         }
-        if let Some(PixelScale { mean, std }) = &self.pixels {
-            let text = json!({ "do_rescale": true, "rescale_factor": 1.0 / 255.0, "do_normalize": true,
-                "image_mean": mean, "image_std": std });
-            write_json(&folder.join(PIXELS), &text)?;
+        if let Some((name, text)) = self.pixels.as_ref().map(PixelScale::file) {
+            write_json(&folder.join(name), &text)?;
         }
         Ok(())
     }
@@ -254,50 +245,4 @@ fn classes(config: &Value) -> Result<Option<Labels>> {
     let name = |class: usize| names.get(&class.to_string()).and_then(Value::as_str);
     let names: Option<Vec<&str>> = (0..names.len()).map(name).collect();
     Ok(names.map(Labels::in_order).transpose()?)
-}
-
-impl PixelScale {
-    /// Of 0 to 1, to −1 to 1: what is usual where nothing is said.
-    fn usual(channels: usize) -> PixelScale {
-        PixelScale { mean: vec![0.5; channels], std: vec![0.5; channels] }
-    }
-
-    fn open(folder: &Path, pixels: Pixels) -> Result<PixelScale> {
-        let path = folder.join(PIXELS);
-        let usual = PixelScale::usual(pixels.channels);
-        if !path.is_file() {
-            return Ok(usual);
-        }
-        let file = read_json(&path)?;
-        let numbers = |name: &str, usual: Vec<f32>| -> Result<Vec<f32>> {
-            let all: Option<Vec<f64>> = match &file[name] {
-                Value::Null => return Ok(usual),
-                value => value.as_array().and_then(|all| all.iter().map(Value::as_f64).collect()),
-            };
-            match all.filter(|all| all.len() == pixels.channels) {
-                Some(all) => Ok(all.into_iter().map(|x| x as f32).collect()),
-                None => Err(Error::File {
-                    path: path.display().to_string(),
-                    what: format!(
-                        "`{name}` is {}, expected a number for each of the {} channels",
-                        file[name], pixels.channels
-                    ),
-                    advice: "put the file of this model there".into(),
-                }),
-            }
-        };
-        Ok(PixelScale { mean: numbers("image_mean", usual.mean)?, std: numbers("image_std", usual.std)? })
-    }
-
-    /// A PNG or JPEG file as a model of such pixels takes it: brought to its size, scaled and normed, `[Ch Hh Ww]`.
-    pub fn read(&self, path: &Path, pixels: Pixels) -> Result<Vec<f32>> {
-        let Pixels { channels, height, width } = pixels;
-        let bytes = read_image(path, ImageForm { width, height, grey: channels == 1 })?;
-        let plane = (width * height).max(1);
-        let normed = |(at, byte): (usize, u8)| {
-            let channel = at / plane;
-            (f32::from(byte) / 255.0 - self.mean[channel]) / self.std[channel]
-        };
-        Ok(bytes.into_iter().enumerate().map(normed).collect())
-    }
 }

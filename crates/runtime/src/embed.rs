@@ -5,7 +5,7 @@ use crate::Result;
 use crate::batches::{Progress, in_batches, text_batch};
 use regard_engine::{AsDevice, Program, Store};
 use regard_graph::Graph;
-use regard_models::{Model, SentenceEncoder, Sizes};
+use regard_models::{Model, SentenceEncoder, SentencePooling, Sizes};
 
 /// A model that is ready to turn texts into vectors.
 pub struct Embedder {
@@ -15,19 +15,19 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    /// Plans the program for at most this many texts of at most this many tokens.
+    /// Plans the program for at most so many texts of at most so many tokens.
     pub fn new(
         model: &dyn Model,
         encoder: &dyn SentenceEncoder,
-        batch: usize,
-        tokens: usize,
+        pooling: SentencePooling,
+        [batch, tokens]: [usize; 2],
         store: &mut Store,
         device: &impl AsDevice,
     ) -> Result<Embedder> {
         let mut g = Graph::inference();
         let sizes = Sizes { batch: batch.max(1), ids: tokens.max(1), ..Sizes::default() };
         let inputs = model.reads().declare_open(&mut g, sizes)?;
-        let sentence = encoder.sentence(&mut g, &inputs)?; // B T -> B C
+        let sentence = encoder.sentence(&mut g, &inputs, pooling)?; // B T -> B C
         g.output("sentence", sentence)?;
         let program = Program::new(g, &[], store, device)?;
         Ok(Embedder { program, width: encoder.width(), batch: batch.max(1) })

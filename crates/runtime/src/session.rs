@@ -3,10 +3,11 @@
 
 use crate::ask::Answerer;
 use crate::batches::{Progress, image_batch, in_batches, text_batch, unheard};
-use crate::classify::{Classifier, probabilities};
+use crate::classify::{Classifier, Problem};
 use crate::companions::Companions;
 use crate::embed::Embedder;
 use crate::open::{OpenOptions, open};
+use crate::sentence::SentenceForm;
 use crate::translate::{Translating, Translator};
 use crate::write::{Batch, End, Listener, Prompts, Writing, Written};
 use crate::{Error, Result};
@@ -295,8 +296,8 @@ impl Session {
         if model.reads().ids.is_none() {
             return Err(Error::invalid(format!("{} classifies images", self.name), "give it images"));
         }
-        let rows = self.rows(texts, long)?;
-        let pad = i32::try_from(self.companions.pad()).unwrap_or(0);
+        let rows = self.rows(texts, long, None)?;
+        let (pad, problem) = (i32::try_from(self.companions.pad()).unwrap_or(0), self.companions.problem);
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
         let (longest, batch) = (lengths.iter().copied().max().unwrap_or(1), BATCH.min(texts.len()));
         let device = self.device.clone();
@@ -304,7 +305,7 @@ impl Session {
         let mut classifier = Classifier::new(&*model, batch, longest, Precision::F32, store, &device)?;
         in_batches(&lengths, BATCH, &mut unheard, |some| {
             let texts: Vec<&[i32]> = some.iter().map(|&at| rows[at].as_slice()).collect();
-            Ok(classified(classifier.scores(&text_batch(&texts, pad), store)?))
+            Ok(classified(classifier.scores(&text_batch(&texts, pad), store)?, problem))
         })
     }
 
@@ -314,7 +315,7 @@ impl Session {
         let (Some(size), Some(scale)) = (model.reads().pixels, self.companions.pixels.clone()) else {
             return Err(Error::invalid(format!("{} classifies texts", self.name), "give it texts"));
         };
-        let device = self.device.clone();
+        let (device, problem) = (self.device.clone(), self.companions.problem);
         let store = self.store()?;
         let mut classifier =
             Classifier::new(&*model, BATCH.min(paths.len()), 1, Precision::F32, store, &device)?;
@@ -323,21 +324,30 @@ impl Session {
             let images: Vec<Vec<f32>> =
                 some.iter().map(|path| scale.read(path.as_ref(), size)).collect::<Result<_>>()?;
             let images: Vec<&[f32]> = images.iter().map(Vec::as_slice).collect();
-            all.extend(classified(classifier.scores(&image_batch(&images, size)?, store)?));
+            all.extend(classified(classifier.scores(&image_batch(&images, size)?, store)?, problem));
         }
         Ok(all)
     }
 
     fn classifier(&self) -> Result<Arc<dyn Model>> {
+        if self.companions.problem == Problem::Values {
+            return Err(Error::invalid(
+                format!(
+                    "the scores of {} are values, not classes: its `problem_type` is regression",
+                    self.name
+                ),
+                "read them as `logits`: regard forward",
+            ));
+        }
         match self.model().task() {
             Some(task) if task.labels == Labels::Example => Ok(Arc::clone(&self.opened.model)),
             _ => Err(self.unable("classify", "a classifier: train one, see recipes/sentiment.toml")),
         }
     }
 
-    /// The ids of texts that are read as a whole.
-    fn rows(&self, texts: &[String], long: TooLong) -> Result<Vec<Vec<i32>>> {
-        let room = self.model().reads().context().unwrap_or(usize::MAX);
+    /// The ids of texts that are read as a whole, of at most so many tokens where the model has room for more.
+    fn rows(&self, texts: &[String], long: TooLong, most: Option<usize>) -> Result<Vec<Vec<i32>>> {
+        let room = self.model().reads().context().unwrap_or(usize::MAX).min(most.unwrap_or(usize::MAX));
         let mut rows = Vec::with_capacity(texts.len());
         for (at, text) in texts.iter().enumerate() {
             let mut ids = self.companions.encode(text)?;
@@ -367,20 +377,14 @@ impl Session {
         let Some(encoder) = model.as_sentence_encoder() else {
             return Err(self.unable("embed", "an encoder of text, such as a model of the BERT family"));
         };
-        let pooling = self.opened.path.join("1_Pooling/config.json");
-        if pooling.is_file() && regard_data::folder::read_json(&pooling)?["pooling_mode_mean_tokens"] == false
-        {
-            return Err(Error::File {
-                path: pooling.display().to_string(),
-                what: "the model was not trained for the mean over tokens, which embed takes".into(),
-                advice: "take one that was".into(),
-            });
-        }
-        let rows = self.rows(texts, long)?;
+        let form = SentenceForm::read(&self.opened.path)?;
+        let texts: Vec<String> = texts.iter().map(|text| form.text(text)).collect();
+        let rows = self.rows(&texts, long, form.most)?;
         let longest = rows.iter().map(Vec::len).max().unwrap_or(1);
         let device = self.device.clone();
         let store = self.store()?;
-        let mut embedder = Embedder::new(&*model, encoder, BATCH.min(rows.len()), longest, store, &device)?;
+        let mut embedder =
+            Embedder::new(&*model, encoder, form.pooling, [BATCH.min(rows.len()), longest], store, &device)?;
         let vectors = embedder.vectors(&rows, store, &mut unheard)?;
         let embedded = |(row, vector): (Vec<i32>, Vec<f32>)| Embedded { tokens: row.len(), vector };
         Ok(rows.into_iter().zip(vectors).map(embedded).collect())
@@ -429,8 +433,8 @@ pub struct Translation {
     pub beam: Option<Beam>,
 }
 
-fn classified(scores: Vec<Vec<f32>>) -> Vec<Classified> {
-    let one = |scores: Vec<f32>| Classified { probabilities: probabilities(&scores), scores };
+fn classified(scores: Vec<Vec<f32>>, problem: Problem) -> Vec<Classified> {
+    let one = |scores: Vec<f32>| Classified { probabilities: problem.probabilities(&scores), scores };
     scores.into_iter().map(one).collect()
 }
 

@@ -18,6 +18,8 @@ pub struct RunPaths {
 pub struct RunFolder {
     paths: RunPaths,
     recipe: String,
+    /// The outermost folder that was made for it, if it was made just now.
+    made: Option<PathBuf>,
     _lock: File,
 }
 
@@ -81,12 +83,14 @@ impl RunFolder {
     /// A new run: makes the folder and writes the recipe. A folder that already has a run is refused.
     pub fn create(path: impl AsRef<Path>, recipe: &str) -> Result<RunFolder> {
         let path = path.as_ref();
+        let missing = path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists());
+        let made = missing.last().map(Path::to_path_buf);
         fs::create_dir_all(path.join("checkpoints")).map_err(|e| Error::io("make", path, e))?;
         let lock = lock(path)?;
         if path.join(RECIPE).exists() {
             return Err(Error::folder(path, "it has a run already", "resume it, or name another folder"));
         }
-        let folder = RunFolder { paths: RunPaths::new(path), recipe: recipe.into(), _lock: lock };
+        let folder = RunFolder { paths: RunPaths::new(path), recipe: recipe.into(), made, _lock: lock };
         whole::write(path.join(RECIPE), |file| file.write_all(recipe.as_bytes()))?;
         Ok(folder)
     }
@@ -104,7 +108,17 @@ impl RunFolder {
         sweep(&path.join("checkpoints"));
         let recipe =
             fs::read_to_string(path.join(RECIPE)).map_err(|e| Error::io("read", &path.join(RECIPE), e))?;
-        Ok(RunFolder { paths: RunPaths::new(path), recipe, _lock: lock })
+        Ok(RunFolder { paths: RunPaths::new(path), recipe, made: None, _lock: lock })
+    }
+
+    /// Lets go of the folder. One that [`RunFolder::create`] made, and in which no step was made, goes, and so do the folders
+    /// around it that were made for it: a run that was refused leaves nothing behind.
+    pub fn give_up(self) {
+        let Some(made) = self.made.as_deref().filter(|_| !has_steps(self.path())) else { return };
+        // What cannot be removed is in nobody's way.
+        let _ = fs::remove_dir_all(self.path());
+        let around = self.path().ancestors().skip(1).take_while(|above| above.starts_with(made));
+        around.for_each(|above| drop(fs::remove_dir(above)));
     }
 
     /// Where it is.
@@ -141,6 +155,16 @@ impl RunFolder {
     pub fn model(&self) -> PathBuf {
         self.paths.model()
     }
+}
+
+/// Whether a run, or a stage of it, made a step or kept anything.
+fn has_steps(path: &Path) -> bool {
+    let stages = fs::read_dir(path).into_iter().flatten().flatten().map(|item| item.path());
+    std::iter::once(path.to_path_buf()).chain(stages).any(|folder| {
+        let run = RunPaths::new(&folder);
+        let written = fs::metadata(run.metrics()).is_ok_and(|file| file.len() > 0);
+        written || run.last().exists() || run.best().exists()
+    })
 }
 
 /// Takes the lock of a folder.

@@ -1,6 +1,7 @@
 //! `regard data batches`: the batches of a recipe as training sees them, written to a safetensors file, so that another
 //! program can train on exactly the same, or a person can see what a model is really given.
 
+use crate::output::Replace;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard_data::{DType, Data, Save, SaveOptions, Values, save_file};
@@ -32,9 +33,21 @@ pub struct Options {
     /// The safetensors file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    #[command(flatten)]
+    replace: Replace,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// Every file that is read.
+fn inputs(options: &Options, recipe: &Recipe) -> Vec<PathBuf> {
+    let mut all = vec![options.recipe.clone()];
+    for stage in recipe.stages() {
+        let data = stage.data;
+        all.extend([data.train, data.train_target, data.evaluate, data.evaluate_target].concat());
+    }
+    all
 }
 
 /// Runs the command.
@@ -42,7 +55,9 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     if options.count == 0 {
         bail!("--count 0: nothing to write; choose at least 1");
     }
-    let job = Job::new(&Recipe::open(&options.recipe, &options.overrides, registry)?, registry)?;
+    let recipe = Recipe::open(&options.recipe, &options.overrides, registry)?;
+    options.replace.check(&[("--out", &options.out)], &inputs(options, &recipe))?;
+    let job = Job::new(&recipe, registry)?;
     let source = job.batches(options.stage.as_deref())?;
     let mut batches = Vec::with_capacity(options.count.min(1 << 16));
     let mut epoch = 0;
@@ -73,7 +88,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let (examples, targets, tokens) = (sum(|b| b.examples), sum(|b| b.targets), sum(|b| b.tokens));
     let mut out = std::io::stdout().lock();
     if options.json {
-        let page = json!({"out": options.out, "batches": batches.len(), "of_an_epoch": source.batches(0),
+        let page = json!({"out": options.out.display().to_string(), "batches": batches.len(), "of_an_epoch": source.batches(0),
                           "examples": examples, "targets": targets, "tokens": tokens});
         writeln!(out, "{page}")?;
         return Ok(());

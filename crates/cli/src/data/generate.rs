@@ -30,8 +30,8 @@ pub struct Options {
     #[arg(long, default_value_t = Settings::default().seed, value_name = "N")]
     seed: u64,
     /// Write into a folder that is not empty
-    #[arg(long)]
-    force: bool,
+    #[arg(long, alias = "force")]
+    replace: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -44,8 +44,8 @@ pub fn run(options: &Options) -> Result<()> {
     let biographies =
         Biographies::new(Settings { seed, people, places, tellings, withheld, ..Settings::default() })?;
     let taken = std::fs::read_dir(&options.folder).is_ok_and(|mut items| items.next().is_some());
-    if taken && !options.force {
-        bail!("{} is not empty; choose another folder, or add --force", options.folder.display());
+    if taken && !options.replace {
+        bail!("{} is not empty; choose another folder, or add --replace", options.folder.display());
     }
     biographies.write(&options.folder)?;
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -63,7 +63,7 @@ pub fn run(options: &Options) -> Result<()> {
         writeln!(
             out,
             "{}",
-            json!({"folder": options.folder, "people": people, "places": places, "questions": counts,
+            json!({"folder": options.folder.display().to_string(), "people": people, "places": places, "questions": counts,
                    "most_frequent_answer": share})
         )?;
         return Ok(());

@@ -74,7 +74,7 @@ fn text(path: &Path, lines: &Lines) -> Result<Value> {
     let total: u64 = characters.values().sum();
     let rare = characters.iter().filter(|(_, count)| **count == 1).count();
     Ok(json!({
-        "file": path, "kind": "text", "lines": lines.len(), "characters": total,
+        "file": path.display().to_string(), "kind": "text", "lines": lines.len(), "characters": total,
         "distinct_characters": characters.len(), "characters_seen_once": rare,
         "empty_lines": lengths.iter().filter(|&&length| length == 0).count(),
         "line_length": spread(&mut lengths), "first_line": shortened(lines.get(0)?),
@@ -102,7 +102,7 @@ fn table(path: &Path, table: &Table) -> Result<Value> {
         }
         columns.push(about);
     }
-    Ok(json!({"file": path, "kind": "table", "rows": table.len(), "columns": columns}))
+    Ok(json!({"file": path.display().to_string(), "kind": "table", "rows": table.len(), "columns": columns}))
 }
 
 /// Images and their classes.
@@ -111,7 +111,7 @@ fn pictures(path: &Path, images: &Images) -> Value {
     for index in 0..images.len() {
         *counts.entry(images.labels().name(images.label(index)).unwrap_or("?")).or_default() += 1;
     }
-    json!({"file": path, "kind": "images", "images": images.len(), "width": images.width(),
+    json!({"file": path.display().to_string(), "kind": "images", "images": images.len(), "width": images.width(),
            "height": images.height(), "channels": images.channels(), "classes": counts})
 }
 

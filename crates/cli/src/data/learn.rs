@@ -1,6 +1,7 @@
 //! `regard data learn`: a tokenizer from text files.
 
-use anyhow::{Result, bail};
+use crate::output::Replace;
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use regard_data::Tokenizer;
 use regard_data::dataset::Lines;
@@ -25,9 +26,8 @@ pub struct Options {
     /// Where to write it
     #[arg(long, default_value = "tokenizer.json", value_name = "FILE")]
     out: PathBuf,
-    /// Overwrite a file that is there
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    replace: Replace,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -48,10 +48,11 @@ enum Kind {
 /// Runs the command.
 pub fn run(options: &Options) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    if options.out.exists() && !options.force {
-        bail!("{} is there already; choose another name, or add --force", options.out.display());
-    }
+    options.replace.check(&[("--out", &options.out)], &options.files)?;
     let files = options.files.iter().map(Lines::open).collect::<regard_data::Result<Vec<Lines>>>()?;
+    if !matches!(options.kind, Kind::Characters) {
+        files.iter().try_for_each(Lines::check_lengths)?;
+    }
     let mut lines = Vec::new();
     for file in &files {
         for line in file.iter() {
@@ -70,7 +71,7 @@ pub fn run(options: &Options) -> Result<()> {
         writeln!(
             out,
             "{}",
-            json!({"file": options.out, "vocabulary": tokenizer.vocabulary(), "lines": lines.len(),
+            json!({"file": options.out.display().to_string(), "vocabulary": tokenizer.vocabulary(), "lines": lines.len(),
                    "characters": characters})
         )?;
         return Ok(());

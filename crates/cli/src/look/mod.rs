@@ -9,6 +9,7 @@ mod written;
 use crate::forward;
 use crate::machine::Machine;
 use crate::model::{self, Weights};
+use crate::output::{Replace, files_of};
 use anyhow::{Context, Result, bail};
 use change::Change;
 use clap::Args;
@@ -24,7 +25,7 @@ use regard_inspect::{
 use regard_models::Registry;
 use serde_json::json;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use written::{head_json, write_heads, write_maps, write_rows};
 
 /// Options of `regard look`.
@@ -97,6 +98,8 @@ pub struct Options {
     /// Write a picture of all maps
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
+    #[command(flatten)]
+    replace: Replace,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -117,6 +120,16 @@ impl Options {
             target: self.target.as_deref(),
             targets: self.targets.as_deref(),
         }
+    }
+
+    /// Refuses files to write that are no good place for it.
+    fn check_outputs(&self, opened: &Opened) -> Result<()> {
+        let mut inputs = files_of(&opened.path);
+        inputs.extend(self.pixels.iter().chain(&self.from_pixels).cloned());
+        let outputs = [("--html", &self.html), ("--png", &self.png)];
+        let outputs: Vec<(&str, &Path)> =
+            outputs.iter().filter_map(|(option, path)| Some((*option, path.as_deref()?))).collect();
+        self.replace.check(&outputs, &inputs)
     }
 
     /// Where heads are taken from, if any are: another text or image, of the same length, with the same target.
@@ -179,6 +192,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     if options.topk == 0 {
         bail!("--topk 0: choose at least 1");
     }
+    options.check_outputs(&opened)?;
     let input = Input::new(&options.given(), &opened)?;
     let other = options.other(&input, &opened)?;
     let graph = input.record(&*opened.model)?;

@@ -1,7 +1,7 @@
 //! Everything that a person can get wrong on the way to a trained model is met with a sentence that says what to do, and
 //! nothing is left behind.
 
-use super::scratch::{CLASSIFY, classify, language};
+use super::scratch::{CLASSIFY, classify, language, sentences};
 
 /// Arguments of `regard train` in a folder of examples, and how what it says begins.
 const REFUSED: &[(&[&str], &str)] = &[
@@ -79,7 +79,29 @@ const REFUSED: &[(&[&str], &str)] = &[
         &["classes.toml", "data.train=two.tsv", "data.columns=[\"text\"]"],
         "data.columns has 1 names; give two",
     ),
-    (&["classes.toml", "data.train=two.tsv", "from.model=nowhere"], "no model is called `nowhere`; "),
+    (
+        &["classes.toml", "data.train=two.tsv"],
+        "two.tsv:1: is a header, it seems: `sentence` and `label`; name its columns: data.columns = [\"sentence\", \
+         \"label\"]; if it is an example after all, write a header above it and name that",
+    ),
+    (
+        &["classes.toml", "data.train=graded.csv"],
+        "graded.csv:1: is a header, it seems: `phrase` and `grade`; name its columns",
+    ),
+    (
+        &["classes.toml", "data.train=named.jsonl"],
+        "named.jsonl: its cells have names and no order, and which of `kind`, `words` is the text and which its class \
+         is not message; name them: data.columns = [\"text\", \"label\"]",
+    ),
+    (
+        &[
+            "classes.toml",
+            "data.train=two.tsv",
+            "data.columns=[\"sentence\", \"label\"]",
+            "from.model=nowhere",
+        ],
+        "no model is called `nowhere`; ",
+    ),
     (&["tiny.toml", "--out", "text.txt/run"], "cannot make text.txt/run: Not a directory"),
 ];
 
@@ -98,6 +120,11 @@ fn what_cannot_be_trained_is_said_before_anything_is_written() {
     scratch.write("strange.tsv", "odd\tstrange\n");
     scratch.write("latin.tsv", b"good\tkind\nna\xefve\tharsh\n");
     scratch.write("single.tsv", "good\tkind\n");
+    scratch.write("graded.csv", "phrase,grade\ngood,1\nbad,0\nfine,1\n");
+    scratch.write(
+        "named.jsonl",
+        "{\"kind\": \"a\", \"words\": \"good\"}\n{\"kind\": \"b\", \"words\": \"bad\"}\n",
+    );
     for (arguments, expected) in REFUSED {
         let message = scratch.refused(&[&["train"], *arguments].concat());
         assert!(message.starts_with(&format!("regard: {expected}")), "{arguments:?}: {message}");
@@ -118,6 +145,33 @@ fn what_cannot_be_trained_is_said_before_anything_is_written() {
         message,
         "regard: the recipe of this run has no data to examine with; give --data with files\n"
     );
+}
+
+/// Rows of JSON have no order of their own: whichever cell stands first, the text is the text.
+#[test]
+fn texts_and_classes_are_told_by_their_names() {
+    let scratch = classify("named");
+    for (name, text, label) in
+        [("first", "text", "label"), ("second", "utterance", "intent"), ("third", "z", "a")]
+    {
+        let rows = sentences(0, 60);
+        let rows = rows.lines().map(|line| {
+            let (sentence, class) = line.split_once('\t').unwrap();
+            format!("{{\"{label}\": \"{class}\", \"{text}\": \"{sentence}\", \"id\": 7}}\n")
+        });
+        scratch.write(&format!("{name}.jsonl"), rows.collect::<String>());
+        let (train, columns) =
+            (format!("data.train={name}.jsonl"), format!("data.columns=[\"{text}\", \"{label}\"]"));
+        let mut arguments =
+            vec!["train", "tiny.toml", &train, "data.evaluate=[]", "train.epochs=1", "--out", name];
+        if name == "third" {
+            arguments.push(&columns);
+        }
+        scratch.printed(&arguments);
+        let config = std::fs::read_to_string(scratch.path(name).join("model/config.json")).unwrap();
+        let config: serde_json::Value = serde_json::from_str(&config).unwrap();
+        assert_eq!(config["id2label"], serde_json::json!({"0": "harsh", "1": "kind"}), "{name}");
+    }
 }
 
 #[test]

@@ -51,21 +51,87 @@ fn an_interrupted_run_ends_as_if_nothing_had_been() {
     assert!(weights("runs/parts") == weights("runs/whole"), "the same bits");
 }
 
+/// What schedulers, containers and terminals send before they end a process is met as Ctrl-C is.
+#[test]
+fn a_run_that_is_told_to_end_saves() {
+    let scratch = language("told");
+    for (signal, ignored) in [("TERM", ""), ("HUP", ""), ("HUP", "nohup")] {
+        let out = format!("runs/{signal}{ignored}");
+        let arguments =
+            ["train", "tiny.toml", "train.steps=100000", "train.evaluate_every=100000", "--out", &out];
+        let command = match ignored {
+            "" => scratch.command(&arguments),
+            // Who began it so wants it to outlive the terminal.
+            nohup => {
+                let mut command = Command::new(nohup);
+                command.arg(env!("CARGO_BIN_EXE_regard")).args(arguments).current_dir(&scratch.0);
+                command
+            }
+        };
+        let mut child = started(command);
+        wait_for_steps(&scratch.path(&out).join("metrics.jsonl"), &mut child);
+        let kill = |signal: &str, child: &Child| {
+            let signal = format!("-{signal}");
+            assert!(
+                Command::new("kill").args([&signal, &child.id().to_string()]).status().unwrap().success()
+            );
+        };
+        kill(signal, &child);
+        if !ignored.is_empty() {
+            let lines =
+                || fs::read_to_string(scratch.path(&out).join("metrics.jsonl")).unwrap().lines().count();
+            let (before, began) = (lines(), Instant::now());
+            while lines() < before + 50 {
+                assert!(
+                    child.try_wait().unwrap().is_none(),
+                    "it ended although it should outlive the terminal"
+                );
+                assert!(began.elapsed() < Duration::from_secs(120), "it does not get on");
+                sleep(Duration::from_millis(5));
+            }
+            kill("TERM", &child);
+        }
+        let output = child.wait_with_output().unwrap();
+        let message = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{signal}: {message}");
+        assert!(message.starts_with("interrupted after step "), "{signal}: {message}");
+        assert!(scratch.path(&out).join("checkpoints/last.safetensors").is_file());
+    }
+}
+
+/// Somebody who reads the first lines and goes away (`| head`) does not end a run.
+#[test]
+fn a_run_that_nobody_listens_to_comes_to_its_end() {
+    let scratch = language("unheard");
+    let mut child = started(scratch.command(&["train", "tiny.toml", "train.steps=60"]));
+    drop((child.stdout.take(), child.stderr.take()));
+    assert!(child.wait().unwrap().success());
+    assert!(scratch.path("runs/tiny/model/model.safetensors").is_file());
+    // Nor does what cannot be said end anything but the command itself.
+    let mut child = started(scratch.command(&["train", "tiny.toml"]));
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let mut child = started(scratch.command(&["describe", "runs/tiny"]));
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn a_full_disk_and_a_damaged_checkpoint_lose_nothing() {
     let scratch = language("full");
     scratch.page(&["train", "tiny.toml"]);
     let last = scratch.path("runs/tiny/checkpoints/last.safetensors");
     let before = fs::read(&last).unwrap();
-    // Files may not grow past 16 KiB: a write beyond that is an error, as on a full disk.
+    // Files may not grow past 16 KiB: a write beyond that is an error, as on a full disk, and no signal that ends all.
     let script = format!(
-        "trap '' XFSZ; ulimit -f 16; exec '{}' train --resume runs/tiny train.steps=60",
+        "ulimit -f 16; exec '{}' train --resume runs/tiny train.steps=60",
         env!("CARGO_BIN_EXE_regard")
     );
     let output = Command::new("bash").args(["-c", &script]).current_dir(&scratch.0).output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("step 40 was not saved: cannot write "), "{message}");
+    assert!(message.contains("no file may grow that large here: see `ulimit -f`"), "{message}");
     assert!(
         message.contains("(of step 30) is unharmed: make room or mend the folder, then resume"),
         "{message}"

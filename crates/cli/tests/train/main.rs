@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod examples;
+mod hostile;
 mod interrupted;
 mod journeys;
 mod masked;

@@ -49,7 +49,7 @@ fn a_mask_is_filled_from_the_words_around_it() {
         let asked = tokens(&text);
         let at = asked["tokens"].as_array().unwrap().iter().position(|token| token == "[MASK]").unwrap();
         let wanted = tokens(did)["ids"][1].as_u64().unwrap() as usize;
-        scratch.page(&["forward", "runs/tiny", "--text", &text, "--out", "out.safetensors"]);
+        scratch.page(&["forward", "runs/tiny", "--text", &text, "--out", "out.safetensors", "--replace"]);
         let file = regard::data::Checkpoint::open(scratch.path("out.safetensors")).unwrap();
         let logits = file.get("logits").unwrap();
         let vocabulary = logits.shape[2];

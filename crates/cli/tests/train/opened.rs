@@ -45,6 +45,7 @@ fn a_run_is_opened_at_its_best_at_its_last_and_unfinished() {
             "the",
             "--out",
             "x.safetensors",
+            "--replace",
             "--checkpoint",
             which,
         ]);
@@ -90,7 +91,7 @@ fn every_command_takes_a_run_and_a_model_and_says_what_is_not_there() {
     classes.page(&["train", "tiny.toml"]);
     let cases: [(&Scratch, &[&str]); 6] = [
         (&text, &["generate", "--prompt", "the ", "--max", "3"]),
-        (&text, &["forward", "--text", "the", "--out", "out.safetensors"]),
+        (&text, &["forward", "--text", "the", "--out", "out.safetensors", "--replace"]),
         (&text, &["evaluate", "--data", "text.txt", "--batch", "8"]),
         (&classes, &["classify", "--text", "the film was good"]),
         (&classes, &["embed", "--text", "the film was good"]),
@@ -179,6 +180,7 @@ fn translate_and_evaluate_end_alike() {
             "a.en",
             "--predictions",
             "said.tsv",
+            "--replace",
         ]);
         let message = fs::read_to_string(scratch.path("said.tsv")).unwrap();
         let examined: Vec<String> =

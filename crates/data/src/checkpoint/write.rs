@@ -6,7 +6,7 @@ use super::layout::{Layout, WriteError, stored};
 use super::read::{INDEX, SINGLE, is_plain, read_index};
 use super::{DType, Digest};
 use crate::error::shown;
-use crate::whole::{Pending, folder_of, sync_folder};
+use crate::whole::{Access, Pending, folder_of, sync_folder};
 use crate::{Error, Result};
 use half::bf16;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,13 +74,21 @@ pub struct SaveOptions {
     pub checksum: bool,
     /// More entries for `__metadata__`; `format` and `sha256` are ours.
     pub metadata: BTreeMap<String, String>,
+    /// Who may read the files.
+    pub access: Access,
 }
 
 impl Default for SaveOptions {
     /// As they are, in files of at most 5 GB (as Hugging Face's tools), with a checksum.
     fn default() -> Self {
         let shard_bytes = Some(5_000_000_000);
-        SaveOptions { dtype: None, shard_bytes, checksum: true, metadata: BTreeMap::new() }
+        SaveOptions {
+            dtype: None,
+            shard_bytes,
+            checksum: true,
+            metadata: BTreeMap::new(),
+            access: Access::default(),
+        }
     }
 }
 
@@ -100,7 +108,7 @@ pub fn save_file(path: impl AsRef<Path>, tensors: &[Save], options: &SaveOptions
     let path = path.as_ref();
     check(tensors, options)?;
     let layout = Layout::new(tensors.iter(), options.dtype, &options.metadata, options.checksum)?;
-    let (pending, digests) = put(&layout, path)?;
+    let (pending, digests) = put(&layout, path, options.access)?;
     pending.rename(path)?;
     sync_folder(folder_of(path))?;
     Ok(Saved { files: vec![path.into()], bytes: layout.size, digest: digests.finish() })
@@ -131,7 +139,7 @@ pub fn save_folder(folder: impl AsRef<Path>, tensors: &[Save], options: &SaveOpt
     let mut pending = Vec::with_capacity(shards.len());
     for shard in &shards {
         let layout = Layout::new(shard.iter().copied(), options.dtype, &options.metadata, options.checksum)?;
-        let (file, digests) = put(&layout, &single)?;
+        let (file, digests) = put(&layout, &single, options.access)?;
         all.extend(&digests);
         bytes += layout.size;
         pending.push(file);
@@ -142,7 +150,7 @@ pub fn save_folder(folder: impl AsRef<Path>, tensors: &[Save], options: &SaveOpt
         .map(|i| format!("model-{tag}-{i:05}-of-{:05}.safetensors", shards.len()))
         .collect();
     let text = index_text(&shards, &names, options.dtype)?;
-    let mut last = Pending::for_file(&index)?;
+    let mut last = Pending::for_file(&index, options.access)?;
     std::io::Write::write_all(last.file(), text.as_bytes()).map_err(|e| Error::io("write", &index, e))?;
     last.settle(&index)?;
 
@@ -165,8 +173,8 @@ pub fn save_folder(folder: impl AsRef<Path>, tensors: &[Save], options: &SaveOpt
 }
 
 /// Writes one file to the disk under a temporary name.
-fn put(layout: &Layout, path: &Path) -> Result<(Pending, super::digest::Digests)> {
-    let mut pending = Pending::for_file(path)?;
+fn put(layout: &Layout, path: &Path, access: Access) -> Result<(Pending, super::digest::Digests)> {
+    let mut pending = Pending::for_file(path, access)?;
     let mut buffered = BufWriter::with_capacity(1 << 20, pending.file());
     let digests = layout.write(&mut buffered).map_err(|e| match e {
         WriteError::Io(e) => Error::io("write", path, e),

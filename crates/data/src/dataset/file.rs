@@ -62,8 +62,10 @@ pub(super) struct Reading<'a> {
     packed: bool,
 }
 
-/// Deflate makes at most 1032 bytes of one.
-const MOST_OF_ONE: u64 = 1032;
+/// What a packed file may become: up to a thousand bytes of one are possible, and more than a hundred are no pictures.
+const MOST_OF_ONE: u64 = 100;
+/// Small files may be as blank as they like.
+const MOST_OF_FEW: u64 = 64 << 20;
 
 impl<'a> Reading<'a> {
     pub fn open(path: &'a Path) -> Result<Reading<'a>> {
@@ -76,7 +78,8 @@ impl<'a> Reading<'a> {
         Ok(match packed {
             true => {
                 let from = Box::new(MultiGzDecoder::new(file));
-                Reading { path, from, most: length.saturating_mul(MOST_OF_ONE), packed }
+                let most = length.saturating_mul(MOST_OF_ONE).max(MOST_OF_FEW);
+                Reading { path, from, most, packed }
             }
             false => Reading { path, from: Box::new(file), most: length, packed },
         })
@@ -100,10 +103,15 @@ impl<'a> Reading<'a> {
     /// few bytes can become any number.
     pub fn records(&mut self, size: usize, most: u64, what: &str) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        (&mut self.from).take(most.saturating_add(1)).read_to_end(&mut out).map_err(|e| self.failed(e))?;
+        let room = most.min(self.most);
+        (&mut self.from).take(room.saturating_add(1)).read_to_end(&mut out).map_err(|e| self.failed(e))?;
         if out.len() as u64 > most {
             let got = format!("holds more than {most} bytes, the most that is read");
             return Err(Error::file(self.path, got, "divide it into several files"));
+        }
+        if out.len() as u64 > room {
+            let got = format!("unpacks to more than {room} bytes, a hundred times its own size");
+            return Err(Error::file(self.path, got, "unpack it yourself, if it is what it should be"));
         }
         if out.is_empty() || out.len() % size != 0 {
             let got = format!("holds {} bytes, expected a multiple of {size}: {what}", out.len());
@@ -159,5 +167,25 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let expected = "holds more than 1048575 bytes, the most that is read; divide it into several files";
         assert!(message.ends_with(expected), "{message}");
+    }
+
+    #[test]
+    fn few_bytes_do_not_become_a_thousand_times_as_many() {
+        let path = std::env::temp_dir().join(format!("regard-bomb-{}.gz", std::process::id()));
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        for _ in 0..65 {
+            packer.write_all(&[0; 1 << 20]).unwrap();
+        }
+        fs::write(&path, packer.finish().unwrap()).unwrap();
+        let all = Reading::open(&path).unwrap().records(1 << 10, u64::MAX, "zeros").unwrap_err().to_string();
+        let some = Reading::open(&path).unwrap().take(65 << 20, "zeros").unwrap_err().to_string();
+        fs::remove_file(&path).unwrap();
+        let expected = "unpacks to more than 67108864 bytes, a hundred times its own size; unpack it yourself, if it is \
+                        what it should be";
+        assert!(all.ends_with(expected), "{all}");
+        assert!(
+            some.contains("ends too soon: expected 68157440 bytes of zeros, got at most 67108864"),
+            "{some}"
+        );
     }
 }

@@ -85,17 +85,8 @@ impl Images {
         if self.classes.is_empty() {
             (self.width, self.height) = (width, height);
         }
-        let (w, h) = (width as u32, height as u32);
-        let other = (image.width(), image.height()) != (w, h);
-        let bytes = match (options.grey, other) {
-            (true, false) => image.to_luma8().into_raw(),
-            (true, true) => resize(&image.to_luma8(), w, h, FilterType::Triangle).into_raw(),
-            (false, false) => image.to_rgb8().into_raw(),
-            (false, true) => resize(&image.to_rgb8(), w, h, FilterType::Triangle).into_raw(),
-        };
-        for channel in 0..self.channels {
-            self.pixels.extend(bytes.iter().skip(channel).step_by(self.channels));
-        }
+        let form = ImageForm { width, height, grey: options.grey, resample: Resample::default() };
+        append(&mut self.pixels, &image, form);
         Ok((width, height))
     }
 
@@ -150,16 +141,63 @@ pub struct ImageForm {
     pub height: usize,
     /// Brightness alone, one channel, instead of red, green and blue.
     pub grey: bool,
+    /// How a picture of another size is brought to this one.
+    pub resample: Resample,
+}
+
+/// How pictures are brought to another size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resample {
+    /// Not at all: one of another size is refused.
+    Never,
+    /// By straight lines between pixels, the mean of several where the picture shrinks.
+    #[default]
+    Bilinear,
+    /// By the cubic curves of Catmull and Rom.
+    Bicubic,
+    /// By Lanczos' window of three.
+    Lanczos,
+}
+
+impl Resample {
+    fn filter(self) -> FilterType {
+        match self {
+            Resample::Never | Resample::Bilinear => FilterType::Triangle,
+            Resample::Bicubic => FilterType::CatmullRom,
+            Resample::Lanczos => FilterType::Lanczos3,
+        }
+    }
 }
 
 /// The bytes of a PNG or JPEG file in the order (channel, y, x), brought to a form.
 pub fn read_image(path: impl AsRef<Path>, form: ImageForm) -> Result<Vec<u8>> {
-    let ImageForm { width, height, grey } = form;
-    let channels = if grey { 1 } else { 3 };
-    let labels = Labels::in_order(["this", "none"])?;
-    let mut one = Images { width, height, channels, pixels: Vec::new(), classes: Vec::new(), labels };
-    one.append(path.as_ref(), &FolderOptions { grey, size: Some((width, height)), labels: None })?;
-    Ok(one.pixels)
+    let ImageForm { width, height, resample, .. } = form;
+    let path = path.as_ref();
+    let image = decode(path)?;
+    let own = (image.width() as usize, image.height() as usize);
+    if resample == Resample::Never && own != (width, height) {
+        let what = format!("is {}x{}, the model takes {width}x{height} and no other", own.0, own.1);
+        return Err(Error::file(path, what, "bring it to that size"));
+    }
+    let mut pixels = Vec::new();
+    append(&mut pixels, &image, form);
+    Ok(pixels)
+}
+
+/// Appends the bytes of a picture, brought to a form.
+fn append(pixels: &mut Vec<u8>, image: &DynamicImage, form: ImageForm) {
+    let (w, h) = (form.width as u32, form.height as u32);
+    let (other, filter) = ((image.width(), image.height()) != (w, h), form.resample.filter());
+    let bytes = match (form.grey, other) {
+        (true, false) => image.to_luma8().into_raw(),
+        (true, true) => resize(&image.to_luma8(), w, h, filter).into_raw(),
+        (false, false) => image.to_rgb8().into_raw(),
+        (false, true) => resize(&image.to_rgb8(), w, h, filter).into_raw(),
+    };
+    let channels = if form.grey { 1 } else { 3 };
+    for channel in 0..channels {
+        pixels.extend(bytes.iter().skip(channel).step_by(channels));
+    }
 }
 
 /// The folders of a folder, each with its images; both sorted by name.

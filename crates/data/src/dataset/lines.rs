@@ -20,6 +20,10 @@ pub struct Lines {
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// The most bytes of a text that stands for itself on a line. None that a model reads as a whole is nearly as long, and to
+/// cut one into tokens takes more than a hundred times its size.
+pub const MOST_OF_A_TEXT: usize = 1 << 20;
+
 impl Lines {
     /// Opens a file: reads it once to find its lines and to check that they are UTF-8.
     pub fn open(path: impl AsRef<Path>) -> Result<Lines> {
@@ -65,6 +69,12 @@ impl Lines {
             let at = format!("{}:{}", shown_path(&self.path), index + 1);
             Error::file(Path::new(&at), "was changed while it was read", "open it again")
         })
+    }
+
+    /// Refuses a file with a line that is too long for a text of its own.
+    pub fn check_lengths(&self) -> Result<()> {
+        (self.starts.windows(2).enumerate())
+            .try_for_each(|(index, ends)| check_length(&self.path, index + 1, (ends[1] - ends[0]) as usize))
     }
 
     /// All lines, in order.
@@ -115,6 +125,15 @@ pub(super) fn check(path: &Path, line: usize, bytes: &[u8]) -> Result<()> {
     let place = error.valid_up_to();
     let what = format!("is not UTF-8: byte {} of the line is {:#04x}", place + 1, bytes[place]);
     Err(at(path, line, what, "save the file as UTF-8"))
+}
+
+/// Refuses a line that is too long for a text of its own; its end may count.
+pub(super) fn check_length(path: &Path, line: usize, bytes: usize) -> Result<()> {
+    if bytes <= MOST_OF_A_TEXT + 2 {
+        return Ok(());
+    }
+    let what = format!("has {bytes} bytes, and the most of one text are {MOST_OF_A_TEXT}");
+    Err(at(path, line, what, "divide it into several lines"))
 }
 
 /// An error in a line, the first one being 1.

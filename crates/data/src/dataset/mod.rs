@@ -13,9 +13,9 @@ mod split;
 mod table;
 mod text;
 
-pub use images::{FolderOptions, ImageForm, Images, read_image};
+pub use images::{FolderOptions, ImageForm, Images, Resample, read_image};
 pub use labels::Labels;
-pub use lines::Lines;
+pub use lines::{Lines, MOST_OF_A_TEXT};
 pub use packed::Cifar100;
 pub use parallel::Parallel;
 pub use split::{Amount, Part, held_out};

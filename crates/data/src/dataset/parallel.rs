@@ -29,6 +29,7 @@ impl Parallel {
             ));
         }
         for lines in [&source, &target] {
+            lines.check_lengths()?;
             for index in 0..lines.len() {
                 if lines.get(index)?.trim().is_empty() {
                     let advice = "leave this line out of both files";

@@ -1,14 +1,17 @@
 //! Tables: tab-separated lines, CSV with quotes as in RFC 4180, or one JSON object a line. The file stays mapped, with
 //! the place of each row; cells are cut out when they are asked for. All rows are checked when the table is opened.
 
-use super::lines::{at, check};
+use super::lines::{at, check, check_length};
 use super::nearest::nearest;
 use super::{Labels, file};
 use crate::checkpoint::Bytes;
 use crate::error::{listed, shown, shown_path, shown_text};
 use crate::{Error, Result};
+use serde::Deserializer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// How the cells of a table are written.
@@ -76,9 +79,9 @@ impl Table {
         };
         if format == Format::Jsonl {
             for (i, &row) in table.rows.iter().enumerate() {
-                let object = table.object(row)?;
+                table.object(row)?;
                 if i == 0 {
-                    table.names = object.keys().cloned().collect();
+                    table.names = names_in_order(table.line(row)?);
                 }
             }
             return Ok(table);
@@ -177,6 +180,7 @@ impl Table {
         let mut rows = Vec::new();
         for (i, line) in text.split(|&b| b == b'\n').enumerate() {
             check(&self.path, i + 1, line)?;
+            check_length(&self.path, i + 1, line.len())?;
             if !line.trim_ascii().is_empty() {
                 rows.push(Row { start: start as u64, line: i as u64 + 1 });
             }
@@ -198,6 +202,7 @@ impl Table {
                 from += 1;
             }
             let row = &text[from..to];
+            check_length(&self.path, line, row.len())?;
             for (i, part) in row.split(|&b| b == b'\n').enumerate() {
                 check(&self.path, line + i, part)?;
             }
@@ -265,6 +270,31 @@ impl Table {
             }
         }
     }
+}
+
+/// The names of an object's cells as they were written; `Map` sorts them.
+fn names_in_order(line: &str) -> Vec<String> {
+    struct Names;
+    impl<'de> Visitor<'de> for Names {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut cells: A) -> std::result::Result<Vec<String>, A::Error> {
+            let mut names: Vec<String> = Vec::new();
+            while let Some((name, _)) = cells.next_entry::<String, IgnoredAny>()? {
+                // Of cells of one name the last counts, as everywhere in JSON.
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            Ok(names)
+        }
+    }
+    // The line was read as an object already.
+    serde_json::Deserializer::from_str(line).deserialize_map(Names).unwrap_or_default()
 }
 
 fn reader(text: &[u8]) -> csv::Reader<&[u8]> {

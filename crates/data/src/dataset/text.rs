@@ -30,6 +30,9 @@ impl TextRows {
     /// Opens a text file.
     pub fn open(path: impl AsRef<Path>, cut: Cut) -> Result<TextRows> {
         let lines = Lines::open(path)?;
+        if cut == Cut::Lines {
+            lines.check_lengths()?;
+        }
         let mut rows: Vec<Range<usize>> = Vec::new();
         let mut blank = true;
         for index in 0..lines.len() {

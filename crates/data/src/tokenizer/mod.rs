@@ -19,6 +19,7 @@ use crate::error::{shown, shown_path, shown_text};
 use crate::{Error, Result, llama2c};
 use characters::Characters;
 use pieces::Pieces;
+use regard_device::machine;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -157,6 +158,7 @@ impl Tokenizer {
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         match &self.kind {
             Kind::HuggingFace(inner) => {
+                check_room(text.len(), machine::memory_available())?;
                 let encoding = guarded(|| inner.encode_fast(text, true)).map_err(no_ids)?;
                 Ok(encoding.get_ids().to_vec())
             }
@@ -170,6 +172,7 @@ impl Tokenizer {
     pub fn encode_bare(&self, text: &str) -> Result<Vec<u32>> {
         match &self.kind {
             Kind::HuggingFace(inner) => {
+                check_room(text.len(), machine::memory_available())?;
                 let encoding = guarded(|| inner.encode_fast(text, false)).map_err(no_ids)?;
                 Ok(encoding.get_ids().to_vec())
             }
@@ -294,6 +297,25 @@ impl Tokenizer {
     }
 }
 
+/// Refuses a text that would take more memory than there is while it is cut: the package keeps all of it at once, with
+/// the place that every byte came from. It took 120 bytes for each.
+fn check_room(bytes: usize, available: Option<u64>) -> Result<()> {
+    const FOR_EACH: u64 = 120;
+    // Not worth asking the system.
+    const SMALL: usize = 1 << 22;
+    let needed = (bytes as u64).saturating_mul(FOR_EACH);
+    match available.filter(|&available| bytes > SMALL && needed > available) {
+        None => Ok(()),
+        Some(available) => Err(Error::invalid(
+            format!(
+                "to cut a text of {bytes} bytes into tokens takes about {needed} bytes of memory, and {available} are \
+                 available"
+            ),
+            "give a shorter text, or use a tokenizer of characters or bytes",
+        )),
+    }
+}
+
 fn no_ids(error: String) -> Error {
     Error::invalid(format!("the text has no ids: {error}"), "check that the tokenizer belongs to the model")
 }
@@ -318,3 +340,21 @@ static BYTES: [u8; 256] = {
     }
     bytes
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_memory_cannot_hold_in_pieces_is_refused() {
+        let gib = 1 << 30;
+        assert_eq!(
+            check_room(100 << 20, Some(gib)).unwrap_err().to_string(),
+            "to cut a text of 104857600 bytes into tokens takes about 12582912000 bytes of memory, and 1073741824 are \
+             available; give a shorter text, or use a tokenizer of characters or bytes"
+        );
+        check_room(100 << 20, Some(16 * gib)).unwrap();
+        check_room(1 << 20, Some(1)).unwrap();
+        check_room(usize::MAX, None).unwrap();
+    }
+}

@@ -2,9 +2,10 @@
 //! so that ids, and for Unigram scores as well, differ from run to run; here words are counted in order, every
 //! choice that was left to a hash is made before or after, and the same texts give the same file.
 
-use super::{Kind, Tokenizer, guarded};
+use super::{Kind, Tokenizer, check_room, guarded};
 use crate::error::listed;
 use crate::{Error, Result};
+use regard_device::machine;
 use std::collections::{BTreeMap, BTreeSet};
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::models::unigram::{Unigram, UnigramTrainer};
@@ -130,6 +131,7 @@ impl Tokenizer {
         let (normalizer, pre) = guarded(|| frame(training.method)).map_err(failed)?;
         let mut words = Words::new();
         for text in texts {
+            check_room(text.as_ref().len(), machine::memory_available())?;
             guarded(|| count(text.as_ref(), normalizer.as_ref(), &pre, &mut words)).map_err(failed)?;
         }
         if words.is_empty() {

@@ -33,6 +33,33 @@ fn an_error_in_the_middle_leaves_the_old_file() {
     assert_eq!(scratch.names(), ["a.json"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_is_no_more_open_than_what_it_comes_from() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new();
+    let (secret, shared) = (scratch.put("secret", "s"), scratch.put("shared", "p"));
+    let set = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    set(&secret, 0o600);
+    set(&shared, 0o640);
+    let copy = scratch.join("copy");
+    let write = |path: &Path, from: &[&Path]| {
+        let from: Vec<_> = from.iter().map(|path| path.to_path_buf()).collect();
+        whole::write_for(path, whole::Access::of(&from), |file| file.write_all(b"new"))
+    };
+    write(&copy, &[&shared, &secret]).unwrap();
+    assert_eq!(mode(&copy), 0o600);
+    // What takes the place of a file takes over who may read it.
+    whole::write(&secret, |file| file.write_all(b"new")).unwrap();
+    assert_eq!(mode(&secret), 0o600);
+    write(&shared, &[]).unwrap();
+    assert_eq!(mode(&shared) & 0o137, 0, "{:o}", mode(&shared));
+    assert_eq!(text(write(scratch.path(), &[]), &scratch), "DIR: is a folder; name a file to write");
+}
+
 #[test]
 fn names_that_cannot_be_written_are_refused() {
     let scratch = Scratch::new();

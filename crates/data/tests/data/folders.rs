@@ -3,6 +3,7 @@
 use crate::scratch::Scratch;
 use crate::text;
 use regard_data::Folder;
+use regard_data::folder::read_json_list;
 
 #[test]
 fn a_folder_is_a_model_or_says_why_not() {
@@ -50,6 +51,12 @@ fn a_broken_configuration_says_where() {
         "DIR: no config.json here; copy it from where the model came from: it holds the sizes of the model"
     );
     assert_eq!(config(b" \n"), "config.json: is empty; copy or download it again");
+    let list = |bytes: &[u8]| {
+        scratch.put("modules.json", bytes);
+        text(read_json_list(&scratch.join("modules.json")), &scratch)
+    };
+    assert_eq!(list(b"{}"), "modules.json: is JSON, but not a list; copy or download it again");
+    assert_eq!(list(b"[1,"), "modules.json:1:3: EOF while parsing a value; mend the JSON or copy it again");
     assert_eq!(
         config(b"{\n  \"a\": 1\n  \"b\": 2\n}"),
         "config.json:3:3: expected `,` or `}`; mend the JSON or copy it again"

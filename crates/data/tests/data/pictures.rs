@@ -5,7 +5,7 @@ use crate::scratch::Scratch;
 use crate::{shared, text};
 use flate2::{Compression, write::GzEncoder};
 use image::{GrayImage, ImageFormat, Luma, Rgb, RgbImage};
-use regard_data::dataset::{Cifar100, FolderOptions, ImageForm, Images, Labels, read_image};
+use regard_data::dataset::{Cifar100, FolderOptions, ImageForm, Images, Labels, Resample, read_image};
 use std::io::{Cursor, Write};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -256,7 +256,7 @@ fn real_images_are_those_of_the_field() {
 #[test]
 fn one_image_that_is_none_is_named() {
     let scratch = Scratch::new();
-    let form = ImageForm { width: 2, height: 2, grey: false };
+    let form = ImageForm { width: 2, height: 2, grey: false, resample: Resample::Bilinear };
     let none = text(read_image(scratch.join("none.png"), form), &scratch);
     assert!(none.contains("none.png"), "{none}");
     let path = scratch.put("words.png", b"no picture");

@@ -170,6 +170,11 @@ fn missing_columns_are_named() {
         text(table.column("b"), &scratch),
         format!("a.jsonl:2: has no column `b`; it has `a`; {advice}")
     );
+    // As they were written, not as they are sorted.
+    let file = "{\"text\": \"x\", \"label\": 1, \"a\": {\"z\": 0}, \"text\": \"y\"}\n";
+    let table = Table::open(scratch.put("o.jsonl", file), Format::Jsonl, false).unwrap();
+    assert_eq!(table.names(), ["text", "label", "a"]);
+    assert_eq!(table.column_at(0).unwrap().get(0).unwrap(), "y");
     let file = "{\"a\": 1}\n{\"a\": {}}\n";
     let table = Table::open(scratch.put("b.jsonl", file), Format::Jsonl, false).unwrap();
     assert_eq!(text(table.column("a"), &scratch), format!("b.jsonl:2: column `a` is an object; {advice}"));

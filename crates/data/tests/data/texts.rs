@@ -2,7 +2,9 @@
 
 use crate::scratch::Scratch;
 use crate::{shared, text};
-use regard_data::dataset::{Amount, Cut, Lines, Parallel, Part, TextRows, held_out};
+use regard_data::dataset::{
+    Amount, Cut, Format, Lines, MOST_OF_A_TEXT, Parallel, Part, Table, TextRows, held_out,
+};
 
 fn message<T>(result: regard_data::Result<T>) -> String {
     result.err().expect("an error").to_string()
@@ -59,6 +61,30 @@ fn texts_are_cut_three_ways() {
         TextRows::open(scratch.put("one.txt", "a\nb\n"), Cut::Documents).unwrap().get(0).unwrap(),
         "a\nb"
     );
+}
+
+#[test]
+fn a_line_that_is_too_long_for_a_text_is_named() {
+    let scratch = Scratch::new();
+    let long = "b".repeat(MOST_OF_A_TEXT + 3);
+    let path = scratch.put("long.tsv", format!("a\tx\n{long}\tb\n"));
+    let expected = |bytes: usize| {
+        format!(
+            "long.tsv:2: has {bytes} bytes, and the most of one text are 1048576; divide it into several lines"
+        )
+    };
+    let lines = Lines::open(&path).unwrap();
+    assert_eq!(text(lines.check_lengths(), &scratch), expected(MOST_OF_A_TEXT + 6));
+    assert_eq!(text(TextRows::open(&path, Cut::Lines), &scratch), expected(MOST_OF_A_TEXT + 6));
+    assert_eq!(text(Parallel::open(&path, &path), &scratch), expected(MOST_OF_A_TEXT + 6));
+    for format in [Format::Tsv, Format::Csv] {
+        let message = text(Table::open(&path, format, false), &scratch);
+        assert!(message.starts_with("long.tsv:2: has 10485"), "{message}");
+    }
+    // A text that is read as a whole may be one line of any length.
+    assert_eq!(TextRows::open(&path, Cut::Whole).unwrap().get(0).unwrap().len(), long.len() + 7);
+    let short = scratch.put("short.txt", "b".repeat(MOST_OF_A_TEXT));
+    Lines::open(short).unwrap().check_lengths().unwrap();
 }
 
 #[test]

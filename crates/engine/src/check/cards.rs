@@ -20,6 +20,7 @@ impl Case<'_> {
     /// program and of a captured one. Does nothing where there is no card.
     pub fn cuda(&self, bound: f64) -> Result<()> {
         let Some(cuda) = card() else { return Ok(()) };
+        let bound = self.card_bound.unwrap_or(bound);
         let Recorded { graph, outputs, gradients, feed } = self.backward()?;
         let expected = run(&graph, &feed, Mode::Rounded)?;
         let named = outputs.iter().enumerate().map(|(index, &var)| (format!("output {index}"), var));

@@ -29,6 +29,7 @@ pub struct Case<'a> {
     sizes: BTreeMap<char, usize>,
     seed: u64,
     draws: usize,
+    card_bound: Option<f64>,
 }
 
 /// A recorded case: the forward graph, or the forward and backward one.
@@ -47,7 +48,7 @@ impl<'a> Case<'a> {
     /// A case from what it records; the recording returns the values to be checked.
     pub fn new(record: impl Fn(&mut Graph) -> regard_graph::Result<Vec<Var>> + 'a) -> Self {
         let (given, sizes) = (BTreeMap::new(), BTreeMap::new());
-        Case { record: Box::new(record), given, sizes, seed: 1, draws: 20 }
+        Case { record: Box::new(record), given, sizes, seed: 1, draws: 20, card_bound: None }
     }
 
     /// With an input, parameter or state of one's own (integers must be given).
@@ -67,6 +68,12 @@ impl<'a> Case<'a> {
     /// With another seed for what is drawn.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// With another bound for cards: their products sum in the library's order, one long chain for each element.
+    pub fn card_bound(mut self, bound: f64) -> Self {
+        self.card_bound = Some(bound);
         self
     }
 

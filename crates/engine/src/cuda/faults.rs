@@ -66,7 +66,7 @@ impl Faults {
     }
 
     /// The error of what was found since this was last asked, once the stream has passed. Everything is as before then.
-    pub fn told(&mut self, stream: &Stream) -> Result<()> {
+    pub fn report(&mut self, stream: &Stream) -> Result<()> {
         let mut stop = [0u64];
         self.words.read(stream, 0, &mut stop)?;
         if stop[0] == 0 {

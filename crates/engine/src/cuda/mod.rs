@@ -208,7 +208,7 @@ impl State {
     /// Waits until all runs are done, and says what was wrong with them.
     pub fn wait(&mut self) -> Result<()> {
         self.stream.synchronize()?;
-        self.faults.told(&self.stream)
+        self.faults.report(&self.stream)
     }
 }
 

@@ -6,7 +6,7 @@ use regard_models::{Model, Registry};
 use std::path::{Path, PathBuf};
 
 /// Every case with weights of its own.
-pub const CASES: [&str; 13] = [
+pub const CASES: [&str; 14] = [
     "bert_classify",
     "bert_masked",
     "gpt2",
@@ -14,6 +14,7 @@ pub const CASES: [&str; 13] = [
     "llama_stretched",
     "llama_tied",
     "mingpt",
+    "mt5",
     "t5",
     "t5_gated",
     "transformer",

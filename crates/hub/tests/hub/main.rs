@@ -3,5 +3,6 @@
 mod families;
 mod golden;
 mod hostile;
+mod kept;
 mod native;
 mod store_files;

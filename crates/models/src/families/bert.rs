@@ -4,7 +4,9 @@ use super::{CONTEXT, HEADS, HIDDEN, LAYERS, POOLING, PRESET, STD, VOCABULARY, WI
 use crate::family::{Dropout, Family, Form, Needs, Weights};
 use crate::import::{self, Files, native};
 use crate::keys::{Key, ModelKeys};
-use crate::model::{Labels, Outputs, Promises, SentenceEncoder, Task, no_loss, refused_task};
+use crate::model::{
+    Labels, Outputs, Promises, SentenceEncoder, SentencePooling, Task, no_loss, refused_task,
+};
 use crate::{Bert, BertConfig, BertHead, BertText, Inputs, Mechanisms, Model, Reads, Tokens, bert::PRESETS};
 use regard_graph::{Graph, Result, Var};
 use regard_layers::Parameters;
@@ -127,8 +129,8 @@ impl Model for Bert {
 }
 
 impl SentenceEncoder for Bert {
-    fn sentence(&self, g: &mut Graph, inputs: &Inputs) -> Result<Var> {
-        Bert::sentence(self, g, &text(inputs)?)
+    fn sentence(&self, g: &mut Graph, inputs: &Inputs, pooling: SentencePooling) -> Result<Var> {
+        self.sentence_by(g, &text(inputs)?, pooling)
     }
 
     fn width(&self) -> usize {

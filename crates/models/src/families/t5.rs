@@ -161,6 +161,7 @@ impl Family for T5s {
             gated: own.activation == Some(FeedForwardKind::GatedGelu),
             tied,
             scaled: tied,
+            multilingual: false,
             epsilon: own.epsilon.unwrap_or(plain.epsilon),
             dropout: needs.dropout.activations,
             mechanisms: Mechanisms { positions, activation, head_width: None, epsilon: None, ..own }

@@ -43,8 +43,10 @@ impl Model for Vit {
     fn pass(&self, g: &mut Graph, inputs: &Inputs) -> Result<Outputs> {
         let hidden = self.hidden(g, inputs.pixels()?)?;
         let mut outputs = Vec::new();
-        if self.config().head != VitHead::None {
-            outputs.push(("logits", self.logits_of(g, hidden)?));
+        match self.config().head {
+            VitHead::None => {}
+            VitHead::Pooler(_) => outputs.extend(self.pooler_of(g, hidden)?.map(|pooled| ("pooled", pooled))),
+            _ => outputs.push(("logits", self.logits_of(g, hidden)?)),
         }
         outputs.push(("hidden", hidden));
         Ok(outputs)
@@ -52,7 +54,7 @@ impl Model for Vit {
 
     fn task(&self) -> Option<Task> {
         let choices = match self.config().head {
-            VitHead::None => return None,
+            VitHead::None | VitHead::Pooler(_) => return None,
             VitHead::Linear(classes) | VitHead::Mlp { classes, .. } => classes,
         };
         Some(Task { name: "images", labels: Labels::Example, choices })
@@ -90,11 +92,7 @@ impl Model for Vit {
     fn files(&self, _: Option<&dyn Weights>) -> Files {
         match is_native(self.config()) {
             true => Files::new(native::imports(Vit::parameters(self))),
-            // The pooler of a bare ViT leads nowhere.
-            false => Files {
-                ignored: &["pooler.dense.weight", "pooler.dense.bias"],
-                ..Files::new(import::vit::imports(self.config()))
-            },
+            false => Files::new(import::vit::imports(self.config())),
         }
     }
 
@@ -146,11 +144,16 @@ impl Family for Vits {
         ]
     }
 
-    fn open(&self, model_type: &str, config: &Value, _: &dyn Weights) -> Result<Arc<dyn Model>> {
-        let config = match model_type {
+    fn open(&self, model_type: &str, config: &Value, weights: &dyn Weights) -> Result<Arc<dyn Model>> {
+        let mut config = match model_type {
             native::VIT => native::vit_from_json(config)?,
             _ => import::vit::config_from_json(config)?,
         };
+        // A bare model may have been made without a pooler: no word of its config says so.
+        let foreign = model_type != native::VIT && matches!(config.head, VitHead::Pooler(_));
+        if foreign && !weights.has("pooler.dense.weight") {
+            config.head = VitHead::None;
+        }
         Ok(Arc::new(Vit::new(config)?))
     }
 

@@ -260,7 +260,8 @@ pub fn vit_from_json(config: &Value) -> Result<VitConfig> {
     let fields = Fields::new(VIT, config)?;
     let sizes = |[height, width]: [&str; 2]| Ok([fields.size(height)?, fields.size(width)?]);
     let head = match (fields.size_or_none("classes")?, fields.size_or_none("head_hidden")?) {
-        (None, _) => VitHead::None,
+        (None, None) => VitHead::None,
+        (None, Some(width)) => VitHead::Pooler(width),
         (Some(classes), None) => VitHead::Linear(classes),
         (Some(classes), Some(hidden)) => VitHead::Mlp { hidden, classes },
     };
@@ -290,6 +291,7 @@ pub fn vit_from_json(config: &Value) -> Result<VitConfig> {
 pub fn vit_to_json(config: &VitConfig) -> Value {
     let (classes, head_hidden) = match config.head {
         VitHead::None => (None, None),
+        VitHead::Pooler(width) => (None, Some(width)),
         VitHead::Linear(classes) => (Some(classes), None),
         VitHead::Mlp { hidden, classes } => (Some(classes), Some(hidden)),
     };
@@ -334,6 +336,7 @@ pub fn t5_from_json(config: &Value) -> Result<T5Config> {
         gated: truth(&fields, "gated")?,
         tied: truth(&fields, "tied")?,
         scaled: truth(&fields, "scaled")?,
+        multilingual: false,
         epsilon: number(&fields, "epsilon")? as f32,
         dropout: number(&fields, "dropout")? as f32,
         mechanisms: mechanisms(&fields, config)?,

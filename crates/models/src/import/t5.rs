@@ -59,7 +59,8 @@ pub fn imports(model: &T5) -> Vec<Import> {
 ///
 /// Older files say with `tie_word_embeddings` whether the decoder's output is scaled, newer ones with
 /// `scale_decoder_outputs`, and then `tie_word_embeddings` is always true. Published models scale if and only if they
-/// tie, so `tied` is taken to be the same; whether a checkpoint has an `lm_head.weight` of its own decides.
+/// tie, so `tied` is taken to be the same; whether a checkpoint has an `lm_head.weight` of its own decides. An mT5 is never
+/// scaled: newer files of it say `tie_word_embeddings: true` like all others, and have no word for the scale.
 pub fn config_from_json(json: &Value) -> Result<T5Config> {
     let multilingual = json["model_type"] == "mt5";
     let fields = Fields::new(if multilingual { "mt5" } else { "t5" }, json)?;
@@ -74,9 +75,11 @@ pub fn config_from_json(json: &Value) -> Result<T5Config> {
             ));
         }
     };
-    let scaled = match fields.truth("scale_decoder_outputs")? {
-        Some(scaled) => scaled,
-        None => fields.truth("tie_word_embeddings")?.unwrap_or(!multilingual),
+    let own = fields.truth("tie_word_embeddings")?;
+    let (tied, scaled) = match fields.truth("scale_decoder_outputs")? {
+        _ if multilingual => (own.unwrap_or(false), false),
+        Some(scaled) => (scaled, scaled),
+        None => (own.unwrap_or(true), own.unwrap_or(true)),
     };
     let size_or = |name: &str, default: usize| Ok(fields.size_or_none(name)?.unwrap_or(default));
     let number_or = |name: &str, default: f64| Ok(fields.number(name)?.unwrap_or(default) as f32);
@@ -92,8 +95,9 @@ pub fn config_from_json(json: &Value) -> Result<T5Config> {
         buckets: size_or("relative_attention_num_buckets", 32)?,
         max_distance: size_or("relative_attention_max_distance", 128)?,
         gated,
-        tied: scaled,
+        tied,
         scaled,
+        multilingual,
         epsilon: number_or("layer_norm_epsilon", 1e-6)?,
         dropout: number_or("dropout_rate", 0.1)?,
         mechanisms: Mechanisms::default(),
@@ -101,11 +105,15 @@ pub fn config_from_json(json: &Value) -> Result<T5Config> {
 }
 
 /// Writes a `config.json` that transformers reads. Both older and newer versions take `tie_word_embeddings` for the
-/// scaling, and untie when the checkpoint has an `lm_head.weight`.
+/// scaling, and untie when the checkpoint has an `lm_head.weight`; an mT5 has no scaling, and the field means what it says.
 pub fn config_to_json(config: &T5Config) -> Value {
+    let (architecture, model_type, tie) = match config.multilingual {
+        true => ("MT5ForConditionalGeneration", "mt5", config.tied),
+        false => ("T5ForConditionalGeneration", "t5", config.scaled),
+    };
     json!({
-        "architectures": ["T5ForConditionalGeneration"],
-        "model_type": "t5",
+        "architectures": [architecture],
+        "model_type": model_type,
         "is_encoder_decoder": true,
         "vocab_size": config.vocabulary,
         "d_model": config.width,
@@ -117,7 +125,7 @@ pub fn config_to_json(config: &T5Config) -> Value {
         "relative_attention_num_buckets": config.buckets,
         "relative_attention_max_distance": config.max_distance,
         "feed_forward_proj": if config.gated { "gated-gelu" } else { "relu" },
-        "tie_word_embeddings": config.scaled,
+        "tie_word_embeddings": tie,
         "layer_norm_epsilon": decimal(config.epsilon),
         "dropout_rate": decimal(config.dropout),
         "pad_token_id": 0,
@@ -139,6 +147,7 @@ mod tests {
         for config in [
             T5Config { decoder_layers: 3, ..T5Config::small() },
             T5Config { gated: true, tied: false, scaled: false, ..T5Config::small() },
+            T5Config { gated: true, scaled: false, multilingual: true, ..T5Config::small() },
         ] {
             let model = T5::new(config).unwrap();
             let table = imports(&model);
@@ -152,6 +161,22 @@ mod tests {
             theirs.dedup();
             assert_eq!(theirs.len(), table.len());
             assert_eq!(config_from_json(&config_to_json(&config)).unwrap(), config);
+        }
+    }
+
+    #[test]
+    fn an_mt5_is_never_scaled() {
+        let mut json = config_to_json(&T5Config { gated: true, ..T5Config::small() });
+        json["model_type"] = json!("mt5");
+        // As transformers 5 saves every mT5, and as published folders say it.
+        for (tie, scale) in
+            [(json!(true), Value::Null), (json!(false), Value::Null), (json!(true), json!(true))]
+        {
+            json["tie_word_embeddings"] = tie;
+            json["scale_decoder_outputs"] = scale;
+            let config = config_from_json(&json).unwrap();
+            assert!(!config.scaled && config.multilingual, "{json}");
+            assert_eq!(config_to_json(&config)["architectures"], json!(["MT5ForConditionalGeneration"]));
         }
     }
 

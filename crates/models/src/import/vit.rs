@@ -1,5 +1,5 @@
-//! ViT as transformers keeps it: `ViTForImageClassification` and `ViTModel`, whose pooler is a layer with tanh as in our
-//! head with a hidden layer, but with no classes behind it, and is left aside.
+//! ViT as transformers keeps it: `ViTForImageClassification`, and `ViTModel`, whose pooler is a layer with tanh over the
+//! class token, or not there at all: its weights decide.
 
 use super::encoder::{activation, activation_name, architecture, classes, labels, short};
 use super::json::Fields;
@@ -13,7 +13,13 @@ use serde_json::{Value, json};
 pub fn config_from_json(config: &Value) -> Result<VitConfig> {
     let fields = Fields::new("vit", config)?;
     let head = match architecture(config) {
-        None | Some("ViTModel") => VitHead::None,
+        None | Some("ViTModel") => {
+            if let Some(other) = fields.text("pooler_act")?.filter(|act| *act != "tanh") {
+                return Err(fields.unknown("pooler_act", other, &["tanh"]));
+            }
+            let width = fields.size_or_none("pooler_output_size")?;
+            VitHead::Pooler(width.or(fields.size_or_none("hidden_size")?).unwrap_or(768))
+        }
         Some("ViTForImageClassification") => VitHead::Linear(classes(&fields, config)?),
         Some(other) => {
             return Err(fields.wrong(
@@ -72,7 +78,7 @@ pub fn config_to_json(config: &VitConfig) -> Result<Value> {
         return foreign("pooling by the mean");
     }
     let architecture = match config.head {
-        VitHead::None => "ViTModel",
+        VitHead::None | VitHead::Pooler(_) => "ViTModel",
         VitHead::Linear(_) => "ViTForImageClassification",
         VitHead::Mlp { .. } => return foreign("head with a hidden layer"),
     };
@@ -95,8 +101,10 @@ pub fn config_to_json(config: &VitConfig) -> Result<Value> {
         "attention_probs_dropout_prob": short(config.attention_dropout),
         "initializer_range": short(config.std),
     });
-    if let VitHead::Linear(classes) = config.head {
-        json["id2label"] = labels(classes);
+    match config.head {
+        VitHead::Linear(classes) => json["id2label"] = labels(classes),
+        VitHead::Pooler(width) => json["pooler_output_size"] = json!(width),
+        VitHead::None | VitHead::Mlp { .. } => {}
     }
     Ok(json)
 }
@@ -104,7 +112,8 @@ pub fn config_to_json(config: &VitConfig) -> Result<Value> {
 /// Where each parameter stands: in a `ViTModel` without prefix, in a model with a head under `vit.`. A head with a hidden
 /// layer has no place there and begins anew, as does the head of a model with other classes.
 pub fn imports(config: &VitConfig) -> Vec<Import> {
-    let prefix = if config.head == VitHead::None { "" } else { "vit." };
+    let bare = matches!(config.head, VitHead::None | VitHead::Pooler(_));
+    let prefix = if bare { "" } else { "vit." };
     imports_under(config, prefix)
 }
 
@@ -145,8 +154,12 @@ pub fn imports_under(config: &VitConfig, prefix: &str) -> Vec<Import> {
     }
     for part in ["weight", "bias"] {
         one(format!("final_norm.{part}"), format!("{prefix}layernorm.{part}"), Map::Same);
-        if let VitHead::Linear(_) = config.head {
-            one(format!("head.{part}"), format!("classifier.{part}"), Map::Same);
+        match config.head {
+            VitHead::Linear(_) => one(format!("head.{part}"), format!("classifier.{part}"), Map::Same),
+            VitHead::Pooler(_) => {
+                one(format!("pooler.{part}"), format!("{prefix}pooler.dense.{part}"), Map::Same)
+            }
+            VitHead::None | VitHead::Mlp { .. } => {}
         }
     }
     table
@@ -161,6 +174,7 @@ mod tests {
     fn every_parameter_stands_in_the_table_once() {
         for (head, input_bias, positions) in [
             (VitHead::None, true, true),
+            (VitHead::Pooler(9), true, true),
             (VitHead::Linear(7), false, true),
             (VitHead::Linear(2), true, false),
         ] {
@@ -178,7 +192,7 @@ mod tests {
     #[test]
     fn a_config_survives_the_way_there_and_back() {
         for (_, preset) in PRESETS {
-            for head in [VitHead::None, VitHead::Linear(5)] {
+            for head in [VitHead::Pooler(preset.width), VitHead::Pooler(5), VitHead::Linear(5)] {
                 let config = VitConfig { head, image: [32, 64], input_bias: false, ..preset };
                 assert_eq!(config_from_json(&config_to_json(&config).unwrap()).unwrap(), config);
             }

@@ -77,10 +77,11 @@ KERNEL losses(Operands o, Sizes n) {
         EIGHT(i) {
             f32 own = expf(v[i] - most) * factor - spread;
             if (from + i == u32(target)) own -= peak;
-            v[i] = live ? own : 0.0f;
+            // What stands behind the last class is 0, too.
+            v[i] = live && from + i < n.width ? own : 0.0f;
         }
         if (n.kept) store_part(logits, from, n.width, 1, v);
-        store_part(d, from, n.width, 1, v);
+        store_part(d, from, n.stride, 1, v);
     }
 }
 

@@ -117,5 +117,5 @@ fn scale(images: &Images, rows: &[usize]) -> PixelScale {
         ((mean / 255.0) as f32, (variance.sqrt() / 255.0).max(1e-3) as f32)
     });
     let (mean, std) = numbers.unzip();
-    PixelScale { mean, std }
+    PixelScale::new(mean, std)
 }

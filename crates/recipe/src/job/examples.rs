@@ -185,7 +185,7 @@ impl Examples {
                     Ok((pictures.pixels(own[row]).to_vec(), pictures.label(own[row]) as i32))
                 };
                 let mut source = Pictures::from_fn(fixed(rows.len())?, dims, make)?;
-                if let Some(PixelScale { mean, std }) = &companions.pixels {
+                if let Some(PixelScale { mean, std, .. }) = &companions.pixels {
                     source = source.normalised(mean, std)?;
                 }
                 if let Some((shift, flip)) = how.augment.filter(|(shift, flip)| *shift > 0 || *flip) {

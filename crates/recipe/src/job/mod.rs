@@ -5,6 +5,7 @@
 //! stage, and the exported model lies above them.
 
 mod baseline;
+mod columns;
 mod companions;
 mod exam;
 mod examples;
@@ -125,7 +126,7 @@ impl JobResult {
         let metrics: serde_json::Map<String, Value> =
             self.metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         json!({ "examined": self.examined, "step": self.step, "metrics": metrics, "baselines": baselines,
-            "signature": self.signature, "predictions": self.predictions })
+            "signature": self.signature, "predictions": self.predictions.as_ref().map(|path| path.display().to_string()) })
     }
 }
 

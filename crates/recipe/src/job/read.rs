@@ -1,6 +1,7 @@
 //! From `[data]` to texts, classes, pairs and images as they are in the files: what is trained on, what the best epoch is
 //! chosen with, and what is examined at the end.
 
+use crate::job::columns::columns;
 use crate::language::{DataKind, DataRecipe, FormRecipe, Kind, Recipe};
 use crate::study::{StudyData, StudyFiles, Vocabulary};
 use crate::{Error, Result};
@@ -207,16 +208,7 @@ fn classes(data: &DataRecipe, files: &[PathBuf], labels: &mut Option<Labels>) ->
     for path in files {
         let format = Format::of(path).unwrap_or(Format::Tsv);
         let table = Table::open(path, format, !data.columns.is_empty())?;
-        let (texts, names) = match data.columns.as_slice() {
-            [] => (table.column_at(0)?, table.column_at(1)?),
-            [text, class] => (table.column(text)?, table.column(class)?),
-            other => {
-                return Err(Error::invalid(
-                    format!("data.columns has {} names", other.len()),
-                    "give two: that of the text, and that of its class",
-                ));
-            }
-        };
+        let [texts, names] = columns(&table, format, &data.columns)?;
         if labels.is_none() {
             *labels = Some(names.labels()?);
         }

@@ -54,7 +54,7 @@ pub(super) fn settings(recipe: &Recipe, extent: Extent) -> Settings {
     let (unit, warm_up, end) = match (by_tokens, train.decay_tokens) {
         (true, Some(end)) => (Unit::Tokens, train.warmup_tokens, end),
         (true, None) => {
-            let all = steps * micro_batches as u64 * tokens;
+            let all = steps.saturating_mul(micro_batches as u64).saturating_mul(tokens);
             (Unit::Tokens, train.warmup_tokens, all.max(train.warmup_tokens + 1))
         }
         (false, _) => (Unit::Steps, train.warmup_steps.min(steps.saturating_sub(1)), steps),

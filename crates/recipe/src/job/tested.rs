@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use regard_engine::AsDevice;
 use regard_hub::Opened;
 use regard_models::Model;
-use regard_runtime::Companions;
+use regard_runtime::{Companions, Problem};
 use std::path::PathBuf;
 
 /// What to examine with.
@@ -34,6 +34,15 @@ pub fn tested(
 ) -> Result<Exam> {
     let device = &device.as_device();
     let companions = Companions::open(&*opened.model, &opened.config, &opened.path)?;
+    if companions.problem != Problem::OneOf {
+        let kind = &opened.config["problem_type"];
+        return Err(Error::invalid(
+            format!(
+                "`problem_type` of the model is {kind}, and examples are examined for the one right class"
+            ),
+            "classify them instead, and judge the probabilities: regard classify",
+        ));
+    }
     let recipe = match recipe {
         // The last stage is the one that the model comes from.
         Some(recipe) => recipe.stages().pop().unwrap_or_else(|| recipe.clone()),

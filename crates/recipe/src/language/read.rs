@@ -10,6 +10,12 @@ use std::io::Write;
 use std::path::Path;
 use toml::{Table, Value};
 
+/// The most examples that are run at once: more than any machine of today has use for.
+const MOST_AT_ONCE: usize = 1 << 16;
+
+/// Names in a run's folder that no stage can have.
+const TAKEN: [&str; 4] = [".", "..", "model", "checkpoints"];
+
 impl Recipe {
     /// Reads a recipe; each override is `key=value`, such as `train.lr=1e-3`, `model.positions=rotary` or, for one stage,
     /// `stage.pretrain.train.epochs=2`, and goes through the same checks. A recipe without a name is called as its file.
@@ -77,7 +83,7 @@ impl Recipe {
         self.stage.iter().map(one).collect()
     }
 
-    /// What types cannot say.
+    /// What types cannot say. What it refuses here is refused before anything is read or made.
     pub(crate) fn check(&self, place: &str) -> Result<()> {
         let stages = self.stages();
         for (index, one) in stages.iter().enumerate() {
@@ -96,6 +102,32 @@ impl Recipe {
                 let what = format!("it is called `{}`", one.name);
                 return wrong(what, "leave slashes out: its folder is called by its name");
             }
+            if TAKEN.contains(&one.name.as_str()) && !self.stage.is_empty() {
+                let what = format!("it is called `{}`", one.name);
+                return wrong(what, "choose another name: its folder is called by it, and that one is taken");
+            }
+            let finite = [
+                ("train.clip", train.clip),
+                ("train.weight_decay", train.weight_decay),
+                ("train.momentum", train.momentum),
+                ("train.epsilon", train.epsilon),
+                ("train.betas", train.betas[0].min(train.betas[1])),
+            ];
+            if let Some((name, number)) =
+                finite.iter().find(|(_, number)| !(number.is_finite() && *number >= 0.0))
+            {
+                return wrong(format!("{name} is {number}"), "give a number that is not negative");
+            }
+            let unit = [
+                ("train.dropout", f64::from(train.dropout)),
+                ("train.attention_dropout", f64::from(train.attention_dropout.unwrap_or(0.0))),
+                ("train.hidden_dropout", f64::from(train.hidden_dropout.unwrap_or(0.0))),
+                ("train.label_smoothing", f64::from(train.label_smoothing)),
+                ("data.hold_out", one.data.hold_out),
+            ];
+            if let Some((name, number)) = unit.iter().find(|(_, number)| !(0.0..1.0).contains(number)) {
+                return wrong(format!("{name} is {number}"), "give a number from 0 up to, not including, 1");
+            }
             // One model is trained through all stages, and dropout is part of it.
             let first = &stages[0].train;
             let dropouts =
@@ -107,22 +139,25 @@ impl Recipe {
             if train.batch == 0 || train.micro_batch == Some(0) {
                 return wrong("a batch of 0 examples".into(), "give train.batch at least 1");
             }
+            let batches = [
+                ("train.batch", Some(train.micro_batch.unwrap_or(train.batch))),
+                ("evaluate.batch", one.evaluate.batch),
+            ];
+            for (name, size) in batches {
+                if let Some(size) = size.filter(|&size| size > MOST_AT_ONCE) {
+                    let what = format!("{name} is {size} examples at once");
+                    return wrong(
+                        what,
+                        &format!("give at most {MOST_AT_ONCE}, and the rest as micro-batches"),
+                    );
+                }
+            }
             if let Some(micro) = train.micro_batch.filter(|micro| !train.batch.is_multiple_of(*micro)) {
                 let what = format!("a batch of {} in micro-batches of {micro}", train.batch);
                 return wrong(what, "choose a micro_batch that divides the batch");
             }
             if !(train.lr.is_finite() && train.lr >= 0.0) {
                 return wrong(format!("train.lr is {}", train.lr), "give a number that is not negative");
-            }
-            let unit = [
-                ("train.dropout", f64::from(train.dropout)),
-                ("train.attention_dropout", f64::from(train.attention_dropout.unwrap_or(0.0))),
-                ("train.hidden_dropout", f64::from(train.hidden_dropout.unwrap_or(0.0))),
-                ("train.label_smoothing", f64::from(train.label_smoothing)),
-                ("data.hold_out", one.data.hold_out),
-            ];
-            if let Some((name, number)) = unit.iter().find(|(_, number)| !(0.0..1.0).contains(number)) {
-                return wrong(format!("{name} is {number}"), "give a number from 0 up to, not including, 1");
             }
             if !(0.0..=1.0).contains(&train.floor) {
                 return wrong(format!("train.floor is {}", train.floor), "give a fraction from 0 to 1");

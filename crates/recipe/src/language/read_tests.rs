@@ -116,6 +116,17 @@ fn nonsense_is_refused() {
             "a batch of 32 in micro-batches of 5; choose a micro_batch that divides the batch",
         ),
         ("train.lr=-1.0", "train.lr is -1; give a number that is not negative"),
+        ("train.clip=nan", "train.clip is NaN; give a number that is not negative"),
+        ("train.weight_decay=inf", "train.weight_decay is inf; give a number that is not negative"),
+        ("train.dropout=nan", "train.dropout is NaN; give a number from 0 up to, not including, 1"),
+        (
+            "train.batch=9223372036854775807",
+            "train.batch is 9223372036854775807 examples at once; give at most 65536, and the rest as micro-batches",
+        ),
+        (
+            "evaluate.batch=1000000",
+            "evaluate.batch is 1000000 examples at once; give at most 65536, and the rest as micro-batches",
+        ),
         ("train.dropout=1.0", "train.dropout is 1; give a number from 0 up to, not including, 1"),
         ("data.hold_out=1.5", "data.hold_out is 1.5; give a number from 0 up to, not including, 1"),
         ("train.floor=2.0", "train.floor is 2; give a fraction from 0 to 1"),
@@ -131,6 +142,10 @@ fn nonsense_is_refused() {
     assert_eq!(
         text("[[stage]]\n[stage.train]\nlr = 1.0\n", &[]),
         "my.toml: stage 1: it has no name; give it one: name = \"pretrain\""
+    );
+    assert_eq!(
+        text("[[stage]]\nname = \"..\"\n", &[]),
+        "my.toml: stage 1: it is called `..`; choose another name: its folder is called by it, and that one is taken"
     );
     assert_eq!(
         text("[[stage]]\nname = \"../up\"\n", &[]),

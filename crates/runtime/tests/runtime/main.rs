@@ -1,6 +1,7 @@
 //! Sessions on small committed models and on runs made here, with what a person can get wrong.
 
 mod companions;
+mod obeyed;
 mod places;
 mod sessions;
 mod workers;

@@ -5,7 +5,8 @@ use regard_data::{Batch, Source, Tokenizer};
 use regard_engine::Store;
 use regard_graph::{Init, Precision};
 use regard_models::{
-    Bert, BertConfig, BertHead, Gpt, GptConfig, Model, Pixels, Transformer, TransformerConfig,
+    Bert, BertConfig, BertHead, Gpt, GptConfig, Model, Pixels, SentencePooling, Transformer,
+    TransformerConfig,
 };
 use regard_runtime::special::Written;
 use regard_runtime::{
@@ -101,10 +102,11 @@ fn translations_of_what_does_not_translate() {
 fn vectors_of_what_does_not_fit() {
     let bert = bert();
     let encoder = bert.as_sentence_encoder().unwrap();
-    let other = text(Embedder::new(&bert, encoder, 1, 4, &mut foreign(), &cpu()));
+    let other = text(Embedder::new(&bert, encoder, SentencePooling::Mean, [1, 4], &mut foreign(), &cpu()));
     assert!(other.contains("token_embedding.weight") && other.contains("[3 3]"), "{other}");
     let mut store = Store::new(0);
-    let mut embedder = Embedder::new(&bert, encoder, 1, 4, &mut store, &cpu()).unwrap();
+    let mut embedder =
+        Embedder::new(&bert, encoder, SentencePooling::Mean, [1, 4], &mut store, &cpu()).unwrap();
     let long = embedder.vectors(&[vec![1; 9]], &mut store, &mut unheard).unwrap_err().to_string();
     assert!(long.contains('9') && long.contains('4'), "{long}");
 }
@@ -158,7 +160,7 @@ fn what_lies_beside_a_model_or_does_not() {
     ] {
         assert!(message.contains("generation_config.json:1:1"), "{message}");
     }
-    let scale = PixelScale { mean: vec![0.5], std: vec![0.5] };
+    let scale = PixelScale::new(vec![0.5], vec![0.5]);
     let message = text(scale.read(Path::new("no.png"), Pixels { channels: 1, height: 2, width: 2 }));
     assert!(message.contains("no.png"), "{message}");
 }

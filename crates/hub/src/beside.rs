@@ -1,0 +1,73 @@
+//! What lies beside a model's weights and comes along when it is saved elsewhere: tokenizers, what sentence-transformers and
+//! image processors keep. Files are copied as they are, so none is followed out of the model's own folder, and who may
+//! not read one there may not read its copy either.
+
+use crate::{Error, Result};
+use regard_data::whole::Access;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The files that belong to a model.
+const NAMES: [&str; 14] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "tokenizer.model",
+    "generation_config.json",
+    "preprocessor_config.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "1_Pooling/config.json",
+];
+
+/// A file that comes along.
+pub(crate) struct Beside {
+    /// Its name in any model's folder.
+    pub name: &'static str,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+    /// Who may read its copy.
+    pub access: Access,
+}
+
+/// What lies in a folder and is not in `target` already.
+pub(crate) fn read(folder: &Path, target: &Path) -> Result<Vec<Beside>> {
+    let mut all = Vec::new();
+    for name in NAMES {
+        let path = folder.join(name);
+        if !path.is_file() || same_place(&path, &target.join(name)) {
+            continue;
+        }
+        let failed = |error| regard_data::Error::io("read", &path, error);
+        let real = fs::canonicalize(&path).map_err(failed)?;
+        if !real.starts_with(home(folder).map_err(failed)?) {
+            return Err(Error::Refused {
+                path: path.display().to_string(),
+                what: format!("leads out of the model's folder, to {}", real.display()),
+                advice: "put the file itself there, if it belongs to the model, or remove the link".into(),
+            });
+        }
+        let bytes = fs::read(&path).map_err(failed)?;
+        all.push(Beside { name, bytes, access: Access::of(&[path]) });
+    }
+    Ok(all)
+}
+
+/// How far links may lead: to the folder itself, or, in a local cache, to where the files of all snapshots lie.
+fn home(folder: &Path) -> std::io::Result<PathBuf> {
+    let own = fs::canonicalize(folder)?;
+    let above = own.parent().filter(|above| above.ends_with("snapshots")).and_then(Path::parent);
+    let is_cached =
+        |home: &&Path| home.file_name().is_some_and(|name| name.to_string_lossy().starts_with("models--"));
+    Ok(above.filter(is_cached).map(Path::to_path_buf).unwrap_or(own))
+}
+
+/// A model that is saved over itself has its tokenizer already.
+fn same_place(a: &Path, b: &Path) -> bool {
+    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}

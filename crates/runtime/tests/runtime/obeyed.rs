@@ -1,0 +1,249 @@
+//! What a folder says about its model is obeyed or refused, never passed over: how sentences are pooled, what scores mean, how
+//! pixels are scaled. Hidden states and scores are held against transformers elsewhere; what is made of them is computed
+//! here by hand.
+
+use crate::{SMALL, Scratch, refused, session, strings};
+use regard_hub::Batch;
+use regard_models::Pixels;
+use regard_runtime::{TooLong, Which};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+
+const TEXT: &str = "a cat sat";
+
+/// A BERT, and the folder of a sentence-transformer around it.
+fn sentence_transformer(pooling: Value) -> Scratch {
+    let bert = Scratch::model("bert_masked", SMALL);
+    let module = |name: &str| format!("sentence_transformers.models.{name}");
+    let modules = json!([
+        { "idx": 0, "name": "0", "path": "", "type": module("Transformer") },
+        { "idx": 1, "name": "1", "path": "1_Pooling", "type": module("Pooling") },
+        { "idx": 2, "name": "2", "path": "2_Normalize", "type": module("Normalize") },
+    ]);
+    bert.put("modules.json", &modules.to_string());
+    bert.put("1_Pooling/config.json", &pooling.to_string());
+    bert
+}
+
+fn embedded(model: &Scratch, text: &str) -> Vec<f32> {
+    session(model.path()).embed(&strings(&[text]), TooLong::Refuse).unwrap().remove(0).vector
+}
+
+fn unembedded(model: &Scratch) -> String {
+    let message = session(model.path()).embed(&strings(&[TEXT]), TooLong::Refuse).unwrap_err().to_string();
+    message.replace(model.path(), "HERE")
+}
+
+/// The hidden states of a text, a row for each token.
+fn hidden(model: &Scratch, text: &str) -> Vec<Vec<f32>> {
+    let mut own = session(model.path());
+    let ids = own.companions().encode(text).unwrap();
+    let answers = own.forward(&Batch { ids: vec![ids], ..Batch::default() }, &[]).unwrap();
+    let hidden = answers.iter().find(|answer| answer.name == "hidden").unwrap();
+    hidden.numbers.chunks(*hidden.shape.last().unwrap()).map(<[f32]>::to_vec).collect()
+}
+
+fn unit(numbers: &[f64]) -> Vec<f64> {
+    let length = numbers.iter().map(|x| x * x).sum::<f64>().sqrt();
+    numbers.iter().map(|x| x / length).collect()
+}
+
+fn agree(got: &[f32], expected: &[f64]) {
+    assert_eq!(got.len(), expected.len());
+    let apart = got.iter().zip(expected).map(|(&a, b)| (f64::from(a) - b).abs()).fold(0.0, f64::max);
+    assert!(apart < 1e-5, "{apart}");
+}
+
+#[test]
+fn sentences_are_pooled_as_their_folder_says() {
+    let rows = hidden(&sentence_transformer(json!({})), TEXT);
+    let first = unit(&rows[0].iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
+    let mean: Vec<f64> = (0..rows[0].len())
+        .map(|at| rows.iter().map(|row| f64::from(row[at])).sum::<f64>() / rows.len() as f64)
+        .collect();
+    let mean = unit(&mean);
+    for (pooling, expected) in [
+        (json!({ "embedding_dimension": 24, "pooling_mode": "cls", "include_prompt": true }), &first),
+        (json!({ "pooling_mode": ["cls"] }), &first),
+        (json!({ "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false }), &first),
+        (json!({ "embedding_dimension": 24, "pooling_mode": "mean" }), &mean),
+        (json!({ "pooling_mode_cls_token": false, "pooling_mode_mean_tokens": true }), &mean),
+        (json!({}), &mean),
+    ] {
+        agree(&embedded(&sentence_transformer(pooling), TEXT), expected);
+    }
+    // Without modules.json the file alone decides.
+    let bare = sentence_transformer(json!({ "pooling_mode": "cls" }));
+    fs::remove_file(bare.0.join("modules.json")).unwrap();
+    agree(&embedded(&bare, TEXT), &first);
+}
+
+#[test]
+fn other_ways_to_make_a_sentence_are_refused() {
+    for (pooling, modes) in [
+        (json!({ "pooling_mode": "lasttoken" }), "lasttoken"),
+        (json!({ "pooling_mode": ["cls", "mean"] }), "cls and mean"),
+        (json!({ "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true }), "cls and mean"),
+        (json!({ "pooling_mode_max_tokens": true, "pooling_mode_mean_tokens": false }), "max"),
+        (json!({ "pooling_mode_mean_tokens": false }), "nothing"),
+    ] {
+        assert_eq!(
+            unembedded(&sentence_transformer(pooling)),
+            format!(
+                "HERE/1_Pooling/config.json: the vector of a text is made of {modes}; embed makes it of mean or cls alone; \
+                 take a model that was trained for one of them"
+            )
+        );
+    }
+    let dense = sentence_transformer(json!({ "pooling_mode": "mean" }));
+    let modules = fs::read_to_string(dense.0.join("modules.json")).unwrap();
+    dense.put("modules.json", &modules.replace("models.Normalize", "models.Dense"));
+    assert_eq!(
+        unembedded(&dense),
+        "HERE/modules.json: module 2 is `sentence_transformers.models.Dense` at `2_Normalize`, which embed has not; take a \
+         model of Transformer, Pooling and perhaps Normalize, in this order"
+    );
+    // What was lost on the way is missed, and nothing is taken for it.
+    let lost = sentence_transformer(json!({ "pooling_mode": "cls" }));
+    fs::remove_dir_all(lost.0.join("1_Pooling")).unwrap();
+    assert!(
+        unembedded(&lost)
+            .starts_with("HERE/1_Pooling/config.json: modules.json names this file, and it is not")
+    );
+    let outside = sentence_transformer(json!({}));
+    outside.put("modules.json", &modules.replace("1_Pooling", "../1_Pooling"));
+    assert!(unembedded(&outside).starts_with("HERE/modules.json: module 1 is "));
+}
+
+#[test]
+fn a_sentence_is_as_long_as_its_folder_allows() {
+    let bert = sentence_transformer(json!({ "pooling_mode": "mean" }));
+    bert.put(
+        "sentence_bert_config.json",
+        &json!({ "max_seq_length": 5, "do_lower_case": false }).to_string(),
+    );
+    let message = unembedded(&bert);
+    assert_eq!(message, "text 1 has 9 tokens, the model has room for 5; shorten it, or say --cut");
+    let cut = session(bert.path()).embed(&strings(&[TEXT]), TooLong::Cut).unwrap();
+    assert_eq!(cut[0].tokens, 5);
+    // Newer folders leave it to the tokenizer; one without a limit says a very large number.
+    fs::remove_file(bert.0.join("sentence_bert_config.json")).unwrap();
+    bert.put("tokenizer_config.json", &json!({ "model_max_length": 6 }).to_string());
+    assert!(unembedded(&bert).contains("the model has room for 6"));
+    bert.put("tokenizer_config.json", "{\"model_max_length\": 1000000000000000019884624838656}");
+    let whole = embedded(&bert, TEXT);
+
+    bert.put("sentence_bert_config.json", &json!({ "do_lower_case": true }).to_string());
+    assert_eq!(embedded(&bert, "A CAT sat"), whole);
+    let prompts = json!({ "prompts": { "query": "a cat " }, "default_prompt_name": "query" });
+    bert.put("config_sentence_transformers.json", &prompts.to_string());
+    assert_eq!(embedded(&bert, "sat"), whole);
+    bert.put(
+        "1_Pooling/config.json",
+        &json!({ "pooling_mode": "mean", "include_prompt": false }).to_string(),
+    );
+    assert!(unembedded(&bert).contains("a prompt stands before each text and is left out of its vector"));
+}
+
+#[test]
+fn several_labels_have_a_probability_each() {
+    let bert = Scratch::model("bert_classify", SMALL);
+    let classified =
+        || session(bert.path()).classify_texts(&strings(&[TEXT]), TooLong::Refuse).unwrap().remove(0);
+    let one = classified();
+    assert!((one.probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    bert.config(json!({ "problem_type": "multi_label_classification" }));
+    let several = classified();
+    assert_eq!(several.scores, one.scores);
+    for (probability, score) in several.probabilities.iter().zip(&several.scores) {
+        assert!((probability - 1.0 / (1.0 + (-f64::from(*score)).exp())).abs() < 1e-15);
+    }
+    assert!((several.probabilities.iter().sum::<f64>() - 1.0).abs() > 1e-3, "they do not add up to 1");
+    bert.config(json!({ "problem_type": "regression" }));
+    let message =
+        session(bert.path()).classify_texts(&strings(&[TEXT]), TooLong::Refuse).unwrap_err().to_string();
+    assert!(
+        message.ends_with(
+            "are values, not classes: its `problem_type` is regression; read them as `logits`: regard forward"
+        ),
+        "{message}"
+    );
+}
+
+/// A picture of one grey.
+fn picture(model: &Scratch, width: u32, height: u32) -> PathBuf {
+    let path = model.0.join("grey.png");
+    image::GrayImage::from_pixel(width, height, image::Luma([51])).save(&path).unwrap();
+    path
+}
+
+#[test]
+fn pixels_are_prepared_as_the_folder_says() {
+    let vit = Scratch::model("vit", SMALL);
+    let size = Pixels { channels: 3, height: 10, width: 14 };
+    let scale = |asked: Value| {
+        vit.put("preprocessor_config.json", &asked.to_string());
+        session(vit.path()).companions().pixels.clone().unwrap()
+    };
+    let first = |asked: Value| scale(asked).read(&picture(&vit, 14, 10), size).unwrap()[0];
+    // 51 is a fifth of 255.
+    for (asked, expected) in [
+        (json!({}), (0.2 - 0.5) / 0.5),
+        (json!({ "do_normalize": false, "image_mean": [0.5, 0.5, 0.5] }), 0.2),
+        (json!({ "do_normalize": false, "do_rescale": false }), 51.0),
+        (
+            json!({ "do_normalize": true, "do_rescale": false, "image_mean": [50, 0, 0], "image_std": [2, 1, 1] }),
+            0.5,
+        ),
+        (json!({ "rescale_factor": 1.0 / 127.5, "image_mean": [1, 1, 1], "image_std": [1, 1, 1] }), -0.6),
+        (
+            json!({ "rescale_factor": 1.0 / 255.0, "do_normalize": false, "size": { "height": 10, "width": 14 } }),
+            0.2,
+        ),
+    ] {
+        let got = f64::from(first(asked.clone()));
+        assert!((got - expected).abs() < 1e-4 * expected.abs(), "{asked}: {got} for {expected}");
+    }
+    // A picture of another size is brought to the model's, unless that is forbidden.
+    let other = picture(&vit, 28, 20);
+    assert!((scale(json!({ "resample": 3 })).read(&other, size).unwrap()[0] + 0.6).abs() < 1e-6);
+    let message = scale(json!({ "do_resize": false })).read(&other, size).unwrap_err().to_string();
+    assert!(
+        message.ends_with("is 28x20, the model takes 14x10 and no other; bring it to that size"),
+        "{message}"
+    );
+
+    let refusal = |asked: Value| {
+        vit.put("preprocessor_config.json", &asked.to_string());
+        let message = refused(vit.path(), Which::Exported);
+        message.split_once("preprocessor_config.json: ").unwrap().1.to_owned()
+    };
+    assert_eq!(
+        refusal(json!({ "resample": 0 })),
+        "`resample` is 0, which is not done here; what can be done is 1 (Lanczos), 2 (bilinear) and 3 (bicubic)"
+    );
+    assert_eq!(
+        refusal(json!({ "do_center_crop": true })),
+        "`do_center_crop` is true, which is not done here; give the model pictures that were prepared so, and set it to false"
+    );
+    assert_eq!(
+        refusal(json!({ "size": { "shortest_edge": 14 } })),
+        "`size` is {\"shortest_edge\":14}, which is not done here; only one height and one width for all pictures can be used"
+    );
+    assert_eq!(
+        refusal(json!({ "size": 14 })),
+        "`size` is 14, expected that of the model, height 10 and width 14; put the file of this model there"
+    );
+    assert_eq!(
+        refusal(json!({ "rescale_factor": 0 })),
+        "`rescale_factor` is 0, expected a number above 0; put the file of this model there"
+    );
+    assert_eq!(
+        refusal(json!({ "do_rescale": "yes" })),
+        "`do_rescale` is \"yes\", expected true or false; put the file of this model there"
+    );
+    assert!(
+        refusal(json!({ "image_std": [0, 1, 1] })).contains("expected a number for each of the 3 channels")
+    );
+}
