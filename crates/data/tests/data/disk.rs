@@ -57,7 +57,8 @@ fn a_file_is_no_more_open_than_what_it_comes_from() {
     assert_eq!(mode(&secret), 0o600);
     write(&shared, &[]).unwrap();
     assert_eq!(mode(&shared) & 0o137, 0, "{:o}", mode(&shared));
-    assert_eq!(text(write(scratch.path(), &[]), &scratch), "DIR: is a folder; name a file to write");
+    let folder = whole::write_for(scratch.path(), whole::Access::default(), |file| file.write_all(b"new"));
+    assert_eq!(text(folder, &scratch), "DIR: is a folder; name a file to write");
 }
 
 #[test]
