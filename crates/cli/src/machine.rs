@@ -5,8 +5,8 @@ use clap::Args;
 use regard::Cpu;
 use regard::device::{Level, Pool};
 
-/// Which part of the machine to use. Neither option changes a bit of any result, but that AMX sums products of bf16 in
-/// an order of its own.
+/// Which part of the machine to use. Neither option changes a bit of any result, but that AMX sums products
+/// of bf16 in an order of its own.
 #[derive(Args, Clone, Debug)]
 pub struct Machine {
     /// Threads to use [default: all cores]

@@ -1,5 +1,5 @@
-//! T5 v1.0 (ReLU, tied, scaled) and v1.1 (gated, untied) against transformers: logits with and without padding, streams,
-//! every gradient, ten steps, greedy decoding with caches.
+//! T5 v1.0 (ReLU, tied, scaled) and v1.1 (gated, untied) against transformers: logits with and without
+//! padding, streams, every gradient, ten steps, greedy decoding with caches.
 
 use regard::prelude::*;
 use regard_conformance::encoder_decoder::{Decoder, Model, inputs};

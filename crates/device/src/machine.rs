@@ -1,5 +1,5 @@
-//! What the system says about this machine and this process, read from `/proc`. Every answer is `None` where there is no such
-//! thing: nobody may depend on one.
+//! What the system says about this machine and this process, read from `/proc`. Every answer is `None` where
+//! there is no such thing: nobody may depend on one.
 
 use std::fs;
 

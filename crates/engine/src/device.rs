@@ -1,8 +1,9 @@
-//! The devices that programs run on, and what each provides. This file is the list: a device adds a variant here and files of
-//! its own; programs, stores and everything above them stay as they are. Its engine says
+//! The devices that programs run on, and what each provides. This file is the list: a device adds a variant
+//! here and files of its own; programs, stores and everything above them stay as they are. Its engine says
 //! - which neighbouring nodes it wants joined, before anything else is decided (`join`);
 //! - what each node needs beside its operands: scratch, and copies of weights in forms of its own (`needs`);
-//! - how a planned graph becomes something that runs (`load`), which takes inputs, runs, and is read ([`Loaded`]);
+//! - how a planned graph becomes something that runs (`load`), which takes inputs, runs, and is read
+//!   ([`Loaded`]);
 //! - how much work it executes, which is more than the mathematics asks for ([`Device::executed`]).
 //!
 //! Shapes, costs, gradients and plans never depend on it.
@@ -15,8 +16,8 @@ use regard_graph::plan::Place;
 use regard_graph::{Costs, Graph, Integers, Sizes, Var};
 use regard_ops::{Needs, join};
 
-/// A device to run on. Cloning gives another handle to the same one; whatever takes a device takes a [`Cpu`], too
-/// ([`AsDevice`]).
+/// A device to run on. Cloning gives another handle to the same one; whatever takes a device takes a [`Cpu`],
+/// too ([`AsDevice`]).
 #[derive(Clone)]
 pub enum Device {
     /// The processor, with memory of the host.
@@ -48,8 +49,8 @@ impl AsDevice for Cpu {
 }
 
 impl Device {
-    /// Counts the work that this device executes at actual sizes. With `keep` only what has to run counts, as for
-    /// [`regard_graph::cost()`].
+    /// Counts the work that this device executes at actual sizes. With `keep` only what has to run counts, as
+    /// for [`regard_graph::cost()`].
     pub fn executed(
         &self,
         g: &Graph,
@@ -72,7 +73,8 @@ impl Device {
         }
     }
 
-    /// Joins nodes that the device computes better together, but for values that are kept. No value changes a bit.
+    /// Joins nodes that the device computes better together, but for values that are kept. No value changes a
+    /// bit.
     pub(crate) fn join(&self, g: &mut Graph, keep: &[Var]) -> Result<()> {
         match self {
             Device::Cpu(_) => Ok(join(g, keep)?),
@@ -86,7 +88,8 @@ impl Device {
         }
     }
 
-    /// Makes a planned graph ready to run, with copies of weights in the store and all memory that it will ever need.
+    /// Makes a planned graph ready to run, with copies of weights in the store and all memory that it will
+    /// ever need.
     pub(crate) fn load(&self, planned: &PlannedGraph, needs: &[Needs], store: &mut Store) -> Result<Loaded> {
         match self {
             Device::Cpu(cpu) => Ok(Loaded::Cpu(CpuProgram::new(cpu, planned, needs, store)?)),
@@ -114,15 +117,16 @@ impl Loaded {
         }
     }
 
-    /// Host memory for the numbers of an input that begins at this offset of the inputs' block, to be written before the
-    /// next run. May wait until the run before has fetched what is there.
+    /// Host memory for the numbers of an input that begins at this offset of the inputs' block, to be written
+    /// before the next run. May wait until the run before has fetched what is there.
     pub fn input<T: Element>(&mut self, offset: usize, count: usize) -> &mut [T] {
         match self {
             Loaded::Cpu(program) => program.input(offset, count),
         }
     }
 
-    /// Enqueues a run. Adds the nanoseconds of each step to `spent`, unless it is empty; then it is done on return.
+    /// Enqueues a run. Adds the nanoseconds of each step to `spent`, unless it is empty; then it is done on
+    /// return.
     pub fn run(
         &mut self,
         planned: &PlannedGraph,

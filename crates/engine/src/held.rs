@@ -1,6 +1,7 @@
-//! The numbers of an entry of a store, and which version of them lies where. Today the newest version is always in host
-//! memory. A device that updates its own copy raises the version without touching the host's, which is then brought up
-//! to date by whoever reads it; what the host writes makes the copies of devices stale in the same way.
+//! The numbers of an entry of a store, and which version of them lies where. Today the newest version is
+//! always in host memory. A device that updates its own copy raises the version without touching the host's,
+//! which is then brought up to date by whoever reads it; what the host writes makes the copies of devices
+//! stale in the same way.
 
 use crate::Numbers;
 use regard_device::{Buffer, Element};

@@ -1,4 +1,5 @@
-//! Writes a model as its family's own software keeps it: `config.json` and `model.safetensors`, or shards and an index.
+//! Writes a model as its family's own software keeps it: `config.json` and `model.safetensors`, or shards and
+//! an index.
 
 use crate::Result;
 use crate::open::Opened;
@@ -17,8 +18,8 @@ pub struct SaveOptions<'a> {
     pub dtype: DType,
     /// The most bytes of one file of weights; 5 GB if not given.
     pub shard_bytes: Option<u64>,
-    /// Where the model came from: its tokenizer and the settings that no computation here depends on (labels, special
-    /// tokens, dropout) come along.
+    /// Where the model came from: its tokenizer and the settings that no computation here depends on (labels,
+    /// special tokens, dropout) come along.
     pub like: Option<&'a Opened>,
     /// Settings besides, such as the names of classes; they go before what `like` says.
     pub settings: &'a [(&'a str, serde_json::Value)],
@@ -73,9 +74,9 @@ const BESIDE: [&str; 10] = [
     "preprocessor_config.json",
 ];
 
-/// Saves the parameters of a store under the names and in the layout of the model's family, in a folder that is made if
-/// need be. Each file is written whole or not at all; the weights come first, so that a new folder without `config.json`
-/// is one that was not finished.
+/// Saves the parameters of a store under the names and in the layout of the model's family, in a folder that
+/// is made if need be. Each file is written whole or not at all; the weights come first, so that a new folder
+/// without `config.json` is one that was not finished.
 pub fn save(
     model: &dyn Model,
     store: &Store,

@@ -1,6 +1,6 @@
-//! What a program will cost in time and memory, before it runs. The cost reader counts the work of each node; what the machine
-//! can do at best is measured here and now, and so is how near the usual ops come to it, on small programs ([`Calibration`],
-//! [`Cards`]). Nothing is known of models: a node is an op with sizes.
+//! What a program will cost in time and memory, before it runs. The cost reader counts the work of each node;
+//! what the machine can do at best is measured here and now, and so is how near the usual ops come to it, on
+//! small programs ([`Calibration`], [`Cards`]). Nothing is known of models: a node is an op with sizes.
 
 mod calibration;
 mod cards;
@@ -52,7 +52,8 @@ pub fn predict(g: &Graph, cards: &Cards) -> Result<Prediction> {
     Ok(Prediction { nodes, total })
 }
 
-/// The memory that a program will take, without making or reading a weight: pages of zeros take none until they are touched.
+/// The memory that a program will take, without making or reading a weight: pages of zeros take none until
+/// they are touched.
 pub fn memory(g: Graph, cpu: &Cpu) -> Result<Memory> {
     let mut store = Store::new(0);
     for stored in g.stored().iter().filter(|stored| stored.role == Role::Parameter) {
@@ -80,8 +81,9 @@ fn runs(node: &Node) -> bool {
     !node.declared.aliases.iter().any(|alias| matches!(alias, Alias::View { .. }))
 }
 
-/// From how many keys on attention itself costs more multiply-adds than the products beside it: than the projections of the
-/// attention, and than all products of the block. Read off the first attention of a graph; none without one.
+/// From how many keys on attention itself costs more multiply-adds than the products beside it: than the
+/// projections of the attention, and than all products of the block. Read off the first attention of a graph;
+/// none without one.
 pub fn crossovers(g: &Graph) -> Result<Option<(f64, f64)>> {
     let costs = counted(g)?;
     let Some((at, node)) = g.nodes().iter().enumerate().find(|(_, node)| node.is::<AttentionOp>()) else {

@@ -1,10 +1,11 @@
 //! The maths of Regard: one folder per operation.
 //!
-//! Each folder holds the op's contract (`mod.rs`: shapes, cost, reach, gradient) and its tests (`tests.rs`). Its f64
-//! specification (`Kernels::reference`) and its fast version (`Kernels::cpu`) stand in `mod.rs` where they are a few lines, in
-//! `reference.rs` and `cpu.rs` where they are more; what only the backward pass needs, in files of that name. Recording is an
-//! extension trait for each op, so that `use regard_ops::prelude::*` makes `g.add(a, b)` read like maths, and a user's crate
-//! can add an op of its own with nothing but [`Record::apply`].
+//! Each folder holds the op's contract (`mod.rs`: shapes, cost, reach, gradient) and its tests (`tests.rs`).
+//! Its f64 specification (`Kernels::reference`) and its fast version (`Kernels::cpu`) stand in `mod.rs` where
+//! they are a few lines, in `reference.rs` and `cpu.rs` where they are more; what only the backward pass
+//! needs, in files of that name. Recording is an extension trait for each op, so that `use
+//! regard_ops::prelude::*` makes `g.add(a, b)` read like maths, and a user's crate can add an op of its own
+//! with nothing but [`Record::apply`].
 
 mod array;
 mod broadcast;

@@ -1,6 +1,6 @@
-//! The launches of attention on NVIDIA cards, without a card: grids cover, scratch suffices, arguments are laid out as the
-//! compiled kernels read them, and every file compiles within bounds. Where the compiler is not found this says so and passes,
-//! unless `REGARD_CUDA_LIBRARIES` says where it is.
+//! The launches of attention on NVIDIA cards, without a card: grids cover, scratch suffices, arguments are
+//! laid out as the compiled kernels read them, and every file compiles within bounds. Where the compiler is
+//! not found this says so and passes, unless `REGARD_CUDA_LIBRARIES` says where it is.
 
 use regard_device::cuda::{Address, Architecture, Compiled, Compiler, Source, libraries, resources};
 use regard_graph::{Concrete, DType, Dims, Graph, Precision, Var};
@@ -183,7 +183,8 @@ fn grids_cover_and_tiles_are_chosen_by_sizes() {
     // 3 tiles of 128 queries, 2 of 128 keys.
     assert_eq!(blocks(&forward), [[24, 1, 1]]);
     assert_eq!(blocks(&backward), [[300, 1, 1], [8, 1, 1], [24, 1, 1]]);
-    // Few queries are split over the keys: 3 chunks of 300, 6 rows of a group in 2 blocks, 2 groups, 2 examples.
+    // Few queries are split over the keys: 3 chunks of 300, 6 rows of a group in 2 blocks, 2 groups, 2
+    // examples.
     let [forward, backward] = plans(FEW, Precision::F32, DType::F32, MUCH, causal);
     assert_eq!(names(&forward), ["attend_chunk", "join_chunks"]);
     assert_eq!(blocks(&forward), [[24, 1, 1], [24, 1, 1]]);
@@ -281,9 +282,9 @@ fn parameters(cubin: &[u8]) -> BTreeMap<String, Vec<(usize, usize)>> {
     found
 }
 
-/// What a kernel may need: registers, and bytes that did not fit into them. Blocks of 256 threads of the rows' kernels must fit
-/// once; blocks of 128 threads on tensor cores twice, so that 255 registers are theirs, and forms with every mask spill some
-/// at the edges of what is allowed.
+/// What a kernel may need: registers, and bytes that did not fit into them. Blocks of 256 threads of the
+/// rows' kernels must fit once; blocks of 128 threads on tensor cores twice, so that 255 registers are
+/// theirs, and forms with every mask spill some at the edges of what is allowed.
 fn bounds(kernel: &str) -> (u32, u32) {
     match kernel {
         "attend" | "query_gradients" | "key_gradients" => (255, 400),
@@ -303,9 +304,9 @@ fn are_within_bounds(source: &Source, compiled: &Compiled, architecture: Archite
     assert!(rest.iter().all(|line| line.trim().is_empty()), "{place}: {rest:?}");
 }
 
-/// Every file, and every kernel of it, for sm_90a: registers and spills are bounded, and arguments lie where the kernels read
-/// them. Of the settings this compiles a few that together have every branch, not all of their combinations: these take
-/// minutes, and a card compiles those it is asked for.
+/// Every file, and every kernel of it, for sm_90a: registers and spills are bounded, and arguments lie where
+/// the kernels read them. Of the settings this compiles a few that together have every branch, not all of
+/// their combinations: these take minutes, and a card compiles those it is asked for.
 #[test]
 fn every_file_compiles_within_bounds_and_reads_its_arguments() {
     let Some(compiler) = compiler() else { return };
@@ -338,8 +339,8 @@ fn kernels_of(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The other architectures get the plain kernels on tensor cores, with the shared memory that they have, and those for few
-/// queries: what is not the same in all of them is the instructions of these.
+/// The other architectures get the plain kernels on tensor cores, with the shared memory that they have, and
+/// those for few queries: what is not the same in all of them is the instructions of these.
 #[test]
 fn plain_kernels_compile_for_every_architecture() {
     let Some(compiler) = compiler() else { return };

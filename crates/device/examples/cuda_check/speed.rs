@@ -112,7 +112,8 @@ fn fill(room: &Room, memory: &Memory, number: Number) -> Result<(), CudaError> {
     let count = memory.region().bytes / 4;
     let bits = room.poisoned(count * 4)?;
     room.launch(&kernels::draw(bits.start(), [3, memory.start().0, 5], [0, 0], count as u32))?;
-    // Bits as i32 would need a type of their own; the pattern's mantissa with the exponent of 1 is a number in [1, 2).
+    // Bits as i32 would need a type of their own; the pattern's mantissa with the exponent of 1 is a number
+    // in [1, 2).
     let map = Map {
         body: "__uint_as_float((__float_as_uint(x0) & 0x7fffffu) | 0x3f800000u) * 2.0f - 3.0f".into(),
         inputs: vec![Number::F32],

@@ -58,8 +58,9 @@ pub fn imports(model: &T5) -> Vec<Import> {
 /// Reads transformers' `config.json`.
 ///
 /// Older files say with `tie_word_embeddings` whether the decoder's output is scaled, newer ones with
-/// `scale_decoder_outputs`, and then `tie_word_embeddings` is always true. Published models scale if and only if they
-/// tie, so `tied` is taken to be the same; whether a checkpoint has an `lm_head.weight` of its own decides.
+/// `scale_decoder_outputs`, and then `tie_word_embeddings` is always true. Published models scale if and only
+/// if they tie, so `tied` is taken to be the same; whether a checkpoint has an `lm_head.weight` of its own
+/// decides.
 pub fn config_from_json(json: &Value) -> Result<T5Config> {
     let multilingual = json["model_type"] == "mt5";
     let fields = Fields::new(if multilingual { "mt5" } else { "t5" }, json)?;
@@ -100,8 +101,8 @@ pub fn config_from_json(json: &Value) -> Result<T5Config> {
     })
 }
 
-/// Writes a `config.json` that transformers reads. Both older and newer versions take `tie_word_embeddings` for the
-/// scaling, and untie when the checkpoint has an `lm_head.weight`.
+/// Writes a `config.json` that transformers reads. Both older and newer versions take `tie_word_embeddings`
+/// for the scaling, and untie when the checkpoint has an `lm_head.weight`.
 pub fn config_to_json(config: &T5Config) -> Value {
     json!({
         "architectures": ["T5ForConditionalGeneration"],

@@ -1,5 +1,5 @@
-//! ViT as transformers keeps it: `ViTForImageClassification` and `ViTModel`, whose pooler is a layer with tanh as in our
-//! head with a hidden layer, but with no classes behind it, and is left aside.
+//! ViT as transformers keeps it: `ViTForImageClassification` and `ViTModel`, whose pooler is a layer with
+//! tanh as in our head with a hidden layer, but with no classes behind it, and is left aside.
 
 use super::encoder::{activation, activation_name, architecture, classes, labels, short};
 use super::json::Fields;
@@ -101,8 +101,8 @@ pub fn config_to_json(config: &VitConfig) -> Result<Value> {
     Ok(json)
 }
 
-/// Where each parameter stands: in a `ViTModel` without prefix, in a model with a head under `vit.`. A head with a hidden
-/// layer has no place there and begins anew, as does the head of a model with other classes.
+/// Where each parameter stands: in a `ViTModel` without prefix, in a model with a head under `vit.`. A head
+/// with a hidden layer has no place there and begins anew, as does the head of a model with other classes.
 pub fn imports(config: &VitConfig) -> Vec<Import> {
     let prefix = if config.head == VitHead::None { "" } else { "vit." };
     imports_under(config, prefix)

@@ -19,7 +19,8 @@ pub struct Map {
     pub output: Number,
 }
 
-/// An operand: where it is, and how far apart neighbours along each dimension of the result lie; 0 where it is broadcast.
+/// An operand: where it is, and how far apart neighbours along each dimension of the result lie; 0 where it
+/// is broadcast.
 #[derive(Clone, Debug)]
 pub struct Input {
     /// Where it begins.
@@ -41,8 +42,8 @@ impl Map {
         source
     }
 
-    /// The launch for a result of this shape, dense from `output` on. Panics when operands and shape do not fit together,
-    /// or have 2^31 elements.
+    /// The launch for a result of this shape, dense from `output` on. Panics when operands and shape do not
+    /// fit together, or have 2^31 elements.
     pub fn launch(&self, shape: &[usize], inputs: &[Input], scalars: [f32; 4], output: Address) -> Launch {
         assert!(
             inputs.len() == self.inputs.len() && inputs.len() <= MOST_INPUTS,
@@ -80,7 +81,8 @@ impl Map {
     }
 }
 
-/// The dimensions with those joined that lie one behind the other in every operand, and the strides along them.
+/// The dimensions with those joined that lie one behind the other in every operand, and the strides along
+/// them.
 fn merged(shape: &[usize], inputs: &[Input]) -> (Vec<u32>, Vec<Vec<u32>>) {
     let mut dims: Vec<u32> = Vec::new();
     let mut strides: Vec<Vec<u32>> = vec![Vec::new(); inputs.len()];
@@ -106,7 +108,8 @@ fn merged(shape: &[usize], inputs: &[Input]) -> (Vec<u32>, Vec<Vec<u32>>) {
     (dims, strides)
 }
 
-/// The variants that are compiled without a card: each number, one to four operands, the least rank and the most.
+/// The variants that are compiled without a card: each number, one to four operands, the least rank and the
+/// most.
 pub(super) fn every_source() -> Vec<Source> {
     let bodies =
         ["gelu_erf(x0) + s.v[0]", "x0 * x1", "relu(x0) + x1 * silu(x2)", "gelu_tanh(x0) + x1 * x2 + x3"];

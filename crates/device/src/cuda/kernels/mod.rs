@@ -1,5 +1,6 @@
-//! Kernels that prove the whole way from a source to a result, and the patterns that the kernels of ops follow: an
-//! element at a time ([`map`]), a row at a time ([`rows`]), columns in a fixed order ([`columns`]), random numbers.
+//! Kernels that prove the whole way from a source to a result, and the patterns that the kernels of ops
+//! follow: an element at a time ([`map`]), a row at a time ([`rows`]), columns in a fixed order
+//! ([`columns`]), random numbers.
 //!
 //! Each gives [`Launch`]es, which are made without a card: what to compile, the grid, the arguments.
 
