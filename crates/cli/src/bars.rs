@@ -1,5 +1,5 @@
-//! How a run looks from the terminal: what it will take, a bar with rate, remaining time and loss, a line for every
-//! evaluation. Where there is no terminal, a line now and then instead of the bar.
+//! How a run looks from the terminal: what it will take, a bar with rate, remaining time and loss, a line for
+//! every evaluation. Where there is no terminal, a line now and then instead of the bar.
 
 use crate::printer::note;
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};

@@ -1,5 +1,5 @@
-//! `regard claims`: every claim of the notes with its state; the experiments that answer them; the pages that show it all.
-//! A number outside of where it must be is a failure of the command.
+//! `regard claims`: every claim of the notes with its state; the experiments that answer them; the pages that
+//! show it all. A number outside of where it must be is a failure of the command.
 
 use crate::output::Replace;
 use crate::printer::note;
@@ -17,7 +17,8 @@ use std::sync::Mutex;
                         regard claims trained --full --results crates/lab/results/full.json"
 )]
 pub struct Options {
-    /// Which: C7, a group B, a run A1-A5, all that are trained [default: list all; with an effort or --html, run all]
+    /// Which: C7, a group B, a run A1-A5, all that are trained [default: list all; with an effort or --html,
+    /// run all]
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Every exact and Monte-Carlo claim within minutes; trained ones are indicative [the default]
@@ -82,8 +83,8 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let effort = if options.full { Effort::Full } else { Effort::Quick };
     let context = Context { seed: options.seed, effort };
-    // Whether they go together and can be written is known before the work; each is kept as it ends, so that an hour that is
-    // broken off is not lost.
+    // Whether they go together and can be written is known before the work; each is kept as it ends, so that
+    // an hour that is broken off is not lost.
     let outcomes_json = |outcomes: &[Outcome]| regard_lab::outcomes_json(outcomes, &context);
     let mut kept = regard_lab::merged(kept.as_deref(), &outcomes_json(&[]))?;
     if let Some(path) = &options.results {

@@ -1,6 +1,6 @@
-//! `regard demo`: the birth-place study in small, on data that comes with the program. Four models learn to say where
-//! invented people were born; those that have read about them know it, the other one guesses. Ends with the table, three
-//! questions, and where the report lies.
+//! `regard demo`: the birth-place study in small, on data that comes with the program. Four models learn to
+//! say where invented people were born; those that have read about them know it, the other one guesses. Ends
+//! with the table, three questions, and where the report lies.
 
 use crate::ask::answers;
 use crate::bars::Bars;

@@ -23,17 +23,19 @@ use std::io::Write;
 Example:  regard describe crates/conformance/goldens/parity/gpt2/model --tokens 16 --batch 2
 Example:  regard describe crates/conformance/goldens/parity/gpt2/model --taps")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a `.bin` of
-    /// llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
+    /// `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
-    /// Positions of each text; of an encoder-decoder, of source and target [default: 128, or all that the model has]
+    /// Positions of each text; of an encoder-decoder, of source and target [default: 128, or all that the
+    /// model has]
     #[arg(long, value_name = "N")]
     tokens: Option<usize>,
     /// Texts or images in one pass
     #[arg(long, default_value_t = 1, value_name = "N")]
     batch: usize,
-    /// List the values inside that `regard forward --tap` and `regard look --patch` take by name, and nothing else
+    /// List the values inside that `regard forward --tap` and `regard look --patch` take by name, and nothing
+    /// else
     #[arg(long)]
     taps: bool,
     /// Print one JSON object instead of text

@@ -1,5 +1,5 @@
-//! `regard embed`: texts to vectors of length 1, the mean over the tokens of an encoder, as sentence-transformers make
-//! them. One text is printed as numbers, several as a table of cosines.
+//! `regard embed`: texts to vectors of length 1, the mean over the tokens of an encoder, as
+//! sentence-transformers make them. One text is printed as numbers, several as a table of cosines.
 
 use crate::machine::Machine;
 use crate::model::{self, Weights};
@@ -19,7 +19,8 @@ use std::path::PathBuf;
                   Example:  regard embed runs/sentiment --text \"a warm film\" --text \"a film with warmth\""
 )]
 pub struct Options {
-    /// A run, a folder with config.json, weights and tokenizer.json, or the name of one in a local Hugging Face cache
+    /// A run, a folder with config.json, weights and tokenizer.json, or the name of one in a local Hugging
+    /// Face cache
     model: String,
     /// A text; may be given several times
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

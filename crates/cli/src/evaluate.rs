@@ -1,5 +1,5 @@
-//! `regard evaluate`: a trained model examined once more, with the data of its recipe or with other files, and every
-//! answer to a file if asked.
+//! `regard evaluate`: a trained model examined once more, with the data of its recipe or with other files,
+//! and every answer to a file if asked.
 
 use crate::finite::NotFinite;
 use crate::machine::Machine;

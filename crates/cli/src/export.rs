@@ -1,5 +1,5 @@
-//! `regard export`: writes a model for others, under the names and in the layout that transformers expects, in the dtype
-//! and in files of the size that they ask for.
+//! `regard export`: writes a model for others, under the names and in the layout that transformers expects,
+//! in the dtype and in files of the size that they ask for.
 
 use crate::model::Weights;
 use crate::model_folder::{Target, WeightDtype};
@@ -16,8 +16,8 @@ files and an index; a tensor that is larger than N has a file of its own. The to
 
 Example:  regard export crates/conformance/goldens/parity/gpt2/model gpt2-bf16 --dtype bf16")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a `.bin` of
-    /// llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
+    /// `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// The dtype of the weights to write [default: as they are]

@@ -1,4 +1,5 @@
-//! `regard families`: what kinds of models there are, what each can learn, and the keys that `[model]` of a recipe has for it.
+//! `regard families`: what kinds of models there are, what each can learn, and the keys that `[model]` of a
+//! recipe has for it.
 
 use anyhow::Result;
 use clap::Args;

@@ -1,4 +1,5 @@
-//! `regard forward`: one pass through a model; its named outputs and the taps asked for go to a safetensors file.
+//! `regard forward`: one pass through a model; its named outputs and the taps asked for go to a safetensors
+//! file.
 
 use crate::finite::NotFinite;
 use crate::machine::Machine;
@@ -26,8 +27,8 @@ encoder-decoder `source_mask`, says which positions are real, and what stands at
 
 Example:  regard forward crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3\" --ids \"4 5\" --tap block.0.stream --out out.safetensors")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a `.bin` of
-    /// llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
+    /// `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// One text, for a model with a tokenizer beside it; give it once for each text

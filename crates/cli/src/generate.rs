@@ -1,5 +1,5 @@
-//! `regard generate`: continues a text, or answers one with an encoder-decoder, printing it as it is made. Ctrl-C ends it
-//! after the token in progress. With beams it is printed once the search is over.
+//! `regard generate`: continues a text, or answers one with an encoder-decoder, printing it as it is made.
+//! Ctrl-C ends it after the token in progress. With beams it is printed once the search is over.
 
 use crate::machine::Machine;
 use crate::model::Weights;
@@ -25,8 +25,8 @@ use std::time::Instant;
                   The second after regard train recipes/shakespeare.toml; a folder or a file of llama2.c goes as well."
 )]
 pub struct Options {
-    /// A run, a folder with config.json, weights and tokenizer.json, the name of one in a local Hugging Face cache, or a
-    /// llama2.c .bin file with its tokenizer beside it
+    /// A run, a folder with config.json, weights and tokenizer.json, the name of one in a local Hugging Face
+    /// cache, or a llama2.c .bin file with its tokenizer beside it
     model: String,
     /// The text to continue; for an encoder-decoder such as T5, the text to answer
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, required_unless_present = "ids")]

@@ -1,5 +1,6 @@
-//! `regard import`: a model from elsewhere (a `.bin` of llama2.c, a folder in half precision, a name in a local cache)
-//! becomes a folder that every command here takes and that transformers loads: `config.json` and `model.safetensors`.
+//! `regard import`: a model from elsewhere (a `.bin` of llama2.c, a folder in half precision, a name in a
+//! local cache) becomes a folder that every command here takes and that transformers loads: `config.json` and
+//! `model.safetensors`.
 
 use crate::model_folder::{Target, WeightDtype};
 use anyhow::Result;
@@ -14,7 +15,8 @@ comes along.
 
 Example:  regard import crates/conformance/goldens/parity/llama/model llama-f16 --dtype f16")]
 pub struct Options {
-    /// A `.bin` of llama2.c, a folder with config.json and weights, or organisation/name from a local Hugging Face cache
+    /// A `.bin` of llama2.c, a folder with config.json and weights, or organisation/name from a local Hugging
+    /// Face cache
     #[arg(value_name = "SOURCE")]
     source: String,
     /// The dtype of the weights in the new folder

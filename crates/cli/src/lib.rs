@@ -1,5 +1,5 @@
-//! The `regard` command as a function: parse, build the parts, run. One file for each command. A `regard` of one's own, with
-//! families of one's own, is a main of a few lines:
+//! The `regard` command as a function: parse, build the parts, run. One file for each command. A `regard` of
+//! one's own, with families of one's own, is a main of a few lines:
 //!
 //! ```no_run
 //! use regard_models::Registry;
@@ -68,7 +68,8 @@ enum Command {
     Forward(forward::Options),
     /// Turn texts into vectors, or compare them, with a model of the BERT family.
     Embed(embed::Options),
-    /// Continue a text with a decoder (GPT-2, minGPT, Llama, a llama2.c file), or answer one with T5 or a Transformer.
+    /// Continue a text with a decoder (GPT-2, minGPT, Llama, a llama2.c file), or answer one with T5 or a
+    /// Transformer.
     Generate(generate::Options),
     /// Turn texts into others, line by line, with an encoder-decoder: T5 or a Transformer.
     Translate(translate::Options),
@@ -94,9 +95,11 @@ enum Command {
     Runs(runs::Options),
     /// Time one workload at sizes of your choice.
     Bench(bench::Options),
-    /// Prove on the recorded graph what a model's family promises: causality, padding, batches, receptive fields.
+    /// Prove on the recorded graph what a model's family promises: causality, padding, batches, receptive
+    /// fields.
     Prove(prove::Options),
-    /// Run a model by all the ways to the same answer, and compare: batches, padding, caches, threads, the f64 reference.
+    /// Run a model by all the ways to the same answer, and compare: batches, padding, caches, threads, the
+    /// f64 reference.
     Audit(audit::Options),
     /// See who attends to whom in a text: maps, heads in numbers, and what changes without a head.
     Look(look::Options),

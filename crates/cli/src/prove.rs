@@ -1,5 +1,5 @@
-//! `regard prove`: what a model's family promises, proved on its recorded graph or refuted with the guilty node named. No
-//! weight is read: the proof holds for all of them.
+//! `regard prove`: what a model's family promises, proved on its recorded graph or refuted with the guilty
+//! node named. No weight is read: the proof holds for all of them.
 
 use crate::model::Weights;
 use anyhow::{Result, bail};
@@ -23,8 +23,8 @@ but an output that it rests on could not be followed.
 
 Example:  regard prove crates/conformance/goldens/parity/gpt2/model --lengths 5,12")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a `.bin` of
-    /// llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
+    /// `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// Positions of the texts, with commas between them [default: 5 and 24, or what the model has room for]

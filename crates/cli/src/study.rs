@@ -1,5 +1,5 @@
-//! `regard study`: where was somebody born? The birth-place study on files, or on the invented people that come with the
-//! program; `regard demo` is the small one of these.
+//! `regard study`: where was somebody born? The birth-place study on files, or on the invented people that
+//! come with the program; `regard demo` is the small one of these.
 
 use crate::bars::Bars;
 use crate::machine::Machine;
@@ -38,8 +38,8 @@ pub struct Options {
     /// How often the lines are read, instead of 650 times as in the course, or 70 times for invented people
     #[arg(long, value_name = "N")]
     pretrain_epochs: Option<u64>,
-    /// How often the questions are gone through, instead of 75 times without reading and 10 times after it, or 20 and 10
-    /// times for invented people
+    /// How often the questions are gone through, instead of 75 times without reading and 10 times after it,
+    /// or 20 and 10 times for invented people
     #[arg(long, value_name = "N")]
     finetune_epochs: Option<u64>,
     /// Which models: alone, pretrained, rotary, perceiver

@@ -27,7 +27,8 @@ pub struct Options {
     /// A recipe, a TOML file; with --resume, it is that of the run
     #[arg(value_name = "RECIPE", required_unless_present = "resume")]
     recipe: Option<PathBuf>,
-    /// What should be otherwise, as in train.lr=1e-3, data.train=my.txt or, in one stage, stage.pretrain.train.epochs=2
+    /// What should be otherwise, as in train.lr=1e-3, data.train=my.txt or, in one stage,
+    /// stage.pretrain.train.epochs=2
     #[arg(value_name = "KEY=VALUE")]
     overrides: Vec<String>,
     /// The run folder to make [default: runs/ and the name of the recipe]

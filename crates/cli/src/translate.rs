@@ -1,5 +1,5 @@
-//! `regard translate`: texts through an encoder-decoder, one line for each, batch by batch. What a line becomes does not
-//! depend on the batch that it is in.
+//! `regard translate`: texts through an encoder-decoder, one line for each, batch by batch. What a line
+//! becomes does not depend on the batch that it is in.
 
 use crate::machine::Machine;
 use crate::model::{self, Weights};
@@ -19,8 +19,8 @@ use std::path::PathBuf;
 #[command(after_help = "After regard train recipes/translate.toml, or with any T5 in place of the run:\n\n\
                   Example:  regard translate runs/translate --text \"Ein Hund läuft durch das Gras.\"")]
 pub struct Options {
-    /// A run, a folder with config.json, weights and tokenizer.json (and target_tokenizer.json, where the target has its own),
-    /// or the name of one in a local Hugging Face cache
+    /// A run, a folder with config.json, weights and tokenizer.json (and target_tokenizer.json, where the
+    /// target has its own), or the name of one in a local Hugging Face cache
     model: String,
     /// A text; may be given several times
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -118,8 +118,8 @@ fn progress(count: usize) -> ProgressBar {
     bar
 }
 
-/// Translations as lines, in the order of the texts, whatever the order in which they come; texts without words come out
-/// empty.
+/// Translations as lines, in the order of the texts, whatever the order in which they come; texts without
+/// words come out empty.
 struct Lines {
     quiet: bool,
     /// What is known of each, and not printed yet.

@@ -1,5 +1,5 @@
-//! Journeys of `regard prove`, `audit`, `look` and `cost`: on every family, with every slip of the finger, and with a model that
-//! is wrong.
+//! Journeys of `regard prove`, `audit`, `look` and `cost`: on every family, with every slip of the finger,
+//! and with a model that is wrong.
 
 use regard_data::{Checkpoint, Data, Save, SaveOptions, save_folder};
 use serde_json::Value;
@@ -230,7 +230,8 @@ fn costs_are_counted_and_measured() {
     let described = page(&["describe", &golden("gpt2"), "--tokens", "12", "--batch", "2"]);
     assert_eq!(sum(&cost["ops"], "multiply_adds"), described["cost"]["multiply_adds"].as_f64().unwrap());
     assert_eq!(cost["memory"]["total"], described["memory"]["total"]);
-    // Width 24, hidden 96: projections are 4d² and the feed-forward part 8d², so attention passes them at 2d and 6d keys.
+    // Width 24, hidden 96: projections are 4d² and the feed-forward part 8d², so attention passes them at 2d
+    // and 6d keys.
     let config: Value =
         serde_json::from_str(&fs::read_to_string(format!("{}/config.json", golden("gpt2"))).unwrap())
             .unwrap();

@@ -1,5 +1,5 @@
-//! What a person at a terminal sees: help, slips of the finger, sizes that make no sense, a closed pipe, and a
-//! demo whose figures can be read by a program.
+//! What a person at a terminal sees: help, slips of the finger, sizes that make no sense, a closed pipe, and
+//! a demo whose figures can be read by a program.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,8 @@ fn regard(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_regard")).args(arguments).output().expect("the command starts")
 }
 
-/// What a command that fails says; it says it without a backtrace, on the right stream, with the right status.
+/// What a command that fails says; it says it without a backtrace, on the right stream, with the right
+/// status.
 fn refused(arguments: &[&str]) -> String {
     let output = regard(arguments);
     let message = String::from_utf8(output.stderr).expect("text");

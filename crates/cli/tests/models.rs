@@ -1,4 +1,5 @@
-//! Models at a terminal: described, run, imported and exported, and every slip on the way met with a sentence that helps.
+//! Models at a terminal: described, run, imported and exported, and every slip on the way met with a sentence
+//! that helps.
 
 use regard_data::Checkpoint;
 use serde_json::Value;
@@ -27,7 +28,8 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// What a command that fails says: one sentence on the right stream, with the right status, and nothing is printed.
+/// What a command that fails says: one sentence on the right stream, with the right status, and nothing is
+/// printed.
 fn refused(arguments: &[&str]) -> String {
     let output = regard(arguments);
     let message = String::from_utf8(output.stderr).expect("text");
@@ -64,7 +66,8 @@ impl Drop for Own {
     }
 }
 
-/// A small model of llama2.c, its weights counted up; the sign of the vocabulary says that the head is the embedding.
+/// A small model of llama2.c, its weights counted up; the sign of the vocabulary says that the head is the
+/// embedding.
 fn llama2c(path: &str) {
     let [dim, hidden, layers, heads, kv, vocab, length] = [8i32, 12, 2, 4, 2, 11, 6];
     let kv_dim = dim / heads * kv;

@@ -1,5 +1,5 @@
-//! Journeys with text: `regard embed` and `regard generate` on small committed models, on real ones where they are,
-//! and with everything that a person can get wrong.
+//! Journeys with text: `regard embed` and `regard generate` on small committed models, on real ones where
+//! they are, and with everything that a person can get wrong.
 
 use regard::data::Checkpoint;
 use serde_json::{Value, json};
@@ -95,7 +95,8 @@ impl Drop for Scratch {
     }
 }
 
-/// A tokenizer whose tokens are the letters and a space: as many ids as the small Llama knows, none of them special.
+/// A tokenizer whose tokens are the letters and a space: as many ids as the small Llama knows, none of them
+/// special.
 fn letters() -> String {
     let signs = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let vocabulary: serde_json::Map<String, Value> =

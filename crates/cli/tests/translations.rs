@@ -1,5 +1,6 @@
-//! Journeys with encoder-decoders and with beams: `regard translate`, `regard generate` on a T5 and a Transformer, against
-//! what transformers says about the same weights, and with everything that a person can get wrong.
+//! Journeys with encoder-decoders and with beams: `regard translate`, `regard generate` on a T5 and a
+//! Transformer, against what transformers says about the same weights, and with everything that a person can
+//! get wrong.
 
 use regard::data::Checkpoint;
 use serde_json::{Value, json};

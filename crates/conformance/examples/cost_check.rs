@@ -1,9 +1,10 @@
-//! Predicted time against measured time, over ten models none of whose sizes was used to measure the rates: a pass and a step
-//! of training of each. Run by `bench/cost_check`; ends with status 1 if the median error of passes, or of steps, is above a
-//! quarter. Rates and models are measured in turns, in some rounds. What is measured of models are whole runs. Errors are told
-//! against the least of them, as rates are the best of some runs, too: on a machine that others use, the median says how busy
-//! they are. Where they never rest, ask for `--threads 1`: of a single thread, the system tells how long it waited for a core,
-//! and that is taken off.
+//! Predicted time against measured time, over ten models none of whose sizes was used to measure the rates: a
+//! pass and a step of training of each. Run by `bench/cost_check`; ends with status 1 if the median error of
+//! passes, or of steps, is above a quarter. Rates and models are measured in turns, in some rounds. What is
+//! measured of models are whole runs. Errors are told against the least of them, as rates are the best of
+//! some runs, too: on a machine that others use, the median says how busy they are. Where they never rest,
+//! ask for `--threads 1`: of a single thread, the system tells how long it waited for a core, and that is
+//! taken off.
 
 use regard::device::{Level, Pool};
 use regard::graph::{Graph, Precision};
@@ -20,7 +21,8 @@ use std::time::Instant;
 
 /// The most that the median may be off.
 const MOST: f64 = 0.25;
-/// After each round of rates a model is run for so many nanoseconds, but no fewer and no more times than these.
+/// After each round of rates a model is run for so many nanoseconds, but no fewer and no more times than
+/// these.
 const PATIENCE: f64 = 1e8;
 const TIMES: (usize, usize) = (2, 30);
 

@@ -1,11 +1,11 @@
-//! Writes the nodes of random programs whose operands are hard: those that are off by more than twice PyTorch's error
-//! on easy operands, and those whose results move ten times further than their operands do.
+//! Writes the nodes of random programs whose operands are hard: those that are off by more than twice
+//! PyTorch's error on easy operands, and those whose results move ten times further than their operands do.
 //! `bench/torch_error_same_operands.py` runs PyTorch on the same operands.
 //!
 //!     cargo run --release -p regard-conformance --example nodes -- FOLDER f32|bf16 FIRST_SEED LAST_SEED
 //!
-//! Each node is a line of `PRECISION.jsonl`; its operands (f32), our results and the specification's (f64) are
-//! tensors of `PRECISION.safetensors`, named by the node's number.
+//! Each node is a line of `PRECISION.jsonl`; its operands (f32), our results and the specification's (f64)
+//! are tensors of `PRECISION.safetensors`, named by the node's number.
 
 use regard::device::Level;
 use regard::prelude::*;

@@ -2,8 +2,8 @@
 //! shows against f64 on the same kind of op, with operands that are no harder.
 //!
 //! Two committed tables, both measured: on easy operands, drawn from the normal distribution
-//! (`goldens/torch_error.json`, made by `bench/torch_error.py`), and on the hard ones that random programs meet
-//! (`goldens/torch_error_same_operands.json`, made by `bench/torch_error_same_operands.py`).
+//! (`goldens/torch_error.json`, made by `bench/torch_error.py`), and on the hard ones that random programs
+//! meet (`goldens/torch_error_same_operands.json`, made by `bench/torch_error_same_operands.py`).
 
 use crate::nodes::NodeRun;
 use regard::graph::Precision;
@@ -15,8 +15,8 @@ pub struct Bounds {
     same_operands: Value,
 }
 
-/// Twice half an ulp of the result, in each dtype: a correctly rounded op shows half an ulp where the largest number
-/// is just above a power of two, in PyTorch as here, so no bound of an op that rounds is below it.
+/// Twice half an ulp of the result, in each dtype: a correctly rounded op shows half an ulp where the largest
+/// number is just above a power of two, in PyTorch as here, so no bound of an op that rounds is below it.
 const ROUNDING_F32: f64 = 1.0 / (1u64 << 23) as f64;
 const ROUNDING_BF16: f64 = 1.0 / (1u64 << 7) as f64;
 
@@ -37,8 +37,8 @@ impl Bounds {
         }
     }
 
-    /// The bound for one result of a node: twice PyTorch's error on easy operands, or twice its largest error on
-    /// operands of the same op whose condition is at most that of this result, whichever is more.
+    /// The bound for one result of a node: twice PyTorch's error on easy operands, or twice its largest error
+    /// on operands of the same op whose condition is at most that of this result, whichever is more.
     pub fn of(&self, run: &NodeRun, result: usize) -> f64 {
         let mut bound = self.easy(run);
         let steps = &self.same_operands[run.op.as_str()][dtype(run.precision)]["stairs"];
@@ -67,7 +67,8 @@ impl Bounds {
             let measured = &self.kinds[kind][dtype(run.precision)];
             assert!(measured["forward"].is_number(), "PyTorch's error for `{kind}` is not in the table");
             let forward = measured["forward"].as_f64().unwrap_or(0.0);
-            // What the backward pass records is judged as PyTorch's gradients are, and no stricter than its values.
+            // What the backward pass records is judged as PyTorch's gradients are, and no stricter than its
+            // values.
             let gradient = measured["gradient"].as_f64().unwrap_or(0.0);
             bound = f64::max(bound, 2.0 * if run.backward { forward.max(gradient) } else { forward });
         }

@@ -1,4 +1,5 @@
-//! Encoder-decoders as the outer tests use them: either model behind one face, a whole pass, and decoding with caches.
+//! Encoder-decoders as the outer tests use them: either model behind one face, a whole pass, and decoding
+//! with caches.
 
 use regard::graph;
 use regard::prelude::*;

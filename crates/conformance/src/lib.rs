@@ -1,5 +1,5 @@
-//! The outer rings of the tests: random programs of most ops, the same bits everywhere, memory as planned, and
-//! the errors that PyTorch itself makes as bounds.
+//! The outer rings of the tests: random programs of most ops, the same bits everywhere, memory as planned,
+//! and the errors that PyTorch itself makes as bounds.
 
 #![forbid(unsafe_code)]
 

@@ -156,15 +156,15 @@ fn node_run(graph: &Graph, node: &Node, values: &HashMap<usize, Array>) -> NodeR
     }
 }
 
-/// The largest number wanted. A result of which half an ulp of the operands moves all digits is measured against
-/// that movement instead: it may well be zero, up to the rounding of f64.
+/// The largest number wanted. A result of which half an ulp of the operands moves all digits is measured
+/// against that movement instead: it may well be zero, up to the rounding of f64.
 fn scale(want: &Array, moved: f64) -> f64 {
     largest(want.data()).max(moved)
 }
 
-/// How hard operands are: how many times further than they a result moves. Functions that vanish far out are also
-/// hard where the result is small beside the operands, since they may be made of terms that are not: 1 + erf x, the
-/// difference of a log-sum-exp and a logit, a probability less one.
+/// How hard operands are: how many times further than they a result moves. Functions that vanish far out are
+/// also hard where the result is small beside the operands, since they may be made of terms that are not: 1 +
+/// erf x, the difference of a log-sum-exp and a logit, a probability less one.
 fn condition(graph: &Graph, node: &Node, inputs: &[Array], scale: f64, moved: f64) -> f64 {
     let vanishes = matches!(
         node.op.name(),
@@ -191,8 +191,8 @@ const STEP: f64 = 1.0 / (1u64 << 24) as f64;
 /// How many moves are drawn: a single number can stay where it is by luck.
 const MOVES: u64 = 8;
 
-/// How far each exact result moves when each number of the float operands moves by ±[`STEP`] of itself, the furthest
-/// of some drawn moves.
+/// How far each exact result moves when each number of the float operands moves by ±[`STEP`] of itself, the
+/// furthest of some drawn moves.
 fn movements(graph: &Graph, node: &Node, inputs: &[Array]) -> Vec<f64> {
     let exact = specified(graph, node, inputs, false);
     let mut movements: Vec<f64> = vec![0.0; exact.len()];
@@ -215,11 +215,12 @@ fn movements(graph: &Graph, node: &Node, inputs: &[Array]) -> Vec<f64> {
     movements
 }
 
-/// What the specification of a node gives for some operands, with products rounded as the precision says or not.
+/// What the specification of a node gives for some operands, with products rounded as the precision says or
+/// not.
 ///
-/// The backward of attention makes the weights again from what the forward kept. It is held to the gradient at exact
-/// weights, as PyTorch is, whatever the rounding of what was kept; of a y in bf16, that rounding is part of the
-/// rounded specification.
+/// The backward of attention makes the weights again from what the forward kept. It is held to the gradient
+/// at exact weights, as PyTorch is, whatever the rounding of what was kept; of a y in bf16, that rounding is
+/// part of the rounded specification.
 fn specified(graph: &Graph, node: &Node, inputs: &[Array], rounded: bool) -> Vec<Array> {
     if !node.is::<AttentionBackward>() {
         return computed(graph, node, inputs, rounded);

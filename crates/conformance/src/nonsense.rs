@@ -1,5 +1,5 @@
-//! Nonsense: random operands of random shapes and dtypes for every recording method, most of which fit nothing.
-//! What comes back may be a value or an error, but it comes back.
+//! Nonsense: random operands of random shapes and dtypes for every recording method, most of which fit
+//! nothing. What comes back may be a value or an error, but it comes back.
 
 use crate::choices::Choices;
 use regard::graph::{Dim, Result};

@@ -1,5 +1,5 @@
-//! What parity tests share: goldens made by PyTorch and transformers, foreign weights on their way into a store, and
-//! comparisons that say where and by how much two answers differ.
+//! What parity tests share: goldens made by PyTorch and transformers, foreign weights on their way into a
+//! store, and comparisons that say where and by how much two answers differ.
 
 use regard::hub::table;
 use regard::{Array, Store};

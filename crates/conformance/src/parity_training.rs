@@ -1,5 +1,5 @@
-//! A training step of any model against PyTorch's: loss, every gradient, then ten steps of AdamW and the logits after
-//! them, on the `train` set of a golden.
+//! A training step of any model against PyTorch's: loss, every gradient, then ten steps of AdamW and the
+//! logits after them, on the `train` set of a golden.
 
 use crate::parity::{Golden, close, within};
 use regard::ops::AdamW;
@@ -13,8 +13,8 @@ const FIRST_STEP: f64 = 1e-4;
 /// How far losses and logits may be apart in ten steps: of the largest.
 const TEN_STEPS: f64 = 1e-3;
 
-/// Compares the training of a model with the golden. `loss` and `logits` record, with inputs that `feed` sets; the
-/// logits must be 0 where the golden's are, at padding.
+/// Compares the training of a model with the golden. `loss` and `logits` record, with inputs that `feed`
+/// sets; the logits must be 0 where the golden's are, at padding.
 pub fn check_training(
     golden: &Golden,
     table: &[Import],
@@ -88,8 +88,8 @@ fn name_of(g: &Graph, parameter: Var) -> String {
     g.stored()[stored].name.clone()
 }
 
-/// The layer of a parameter: an attention or a feed-forward part as a whole (a key bias has no gradient but rounding),
-/// else all that shares its prefix.
+/// The layer of a parameter: an attention or a feed-forward part as a whole (a key bias has no gradient but
+/// rounding), else all that shares its prefix.
 fn layer_of(name: &str) -> &str {
     for part in [".attention.", ".cross.", ".feed_forward."] {
         if let Some(at) = name.find(part) {

@@ -1,6 +1,7 @@
 //! A model of sequences recorded from ops alone, of what the GPT has not: RMS norm, rotary positions, grouped
-//! heads, a gated feed-forward part; causal, also through caches, or looking both ways at keys up to a length.
-//! Sizes are odd on purpose. Letters: B T, C = 42, H = 6, G = 2, D = 8, F = 390 (beyond one block of a product).
+//! heads, a gated feed-forward part; causal, also through caches, or looking both ways at keys up to a
+//! length. Sizes are odd on purpose. Letters: B T, C = 42, H = 6, G = 2, D = 8, F = 390 (beyond one block of
+//! a product).
 
 use regard::graph::{Graph, Result, Shape, Var};
 use regard::ops::{Attention, AttentionMask, Gate, LinearOptions, RotarySpec};

@@ -1,4 +1,5 @@
-//! Models of every family in sizes of one's own choice, for tests and checks that only care how large they are.
+//! Models of every family in sizes of one's own choice, for tests and checks that only care how large they
+//! are.
 
 use regard::layers::{FeedForwardKind, NormKind};
 use regard::ops::RotarySpec;

@@ -1,5 +1,5 @@
-//! Training steps of every family at small sizes, for tests of how programs are planned: recorded with their gradients and an
-//! update, and fed with numbers that any of them takes.
+//! Training steps of every family at small sizes, for tests of how programs are planned: recorded with their
+//! gradients and an update, and fed with numbers that any of them takes.
 
 use regard::Result;
 use regard::layers::{FeedForwardKind, NormKind};
@@ -19,8 +19,8 @@ pub struct Family {
     pub dropout: bool,
 }
 
-/// All of them. `llama` is a GPT with rotary positions, RMS norms, a gated feed-forward part and grouped heads; `transformer`
-/// has its norms behind its parts.
+/// All of them. `llama` is a GPT with rotary positions, RMS norms, a gated feed-forward part and grouped
+/// heads; `transformer` has its norms behind its parts.
 pub const FAMILIES: [&str; 7] = ["gpt", "llama", "bert", "vit", "t5", "transformer", "perceiver"];
 
 /// Each family with and without dropout.
@@ -79,8 +79,8 @@ impl Family {
         })
     }
 
-    /// The pass, which gives `loss`; with `training`, also its gradients, as outputs `gradient of …`, and an update of every
-    /// parameter.
+    /// The pass, which gives `loss`; with `training`, also its gradients, as outputs `gradient of …`, and an
+    /// update of every parameter.
     pub fn record(self, precision: Precision, training: bool) -> Result<Graph> {
         let mut g = if training { Graph::new() } else { Graph::inference() };
         g.set_precision(precision);

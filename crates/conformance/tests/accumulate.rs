@@ -14,8 +14,8 @@ const LENGTH: usize = 19;
 /// Below the norms that occur, so that clipping has something to do.
 const MOST: f64 = 0.25;
 const RATE: f32 = 0.01;
-/// ε is large: with a tiny one, the step of a gradient that is rounding noise (mathematics gives the bias of a
-/// key none) would be as large as any other.
+/// ε is large: with a tiny one, the step of a gradient that is rounding noise (mathematics gives the bias of
+/// a key none) would be as large as any other.
 const ADAMW: AdamW = AdamW { beta1: 0.9, beta2: 0.95, epsilon: 1e-2, weight_decay: 0.1 };
 
 /// The programs of a step, in one store.
@@ -156,7 +156,8 @@ fn micro_batches_make_the_step_of_the_whole_batch() {
 #[test]
 fn masks_belong_to_examples_not_to_places_in_a_batch() {
     let cpu = Cpu::with(2, regard::device::Level::best()).unwrap();
-    // The same examples of a batch, in two programs' runs: as the third and fourth of four, and by themselves.
+    // The same examples of a batch, in two programs' runs: as the third and fourth of four, and by
+    // themselves.
     let record = |g: &mut Graph| {
         let b = g.open('B', BATCH).unwrap();
         let ids = g.input("ids", DType::I32, shape![b, LENGTH]).unwrap();

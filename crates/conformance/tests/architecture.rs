@@ -1,5 +1,6 @@
-//! The map against the land: who depends on whom, who does I/O, and that no room but `models` enumerates families. What
-//! ARCHITECTURE.md says is read from it and compared with manifests and sources.
+//! The map against the land: who depends on whom, who does I/O, and that no room but `models` enumerates
+//! families; how long files, functions and lines of comments are. What ARCHITECTURE.md and CONTRIBUTING.md
+//! say is compared with manifests and sources.
 
 use regard_models::Registry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,24 +20,29 @@ fn crates() -> Vec<String> {
     names
 }
 
-/// The Rust sources of a crate, without its tests: path and text.
-fn sources(name: &str) -> Vec<(String, String)> {
-    fn gather(folder: &Path, found: &mut Vec<(String, String)>) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let file = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() {
-                gather(&path, found);
-            } else if file.ends_with(".rs") && !file.ends_with("tests.rs") && !file.starts_with("tests_") {
-                let text = fs::read_to_string(&path).unwrap();
-                let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_string();
-                found.push((path.display().to_string(), code));
-            }
+/// All Rust files below a folder: path and text.
+fn rust_files(folder: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("target") {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            found.push((path.display().to_string(), fs::read_to_string(&path).unwrap()));
         }
     }
-    let mut found = Vec::new();
-    gather(&root().join("crates").join(name).join("src"), &mut found);
     found
+}
+
+/// The Rust sources of a crate, without its tests: path and text.
+fn sources(name: &str) -> Vec<(String, String)> {
+    let all = rust_files(&root().join("crates").join(name).join("src")).into_iter();
+    all.filter(|(path, _)| {
+        let file = path.rsplit('/').next().unwrap();
+        !file.ends_with("tests.rs") && !file.starts_with("tests_")
+    })
+    .map(|(path, text)| (path, text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_string()))
+    .collect()
 }
 
 /// The lines of a block of ARCHITECTURE.md that begins with this line.
@@ -117,8 +123,8 @@ fn only_those_do_io_that_the_map_says() {
     }
 }
 
-/// Rooms whose sources may name the types of models: `models` itself, what shows or times known models by name, and the
-/// birth-place study, which compares two of them.
+/// Rooms whose sources may name the types of models: `models` itself, what shows or times known models by
+/// name, and the birth-place study, which compares two of them.
 const MAY_NAME: [&str; 5] = [
     "crates/models/",
     "crates/lab/",
@@ -162,6 +168,65 @@ fn no_room_but_models_enumerates_families() {
     }
 }
 
+/// What a reader holds in mind at once: past these lengths, a file is two things, and a function has steps
+/// with names.
+const LONGEST_FILE: usize = 600;
+const LONGEST_FUNCTION: usize = 100;
+const WIDEST_COMMENT: usize = 110;
+
+/// The functions of a file and how many lines they have, by the form that `cargo fmt` gives them: a function
+/// ends with the first brace that stands where it began, one without a body with its parenthesis.
+fn functions(text: &str) -> Vec<(&str, usize)> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let lines: Vec<&str> = text.lines().collect();
+    let begins = |line: &str| {
+        let head = line.split('(').next().unwrap_or("");
+        head.split_whitespace().any(|word| word == "fn")
+            && !head.contains("//")
+            && !line.ends_with([';', '}', ','])
+    };
+    let ends = |line: &str| line.starts_with('}') || (line.starts_with(')') && line.ends_with(';'));
+    let length = |start: usize| {
+        let (first, rest) = (lines[start], &lines[start + 1..]);
+        let last = rest.iter().position(|line| indent(line) == indent(first) && ends(line.trim_start()));
+        last.map_or(rest.len() + 1, |last| last + 2)
+    };
+    let found = lines.iter().enumerate().filter(|(_, line)| begins(line));
+    found.map(|(start, first)| (first.trim(), length(start))).collect()
+}
+
+#[test]
+fn files_and_functions_can_be_held_in_mind() {
+    let mut long = Vec::new();
+    for (path, text) in crates().iter().flat_map(|name| sources(name)) {
+        if text.lines().count() > LONGEST_FILE {
+            long.push(format!("{path}: {} lines; ask which two things it is", text.lines().count()));
+        }
+        let over = functions(&text).into_iter().filter(|(_, lines)| *lines > LONGEST_FUNCTION);
+        long.extend(
+            over.map(|(name, lines)| format!("{path}: `{name}` has {lines} lines; cut it along its steps")),
+        );
+    }
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+#[test]
+fn comments_fit_the_width_of_the_code() {
+    let mut wide = Vec::new();
+    for (path, text) in ["crates", "examples", "bench"].iter().flat_map(|part| rust_files(&root().join(part)))
+    {
+        for (at, line) in text.lines().enumerate() {
+            let text = line.trim_start();
+            // Rows of tables and addresses cannot be broken.
+            let whole = text.starts_with("//! |") || text.starts_with("/// |") || text.contains("://");
+            if text.starts_with("//") && !whole && line.chars().count() > WIDEST_COMMENT {
+                wide.push(format!("{path}:{}: {} wide", at + 1, line.chars().count()));
+            }
+        }
+    }
+    assert!(wide.is_empty(), "comments are at most {WIDEST_COMMENT} wide:\n{}", wide.join("\n"));
+}
+
 /// Whether a place of a line lies inside of quotes.
 fn in_text(line: &str, at: usize) -> bool {
     line[..at].matches('"').count() % 2 == 1
@@ -177,4 +242,7 @@ fn the_search_finds_what_it_is_for() {
         BTreeSet::from(["data".to_string(), "regard".to_string()])
     );
     assert!(!sources("models").is_empty() && crates().len() > 10);
+    let code =
+        "impl A {\n    pub fn one(&self) -> u32 {\n        if true {\n        }\n    }\n}\n\nfn two();\n";
+    assert_eq!(functions(code), [("pub fn one(&self) -> u32 {", 4)]);
 }

@@ -1,6 +1,6 @@
-//! Beam search and generation with encoder-decoders: transformers' beams on the tiny goldens, the true best where the
-//! search is wide enough to see everything, greedy where it is one wide; a batch is its rows one by one, and caches
-//! shared by beams change no bit.
+//! Beam search and generation with encoder-decoders: transformers' beams on the tiny goldens, the true best
+//! where the search is wide enough to see everything, greedy where it is one wide; a batch is its rows one by
+//! one, and caches shared by beams change no bit.
 
 use regard::prelude::*;
 use regard_conformance::encoder_decoder::{CAPACITY, Model, SEED};

@@ -1,8 +1,9 @@
-//! The cost reader against the textbook, exactly: a block of width d on n positions does 4nd² + 2n²d multiply-adds
-//! in its attention and 8nd² in its feed-forward part; causal attention has n(n+1)/2 pairs, a window those inside.
+//! The cost reader against the textbook, exactly: a block of width d on n positions does 4nd² + 2n²d
+//! multiply-adds in its attention and 8nd² in its feed-forward part; causal attention has n(n+1)/2 pairs, a
+//! window those inside.
 //!
-//! The closed forms count matrix work. Norms multiply and add, too; they are told apart by op (`layer_norm`) and,
-//! where they have a scope of their own, by dotted name.
+//! The closed forms count matrix work. Norms multiply and add, too; they are told apart by op (`layer_norm`)
+//! and, where they have a scope of their own, by dotted name.
 
 use regard::cost::{Costs, Work, cost};
 use regard::graph::{Integers, Result, Sizes};

@@ -1,5 +1,5 @@
-//! What encoder-decoders promise: who sees whom, by `reach` and by changing tokens; padding, batches and caches change
-//! no bit; and sizes that make no sense are refused.
+//! What encoder-decoders promise: who sees whom, by `reach` and by changing tokens; padding, batches and
+//! caches change no bit; and sizes that make no sense are refused.
 
 use regard::graph::Integers;
 use regard::prelude::*;

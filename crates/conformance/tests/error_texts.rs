@@ -1,9 +1,9 @@
 //! Every public fallible function has a test of its error text, and this is the list of them.
 //!
-//! `goldens/error_texts.txt` has a line for each: `crate/file Item::function: file test`. The list is compared with
-//! the sources, both ways; the named test must be there, of the same crate, call this type's function and hold a text
-//! against its error. A function that no input makes fail says so: `none, because …`. A new function fails this test until
-//! it has a line.
+//! `goldens/error_texts.txt` has a line for each: `crate/file Item::function: file test`. The list is
+//! compared with the sources, both ways; the named test must be there, of the same crate, call this type's
+//! function and hold a text against its error. A function that no input makes fail says so: `none, because
+//! …`. A new function fails this test until it has a line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -45,7 +45,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// What can be named from outside a crate: everything in a `pub use`, the modules that are public, and the types.
+/// What can be named from outside a crate: everything in a `pub use`, the modules that are public, and the
+/// types.
 fn exported(files: &[PathBuf]) -> [BTreeSet<String>; 3] {
     let (mut items, mut modules, mut types) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for file in files {
@@ -73,8 +74,8 @@ struct Function {
     shared: bool,
 }
 
-/// The public fallible functions of a file. Relies on the form that `cargo fmt` gives: an item begins and ends without
-/// indentation.
+/// The public fallible functions of a file. Relies on the form that `cargo fmt` gives: an item begins and
+/// ends without indentation.
 fn fallible(file: &Path) -> Vec<Function> {
     let lines = code(file);
     let mut found = Vec::new();
@@ -179,8 +180,8 @@ fn tries(statement: &str, call: &str) -> bool {
     })
 }
 
-/// Whether one statement of a test makes the call and takes its error, or the call was named by a `let` (a closure, or a
-/// result not yet looked at) and a later statement takes the error of that name.
+/// Whether one statement of a test makes the call and takes its error, or the call was named by a `let` (a
+/// closure, or a result not yet looked at) and a later statement takes the error of that name.
 fn takes_its_error(body: &str, calls: &[String]) -> bool {
     const TAKES: [&str; 6] = [".unwrap_err()", ".err()", "text(", "error(", "refused(", "message("];
     let mut named: Vec<&str> = Vec::new();
@@ -200,8 +201,8 @@ fn takes_its_error(body: &str, calls: &[String]) -> bool {
     false
 }
 
-/// Why a test is none of this function's error text. A test lies in the function's own crate, or in this one, and is about
-/// the function's own type: `new` or `forward` of another type does not count.
+/// Why a test is none of this function's error text. A test lies in the function's own crate, or in this one,
+/// and is about the function's own type: `new` or `forward` of another type does not count.
 fn fault(place: &str, function: &Function, file: &str, test: &str) -> Option<String> {
     let Some(body) = body(file, test) else { return Some(format!("there is no test `{test}` in {file}")) };
     let home = |path: &str| path.split('/').next().unwrap_or("").to_string();

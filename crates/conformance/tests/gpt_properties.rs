@@ -1,5 +1,5 @@
-//! What holds for every decoder, whatever its weights: no position sees a later one, caches change no bit, padding and
-//! company change nothing, and a ring forgets what is out of sight and nothing else.
+//! What holds for every decoder, whatever its weights: no position sees a later one, caches change no bit,
+//! padding and company change nothing, and a ring forgets what is out of sight and nothing else.
 
 use regard::graph::Integers;
 use regard::ops::{Pairing, RotarySpec};

@@ -1,5 +1,5 @@
-//! Joins in whole models: a step of training is made of the fused nodes that it shall be made of, whichever family it is, and
-//! neither joins nor taps nor threads change a bit of what it computes.
+//! Joins in whole models: a step of training is made of the fused nodes that it shall be made of, whichever
+//! family it is, and neither joins nor taps nor threads change a bit of what it computes.
 
 use regard::device::Level;
 use regard::prelude::*;
@@ -116,13 +116,15 @@ fn of_joins(family: &'static str, dropout: bool, precision: Precision) -> String
 /// What a step of two blocks is made of. A join that is lost would otherwise only show in time.
 #[test]
 fn a_step_is_made_of_fused_nodes() {
-    // Nothing is left of sums, casts and derivatives. Of the products 4 forward in each block have nothing behind them, the
-    // other 2 a residual and the next norm; backward 3 have nothing, 2 a gradient that they meet, 1 a derivative.
+    // Nothing is left of sums, casts and derivatives. Of the products 4 forward in each block have nothing
+    // behind them, the other 2 a residual and the next norm; backward 3 have nothing, 2 a gradient that they
+    // meet, 1 a derivative.
     let pre_norm = "1 layer_norm, 4 layer_norm + statistics, 1 layer_norm_backward, 4 layer_norm_backward + stream, \
                     14 linear, 4 linear + residual, 4 linear + residual + gathered, 2 linear + z";
     let gated = "18 linear, 6 linear + residual, 4 linear + residual + gathered, 1 rms_norm, 4 rms_norm + statistics, \
                  1 rms_norm_backward, 4 rms_norm_backward + stream";
-    // Embeddings are added, or, of a T5 or a Transformer, the gradients of encoder and decoder meet in one table.
+    // Embeddings are added, or, of a T5 or a Transformer, the gradients of encoder and decoder meet in one
+    // table.
     let t5 = "4 add, 39 linear, 11 linear + residual, 10 linear + residual + gathered, 4 linear + z, 2 rms_norm, \
               10 rms_norm + statistics, 2 rms_norm_backward, 10 rms_norm_backward + stream";
     let transformer = "2 add, 10 layer_norm + statistics, 10 layer_norm_backward, 29 linear, 21 linear + residual, \

@@ -1,5 +1,5 @@
-//! Attention over 32,768 positions in memory that grows with n, not n², forward and backward; and the weights on
-//! request, exact afterwards, without changing a bit of what they explain.
+//! Attention over 32,768 positions in memory that grows with n, not n², forward and backward; and the weights
+//! on request, exact afterwards, without changing a bit of what they explain.
 
 use regard::device::{Level, Stream};
 use regard::ops::{Attention, WeightsRequest};

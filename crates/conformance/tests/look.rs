@@ -1,5 +1,5 @@
-//! Weights on request are those of transformers' eager attention (`parity/attentions.py`), on committed tiny models and, where
-//! its weights are, on MiniLM; and looking changes no bit of an answer.
+//! Weights on request are those of transformers' eager attention (`parity/attentions.py`), on committed tiny
+//! models and, where its weights are, on MiniLM; and looking changes no bit of an answer.
 
 use regard::hub::forward::record;
 use regard::hub::open;
@@ -189,7 +189,8 @@ fn a_head_from_the_same_text_changes_no_bit_and_one_from_another_does() {
     let changed = patched_from(&mut case, &every[..1], &other);
     let worst = changed.data().iter().zip(plain.data()).fold(0f64, |most, (a, b)| most.max((a - b).abs()));
     assert!(worst > 1e-3, "{worst:e}");
-    // The other way round nothing of the first text is left in the answer but its stream: not the other answer either.
+    // The other way round nothing of the first text is left in the answer but its stream: not the other
+    // answer either.
     let mut run = |ids: &Array| {
         let mut program = Program::new(case.graph(), &[], &mut case.store, &case.cpu).unwrap();
         program.set_array("ids", ids).unwrap();

@@ -1,5 +1,5 @@
-//! Planned memory is what the process really uses: a training step of a 12-layer GPT, the peak of the resident
-//! memory against the plan, in processes of their own.
+//! Planned memory is what the process really uses: a training step of a 12-layer GPT, the peak of the
+//! resident memory against the plan, in processes of their own.
 
 use regard::device::machine;
 use regard::prelude::*;
@@ -44,7 +44,8 @@ fn planned_memory_is_what_the_process_uses() {
         println!("skipped: /proc/self/status does not tell the resident memory here");
         return;
     }
-    // Each precision in a process of its own: what the allocator kept of the first would be missed in the second.
+    // Each precision in a process of its own: what the allocator kept of the first would be missed in the
+    // second.
     let precisions = [("f32", Precision::F32), ("bf16", Precision::Bf16)];
     if let Ok(asked) = std::env::var(MEASURE) {
         return precisions.iter().filter(|(name, _)| *name == asked).for_each(|(_, p)| measure(*p));

@@ -1,11 +1,12 @@
-//! Metal stays behind the engine: the language, the contracts of ops, layers and models name no device, so that another
-//! device adds files and changes none of them. Read from the sources and manifests.
+//! Metal stays behind the engine: the language, the contracts of ops, layers and models name no device, so
+//! that another device adds files and changes none of them. Read from the sources and manifests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files of `ops` that may name the device crate besides kernels (`cpu*.rs`, `cuda*.rs`) and what they are handed: random numbers,
-/// which are the same on every device, and ops so small that contract and kernel share a file. The list only shrinks.
+/// Files of `ops` that may name the device crate besides kernels (`cpu*.rs`, `cuda*.rs`) and what they are
+/// handed: random numbers, which are the same on every device, and ops so small that contract and kernel
+/// share a file. The list only shrinks.
 const OPS_LIST: [&str; 5] = [
     "accumulate/mod.rs",
     "attention/random.rs",

@@ -1,5 +1,5 @@
-//! GPT-2, minGPT and Llama against transformers: scores, streams, gradients, padding, cached greedy decoding and ten
-//! steps of AdamW, on the goldens of `goldens/parity`; stories260K where its weights are at hand.
+//! GPT-2, minGPT and Llama against transformers: scores, streams, gradients, padding, cached greedy decoding
+//! and ten steps of AdamW, on the goldens of `goldens/parity`; stories260K where its weights are at hand.
 
 use regard::ops::AdamW;
 use regard::prelude::*;
@@ -114,7 +114,8 @@ impl Case {
         }
     }
 
-    /// A training step, with all gradients as outputs. The golden is padded on the right; `left` moves the padding.
+    /// A training step, with all gradients as outputs. The golden is padded on the right; `left` moves the
+    /// padding.
     fn training(&self, left: bool, store: &mut Store) -> Program {
         let (dims, mut ids) = self.golden.answers.integers("train.input_ids");
         let (_, mut targets) = self.golden.answers.integers("train.targets");
@@ -254,8 +255,8 @@ fn ten_steps_of_training_are_those_of_pytorch() {
     }
 }
 
-/// Greedy decoding through caches: the prompt in one run, then an id at a time. Padding on the left takes the slots
-/// after the example's own, which later ids take over.
+/// Greedy decoding through caches: the prompt in one run, then an id at a time. Padding on the left takes the
+/// slots after the example's own, which later ids take over.
 fn check_greedy(name: &str, set: &str) {
     let case = case(name);
     let answers = &case.golden.answers;

@@ -1,5 +1,5 @@
-//! The Transformer of 2017 against `torch.nn.Transformer` with embeddings and positions around it, in PyTorch's form and
-//! in the paper's: outputs with and without padding, streams, every gradient, ten steps.
+//! The Transformer of 2017 against `torch.nn.Transformer` with embeddings and positions around it, in
+//! PyTorch's form and in the paper's: outputs with and without padding, streams, every gradient, ten steps.
 
 use regard::ops::CrossEntropyOptions;
 use regard::prelude::*;

@@ -1,5 +1,5 @@
-//! A Perceiver: which token can see which, by `reach` and by changing tokens, for every masking; lengths change no bit;
-//! it learns; and sizes that make no sense are refused.
+//! A Perceiver: which token can see which, by `reach` and by changing tokens, for every masking; lengths
+//! change no bit; it learns; and sizes that make no sense are refused.
 
 use regard::ops::AdamW;
 use regard::prelude::*;
@@ -74,8 +74,8 @@ fn the_relations_written_out() {
     for masking in [PerceiverMasking::Prefix, PerceiverMasking::Chunk] {
         assert_eq!(relation(PerceiverConfig { masking, ..small }), chunks, "{masking:?}");
     }
-    // The corner of a triangle leaks nothing, either, but from position M on nobody sees a token but the first M and
-    // its own: the latents never learn of the rest, however long the context.
+    // The corner of a triangle leaks nothing, either, but from position M on nobody sees a token but the
+    // first M and its own: the latents never learn of the rest, however long the context.
     let corner = [
         "x...........",
         "xx..........",
@@ -109,8 +109,8 @@ fn reach_is_what_is_promised() {
     }
 }
 
-/// A program with an open batch and length; weights eight times as large as they begin, so that all influence is felt.
-/// Norms stay, lest scores become so large that one key has all the weight.
+/// A program with an open batch and length; weights eight times as large as they begin, so that all influence
+/// is felt. Norms stay, lest scores become so large that one key has all the weight.
 struct Runner {
     program: Program,
     store: Store,

@@ -1,5 +1,6 @@
-//! The memory that `inspect::price` predicts is what the process really uses: passes and steps of training of several families,
-//! f32 and bf16, the peak of the resident memory of a process of its own against the prediction.
+//! The memory that `inspect::price` predicts is what the process really uses: passes and steps of training of
+//! several families, f32 and bf16, the peak of the resident memory of a process of its own against the
+//! prediction.
 
 use regard::device::{Level, machine};
 use regard::graph::Precision;

@@ -1,5 +1,5 @@
-//! `prove` on every family, with as many examples as positions, heads, channels of a head and latents: each keeps its
-//! promises, every value is followed, and nothing hangs on a length.
+//! `prove` on every family, with as many examples as positions, heads, channels of a head and latents: each
+//! keeps its promises, every value is followed, and nothing hangs on a length.
 
 use regard::graph::Precision;
 use regard_conformance::sized::{self, Size};
@@ -90,7 +90,8 @@ fn every_family_is_followed_to_the_last_value() {
             assert_eq!(finding.coverage.unfollowed, [], "{name}: {}", finding.sentence);
             println!("{name}: {}", finding.sentence);
         }
-        // All values but those that stand for latents or for a whole example have positions, and all have examples.
+        // All values but those that stand for latents or for a whole example have positions, and all have
+        // examples.
         let batch = found.iter().find(|finding| finding.promise == Promise::Batch).unwrap();
         assert_eq!(batch.coverage.judged, batch.coverage.values(), "{name}: {}", batch.sentence);
         if let Some(causal) = found.iter().find(|finding| matches!(finding.promise, Promise::Causal(_))) {

@@ -1,5 +1,5 @@
-//! The reach reader: on random programs never a false "cannot", and where nothing degenerates exactly what really
-//! changes; the relations of the parts that models are made of, written out; and what models claim.
+//! The reach reader: on random programs never a false "cannot", and where nothing degenerates exactly what
+//! really changes; the relations of the parts that models are made of, written out; and what models claim.
 
 use regard::check::{Case, Exactness};
 use regard::graph::Integers;

@@ -1,6 +1,6 @@
-//! Batches: named arrays that a program is fed with, and where they come from. A source is a pure function from
-//! (epoch, index) to a batch, so that a run that was killed and resumed sees the same order, and batches can be made
-//! ahead on another thread.
+//! Batches: named arrays that a program is fed with, and where they come from. A source is a pure function
+//! from (epoch, index) to a batch, so that a run that was killed and resumed sees the same order, and batches
+//! can be made ahead on another thread.
 
 use crate::{Error, Result};
 pub use regard_device::Values;

@@ -1,7 +1,7 @@
-//! Checkpoints: named tensors in `safetensors` files, memory-mapped, one file or many.
-//! The parser is our own: what a file may get wrong, and what is said about it, is the point of this module. It
-//! accepts what the reference implementation (the `safetensors` crate 0.8) accepts, except duplicate names, which
-//! the format forbids, ranks over 64, and element types narrower than a byte or complex, which nothing here reads.
+//! Checkpoints: named tensors in `safetensors` files, memory-mapped, one file or many. The parser is our own:
+//! what a file may get wrong, and what is said about it, is the point of this module. It accepts what the
+//! reference implementation (the `safetensors` crate 0.8) accepts, except duplicate names, which the format
+//! forbids, ranks over 64, and element types narrower than a byte or complex, which nothing here reads.
 
 mod digest;
 mod dtype;
@@ -26,9 +26,9 @@ use std::path::{Path, PathBuf};
 
 /// Named tensors, read from one file or several, in the order of their names.
 ///
-/// The bytes are memory-mapped: opening costs the headers only, and many readers share one copy. A file that is
-/// *replaced* (as [`save_folder`] does) stays readable through an open checkpoint; one that somebody cuts short in
-/// place does not, and the operating system then ends the process.
+/// The bytes are memory-mapped: opening costs the headers only, and many readers share one copy. A file that
+/// is *replaced* (as [`save_folder`] does) stays readable through an open checkpoint; one that somebody cuts
+/// short in place does not, and the operating system then ends the process.
 #[derive(Debug)]
 pub struct Checkpoint {
     sources: Vec<Source>,
@@ -52,8 +52,8 @@ pub(crate) struct Entry {
     pub range: Range<usize>,
 }
 
-/// A tensor of a checkpoint: its bytes are dense, row-major, little-endian, of any alignment, and exactly as many
-/// as shape and dtype demand.
+/// A tensor of a checkpoint: its bytes are dense, row-major, little-endian, of any alignment, and exactly as
+/// many as shape and dtype demand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tensor<'a> {
     /// The name in the file, unescaped.
@@ -67,8 +67,8 @@ pub struct Tensor<'a> {
 }
 
 impl Checkpoint {
-    /// Opens a folder (`model.safetensors`, else `model.safetensors.index.json` with its shards, else the only
-    /// `*.safetensors` or `*.index.json` file there), a single file, or an index.
+    /// Opens a folder (`model.safetensors`, else `model.safetensors.index.json` with its shards, else the
+    /// only `*.safetensors` or `*.index.json` file there), a single file, or an index.
     pub fn open(path: impl AsRef<Path>) -> Result<Checkpoint> {
         read::open(path.as_ref())
     }
@@ -165,8 +165,9 @@ impl Checkpoint {
         Digest::of(self.tensors())
     }
 
-    /// Compares each file with the checksum that it carries (see [`SaveOptions::checksum`]). `Ok(true)`: every file
-    /// carries one, and it is right. `Ok(false)`: none is wrong, but some file carries none. Reads everything once.
+    /// Compares each file with the checksum that it carries (see [`SaveOptions::checksum`]). `Ok(true)`:
+    /// every file carries one, and it is right. `Ok(false)`: none is wrong, but some file carries none. Reads
+    /// everything once.
     pub fn verify(&self) -> Result<bool> {
         let mut all = true;
         for (index, source) in self.sources.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Random numbers of one example in one epoch, one after the other. They come from counters, so that they are the same
-//! in whatever batch, order or thread the example is made.
+//! Random numbers of one example in one epoch, one after the other. They come from counters, so that they are
+//! the same in whatever batch, order or thread the example is made.
 
 use regard_device::random::{Stream, unit_open_f64};
 

@@ -1,5 +1,6 @@
-//! What can be wrong with a file, a folder or a table of names. Every text says where, what was found, what was
-//! expected, and what to do. Names from files are shown escaped, so that a hostile one cannot paint a terminal.
+//! What can be wrong with a file, a folder or a table of names. Every text says where, what was found, what
+//! was expected, and what to do. Names from files are shown escaped, so that a hostile one cannot paint a
+//! terminal.
 
 use crate::names::Problems;
 use std::io::{self, ErrorKind};

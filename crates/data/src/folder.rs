@@ -1,5 +1,6 @@
-//! A model as it lies on the disk: a folder with `config.json`, weights and perhaps `tokenizer.json`. A model is
-//! named by its folder, or by the name under which a local Hugging Face cache holds it; nothing is downloaded.
+//! A model as it lies on the disk: a folder with `config.json`, weights and perhaps `tokenizer.json`. A model
+//! is named by its folder, or by the name under which a local Hugging Face cache holds it; nothing is
+//! downloaded.
 
 use crate::checkpoint::{Checkpoint, JSON_LIMIT, read_small};
 use crate::error::{listed, shown, shown_path, similar};
@@ -58,8 +59,8 @@ impl Folder {
         Err(Error::Unknown { kind: "model", name: shown(model), advice })
     }
 
-    /// A folder that is known to exist. One without a `config.json` and without weights is no model, and the error
-    /// says what was looked for and what is there instead.
+    /// A folder that is known to exist. One without a `config.json` and without weights is no model, and the
+    /// error says what was looked for and what is there instead.
     pub fn open(path: impl Into<PathBuf>) -> Result<Folder> {
         let path = path.into();
         let mut inside: Vec<String> = fs::read_dir(&path)
@@ -173,7 +174,8 @@ fn caches_from(
     all
 }
 
-/// `name` or `organisation/name`, of the letters that Hugging Face allows: nothing that could leave the cache.
+/// `name` or `organisation/name`, of the letters that Hugging Face allows: nothing that could leave the
+/// cache.
 fn is_name(model: &str) -> bool {
     let plain = |part: &str| {
         !part.is_empty()

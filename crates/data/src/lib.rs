@@ -1,8 +1,10 @@
 //! The only disk: checkpoints, model folders, and the names under which others keep their weights. This crate
-//! knows files, not models: of the other rooms it knows only the random numbers of `device`, and hands out plain slices.
+//! knows files, not models: of the other rooms it knows only the random numbers of `device`, and hands out
+//! plain slices.
 //!
-//! What comes from a file is hostile until it is checked: no size that a file claims is believed, multiplied or
-//! allocated before it was compared with the file itself. What goes to a file goes there whole or not at all.
+//! What comes from a file is hostile until it is checked: no size that a file claims is believed, multiplied
+//! or allocated before it was compared with the file itself. What goes to a file goes there whole or not at
+//! all.
 //!
 //! ```
 //! use regard_data::{Checkpoint, Data, Save, SaveOptions, save_folder};

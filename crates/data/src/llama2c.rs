@@ -1,10 +1,12 @@
 //! Reads the files of karpathy's llama2.c: `.bin` (seven integers, then f32 weights in a fixed order) and its
-//! tokenizer. Neither has a magic number nor lengths of its own, so that the size of the file is the only witness:
-//! it must be exactly what the seven integers imply. The weights appear under Hugging Face's names for Llama.
+//! tokenizer. Neither has a magic number nor lengths of its own, so that the size of the file is the only
+//! witness: it must be exactly what the seven integers imply. The weights appear under Hugging Face's names
+//! for Llama.
 //!
-//! **Rotary pairs.** llama2.c rotates neighbours (2i, 2i + 1); Hugging Face, and the name `q_proj` with it, rotates
-//! halves (i, i + D/2). So the rows of `q_proj` and `k_proj` are put in the order of halves here, within each head:
-//! row i of ours is row 2i of theirs, row D/2 + i is row 2i + 1. Scores are sums over pairs, so they do not change.
+//! **Rotary pairs.** llama2.c rotates neighbours (2i, 2i + 1); Hugging Face, and the name `q_proj` with it,
+//! rotates halves (i, i + D/2). So the rows of `q_proj` and `k_proj` are put in the order of halves here,
+//! within each head: row i of ours is row 2i of theirs, row D/2 + i is row 2i + 1. Scores are sums over
+//! pairs, so they do not change.
 
 use crate::checkpoint::{Bytes, Checkpoint, DType, Entry, JSON_LIMIT, Source, read_small};
 use crate::{Error, Result};
@@ -144,8 +146,8 @@ impl Config {
 const QUERY: &str = "model.layers.*.self_attn.q_proj.weight";
 const KEY: &str = "model.layers.*.self_attn.k_proj.weight";
 
-/// Opens a model of llama2.c. All weights stay in the mapped file except `q_proj` and `k_proj`, which are copied to
-/// change the order of their rows.
+/// Opens a model of llama2.c. All weights stay in the mapped file except `q_proj` and `k_proj`, which are
+/// copied to change the order of their rows.
 pub fn open(path: impl AsRef<Path>) -> Result<Model> {
     let path = path.as_ref();
     let bytes = Bytes::map(path)?;
@@ -201,8 +203,8 @@ fn in_halves(rows: &[u8], row: usize, head: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The tokenizer of llama2.c: pieces by id. Words begin with a space; the bytes 0 to 255 stand as `<0x00>` from id 3
-/// on; 1 begins a text, 2 ends it.
+/// The tokenizer of llama2.c: pieces by id. Words begin with a space; the bytes 0 to 255 stand as `<0x00>`
+/// from id 3 on; 1 begins a text, 2 ends it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tokenizer {
     /// The longest piece, in bytes, as the file says and as was checked.
@@ -220,7 +222,8 @@ pub struct Piece {
     pub bytes: Vec<u8>,
 }
 
-/// Reads a tokenizer of llama2.c; the file does not say how many pieces it has, the model does (`Config::vocab`).
+/// Reads a tokenizer of llama2.c; the file does not say how many pieces it has, the model does
+/// (`Config::vocab`).
 pub fn tokenizer(path: impl AsRef<Path>, vocab: usize) -> Result<Tokenizer> {
     let path = path.as_ref();
     let file = read_small(path, JSON_LIMIT)?;

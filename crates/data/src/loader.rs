@@ -1,5 +1,5 @@
-//! Batches made ahead: while a step runs, other threads make the batches of the next ones. They come in order, and are
-//! the same however many threads make them, because a source is a pure function.
+//! Batches made ahead: while a step runs, other threads make the batches of the next ones. They come in
+//! order, and are the same however many threads make them, because a source is a pure function.
 
 use crate::{Batch, Error, Result, Source};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,8 +35,8 @@ impl Default for LoaderSettings {
     }
 }
 
-/// Batches of a source, in order, each with its place. It ends after the last epoch, or after the first error. Dropped, it
-/// stops its threads, as soon as the batches that they are at are made.
+/// Batches of a source, in order, each with its place. It ends after the last epoch, or after the first
+/// error. Dropped, it stops its threads, as soon as the batches that they are at are made.
 ///
 /// ```
 /// use regard_data::batching::{Order, TokenRows};
@@ -123,7 +123,8 @@ fn make(places: Places, number: usize, count: usize, sender: &SyncSender<Item>) 
         let Place { epoch, index } = place;
         let batch = known.and_then(|()| caught(place, || source.batch(epoch, index)).and_then(|batch| batch));
         let failed = batch.is_err();
-        // An error in finding places comes to all threads at the same turn; the one whose turn it is tells it.
+        // An error in finding places comes to all threads at the same turn; the one whose turn it is tells
+        // it.
         if (mine && sender.send((place, batch)).is_err()) || failed {
             return;
         }
@@ -171,7 +172,8 @@ impl Iterator for Places {
                     return Some((place, Ok(())));
                 }
                 Ok(batches) => {
-                    // One epoch may be empty, or its end be where a run goes on; two in a row would go on for ever.
+                    // One epoch may be empty, or its end be where a run goes on; two in a row would go on for
+                    // ever.
                     empty += (batches == 0) as u32;
                     if empty == 2 {
                         return Some((

@@ -1,6 +1,6 @@
-//! Foreign names: a table says which of our tensors comes from which of theirs, and how. Each model brings its own
-//! table; here it is checked against a checkpoint, all at once, and only then carried out, so that a model is
-//! never filled halfway, and a person reads every difference in one message.
+//! Foreign names: a table says which of our tensors comes from which of theirs, and how. Each model brings
+//! its own table; here it is checked against a checkpoint, all at once, and only then carried out, so that a
+//! model is never filled halfway, and a person reads every difference in one message.
 
 use crate::checkpoint::{Checkpoint, Tensor};
 use crate::error::shown;
@@ -33,7 +33,8 @@ pub enum Map {
     Transposed,
     /// These rows (along the first axis) of a fused tensor, such as `q k v` stacked in one.
     Rows(Range<usize>),
-    /// These columns (along the second of two axes) of a fused tensor that is also transposed: `c_attn` of GPT-2.
+    /// These columns (along the second of two axes) of a fused tensor that is also transposed: `c_attn` of
+    /// GPT-2.
     TransposedColumns(Range<usize>),
 }
 
@@ -80,8 +81,8 @@ impl Import {
     }
 }
 
-/// Compares the table with the checkpoint without reading a number. `ignored` are dotted names that may be left
-/// over, in which `*` stands for one part: `h.*.attn.bias`.
+/// Compares the table with the checkpoint without reading a number. `ignored` are dotted names that may be
+/// left over, in which `*` stands for one part: `h.*.attn.bias`.
 pub fn check(imports: &[Import], checkpoint: &Checkpoint, ignored: &[&str]) -> Result<Report> {
     let mut problems = Problems::default();
     let mut report = Report::default();
@@ -126,8 +127,8 @@ pub fn check(imports: &[Import], checkpoint: &Checkpoint, ignored: &[&str]) -> R
     if problems == Problems::default() { Ok(report) } else { Err(Error::Import(problems)) }
 }
 
-/// Checks the table, then hands each of our tensors, as f32 in our layout, to `take`, in the order of the table.
-/// If anything is missing, left over or of the wrong shape, nothing is handed out at all.
+/// Checks the table, then hands each of our tensors, as f32 in our layout, to `take`, in the order of the
+/// table. If anything is missing, left over or of the wrong shape, nothing is handed out at all.
 pub fn apply(
     imports: &[Import],
     checkpoint: &Checkpoint,

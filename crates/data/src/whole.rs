@@ -1,6 +1,6 @@
-//! Files written whole or not at all: bytes go to a hidden temporary file in the same folder, reach the disk, and
-//! only then take the final name, in one step that the file system makes indivisible. A full disk, an error or a
-//! killed process leaves what was there before.
+//! Files written whole or not at all: bytes go to a hidden temporary file in the same folder, reach the disk,
+//! and only then take the final name, in one step that the file system makes indivisible. A full disk, an
+//! error or a killed process leaves what was there before.
 
 use crate::{Error, Result};
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A temporary file older than this belongs to no living writer: one that works changes its file all the time.
+/// A temporary file older than this belongs to no living writer: one that works changes its file all the
+/// time.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 const ENDING: &str = ".partial";
@@ -151,8 +152,9 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Makes new names in a folder last: without it, a loss of power can undo a rename. Where a folder cannot be read or
-/// its file system does not know how, the new file is in its place all the same, and that is no error.
+/// Makes new names in a folder last: without it, a loss of power can undo a rename. Where a folder cannot be
+/// read or its file system does not know how, the new file is in its place all the same, and that is no
+/// error.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     if !cfg!(unix) {
         return Ok(());

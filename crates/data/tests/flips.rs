@@ -1,5 +1,5 @@
-//! Flipped bits: an error or a valid checkpoint, never a panic, never much memory. Alone in its process, because it
-//! measures the process.
+//! Flipped bits: an error or a valid checkpoint, never a panic, never much memory. Alone in its process,
+//! because it measures the process.
 
 #[path = "data/noise.rs"]
 mod noise;

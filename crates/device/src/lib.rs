@@ -2,9 +2,9 @@
 //!
 //! One property rules everything here: **same bits**. A result does not depend on the number of threads, on
 //! how many rows share a product, nor on the SIMD level, because each element is one chain of fused
-//! multiply-adds in a fixed order and each reduction goes through sixteen lanes and one fixed tree. (The tiles of AMX
-//! have an order of their own for products of bf16: [`Level::same_bits`].)
-//! Nothing allocates after construction, so that a replayed program makes no heap calls.
+//! multiply-adds in a fixed order and each reduction goes through sixteen lanes and one fixed tree. (The
+//! tiles of AMX have an order of their own for products of bf16: [`Level::same_bits`].) Nothing allocates
+//! after construction, so that a replayed program makes no heap calls.
 
 #![allow(unsafe_code)] // this crate is where unsafe code lives
 

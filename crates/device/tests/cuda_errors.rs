@@ -1,5 +1,5 @@
-//! The text of every error of the CUDA room: what was asked for, what there is, what to do. And on a machine without a
-//! card, where most tests run, every way to one ends in such a sentence.
+//! The text of every error of the CUDA room: what was asked for, what there is, what to do. And on a machine
+//! without a card, where most tests run, every way to one ends in such a sentence.
 
 use regard_device::cuda::{Card, CudaError, libraries};
 

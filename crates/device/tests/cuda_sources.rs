@@ -1,6 +1,6 @@
-//! Every CUDA source compiles with NVRTC for every architecture that we serve, within bounds of registers and without
-//! spills. No card is needed. Where the compiler is not found this says so and passes, unless `REGARD_CUDA_LIBRARIES`
-//! says where it is: then it must be there.
+//! Every CUDA source compiles with NVRTC for every architecture that we serve, within bounds of registers and
+//! without spills. No card is needed. Where the compiler is not found this says so and passes, unless
+//! `REGARD_CUDA_LIBRARIES` says where it is: then it must be there.
 
 use regard_device::cuda::{
     Architecture, Compiler, CubinCache, CudaError, Source, kernels, libraries, resources,

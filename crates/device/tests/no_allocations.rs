@@ -60,7 +60,8 @@ fn replays_make_no_heap_calls() {
         gemm(&pool, level, call, &mut Scratch::new(block.as_mut_slice(), 3));
         reduce::sum(level, out.as_slice())
     };
-    // A thread that the system starts late makes its own heap calls then: all three have begun once they meet.
+    // A thread that the system starts late makes its own heap calls then: all three have begun once they
+    // meet.
     let all = std::sync::Barrier::new(3);
     pool.run(3, &|_, _| {
         all.wait();

@@ -1,6 +1,6 @@
 //! The CPU engine: threads, a SIMD level and one arena, shared by all programs made with it; and the loop
-//! that replays a planned program. The only unsafe code of this crate is here and in the debug mode beside it: it turns the
-//! plan's offsets into the addresses that kernels are handed.
+//! that replays a planned program. The only unsafe code of this crate is here and in the debug mode beside
+//! it: it turns the plan's offsets into the addresses that kernels are handed.
 
 use crate::cpu_program::{CpuProgram, Step, make_copy};
 use crate::program::PlannedGraph;
@@ -43,15 +43,15 @@ impl Cpu {
         Cpu::with(Pool::default_threads(), Level::best())
     }
 
-    /// A number of threads and a SIMD level of one's own. Neither changes a bit of any result, but that AMX sums products
-    /// of bf16 in an order of its own ([`Level::same_bits`]).
+    /// A number of threads and a SIMD level of one's own. Neither changes a bit of any result, but that AMX
+    /// sums products of bf16 in an order of its own ([`Level::same_bits`]).
     pub fn with(threads: usize, level: Level) -> Result<Self> {
         Cpu::on(Pool::new(threads)?, level)
     }
 
-    /// The same in the debug mode, which is slow and changes no bit: every kernel is rehearsed in memory of its own, and a
-    /// store that meets another task's, a byte that nobody stores, a read of what was not written, or a write outside of
-    /// results and scratch is an error of the run.
+    /// The same in the debug mode, which is slow and changes no bit: every kernel is rehearsed in memory of
+    /// its own, and a store that meets another task's, a byte that nobody stores, a read of what was not
+    /// written, or a write outside of results and scratch is an error of the run.
     pub fn checked(threads: usize, level: Level) -> Result<Self> {
         Cpu::on(Pool::with_store_log(threads)?, level)
     }
@@ -166,9 +166,10 @@ impl Cpu {
                 pool: self.pool(),
                 level: self.level(),
             };
-            // SAFETY: `Plan::check`, which ran when the program was made, says that places are disjoint but where a result
-            // may lie over an operand, and then exactly; they are sized for the bounds, which `Sizes` keeps every run under;
-            // the arena is locked and the store and the program are borrowed exclusively for the whole replay.
+            // SAFETY: `Plan::check`, which ran when the program was made, says that places are disjoint but
+            // where a result may lie over an operand, and then exactly; they are sized for the bounds, which
+            // `Sizes` keeps every run under; the arena is locked and the store and the program are borrowed
+            // exclusively for the whole replay.
             unsafe {
                 match self.pool().store_log() {
                     None => planned.run()?,

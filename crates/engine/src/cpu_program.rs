@@ -1,4 +1,5 @@
-//! The CPU's half of a program: its calls, its inputs, results and constants in host memory, and the panels of its weights.
+//! The CPU's half of a program: its calls, its inputs, results and constants in host memory, and the panels
+//! of its weights.
 
 use crate::cpu::{MOST_PACKED, for_all_threads};
 use crate::device::Taken;

@@ -1,8 +1,9 @@
-//! The devices that programs run on, and what each provides. This file is the list: a device adds a variant here and files of
-//! its own; programs, stores and everything above them stay as they are. Its engine says
+//! The devices that programs run on, and what each provides. This file is the list: a device adds a variant
+//! here and files of its own; programs, stores and everything above them stay as they are. Its engine says
 //! - which neighbouring nodes it wants joined, before anything else is decided (`join`);
 //! - what each node needs beside its operands: scratch, and copies of weights in forms of its own (`needs`);
-//! - how a planned graph becomes something that runs (`load`), which takes inputs, runs, and is read ([`Loaded`]);
+//! - how a planned graph becomes something that runs (`load`), which takes inputs, runs, and is read
+//!   ([`Loaded`]);
 //! - how much work it executes, which is more than the mathematics asks for ([`Device::executed`]).
 //!
 //! Shapes, costs, gradients and plans never depend on it.
@@ -16,8 +17,8 @@ use regard_graph::plan::Place;
 use regard_graph::{Costs, Graph, Integers, Sizes, Var};
 use regard_ops::{Needs, join};
 
-/// A device to run on. Cloning gives another handle to the same one; whatever takes a device takes a [`Cpu`], too
-/// ([`AsDevice`]).
+/// A device to run on. Cloning gives another handle to the same one; whatever takes a device takes a [`Cpu`],
+/// too ([`AsDevice`]).
 #[derive(Clone)]
 pub enum Device {
     /// The processor, with memory of the host.
@@ -63,8 +64,8 @@ impl AsDevice for Cuda {
 }
 
 impl Device {
-    /// Counts the work that this device executes at actual sizes. With `keep` only what has to run counts, as for
-    /// [`regard_graph::cost()`].
+    /// Counts the work that this device executes at actual sizes. With `keep` only what has to run counts, as
+    /// for [`regard_graph::cost()`].
     pub fn executed(
         &self,
         g: &Graph,
@@ -146,7 +147,8 @@ impl Device {
         }
     }
 
-    /// Makes a planned graph ready to run, with copies of weights in the store and all memory that it will ever need.
+    /// Makes a planned graph ready to run, with copies of weights in the store and all memory that it will
+    /// ever need.
     pub(crate) fn load(&self, planned: &PlannedGraph, needs: &[Needs], store: &mut Store) -> Result<Loaded> {
         match self {
             Device::Cpu(cpu) => Ok(Loaded::Cpu(CpuProgram::new(cpu, planned, needs, store)?)),
@@ -186,7 +188,8 @@ impl Loaded {
         }
     }
 
-    /// Enqueues a run. Adds the nanoseconds of each step to `spent`, unless it is empty; then it is done on return.
+    /// Enqueues a run. Adds the nanoseconds of each step to `spent`, unless it is empty; then it is done on
+    /// return.
     pub fn run(
         &mut self,
         planned: &PlannedGraph,

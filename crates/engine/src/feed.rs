@@ -48,9 +48,9 @@ impl Feed {
 }
 
 impl Program {
-    /// Feeds inputs, each by name, sizes and numbers. Every input but those of `besides`, which the caller feeds, must
-    /// be among them: a program keeps what it was fed last, so one that is missing would be that of another run.
-    /// Fields that the program does not ask for are left alone.
+    /// Feeds inputs, each by name, sizes and numbers. Every input but those of `besides`, which the caller
+    /// feeds, must be among them: a program keeps what it was fed last, so one that is missing would be that
+    /// of another run. Fields that the program does not ask for are left alone.
     pub fn feed<'a>(
         &mut self,
         fields: impl Iterator<Item = (&'a str, &'a [usize], &'a Values)> + Clone,

@@ -1,11 +1,11 @@
-//! Numbers that were read from a program or a store: lent where they lie in host memory, copied where they had to be brought
-//! there. Whoever reads them sees a slice either way.
+//! Numbers that were read from a program or a store: lent where they lie in host memory, copied where they
+//! had to be brought there. Whoever reads them sees a slice either way.
 
 use std::borrow::Cow;
 use std::ops::{Deref, Range};
 
-/// Numbers of a value, as a slice. On the CPU reading costs nothing: they are lent. A device that keeps values elsewhere
-/// waits for the run that makes them and hands out a copy.
+/// Numbers of a value, as a slice. On the CPU reading costs nothing: they are lent. A device that keeps
+/// values elsewhere waits for the run that makes them and hands out a copy.
 ///
 /// ```
 /// # use regard_engine::Store;

@@ -1,6 +1,6 @@
 //! A program: a recorded graph, planned once for a device, to be replayed with no allocation and no dispatch
-//! cost. Set its inputs, run it with its store, read its outputs. Here is what all devices share: names, shapes, the plan;
-//! where the numbers are and how they are computed is the device's half ([`Loaded`]).
+//! cost. Set its inputs, run it with its store, read its outputs. Here is what all devices share: names,
+//! shapes, the plan; where the numbers are and how they are computed is the device's half ([`Loaded`]).
 
 use crate::device::{Loaded, Taken};
 use crate::feed::{bind_letters, check_dims, check_numbers, not_fed};
@@ -65,10 +65,11 @@ pub struct Program {
 }
 
 impl Program {
-    /// Plans a graph for a device: a [`Device`] or a [`Cpu`](crate::Cpu). Its outputs are kept, and so are the taps asked
-    /// for: looking at a value changes no bit of any other. Parameters and states that the store does not have yet are
-    /// made as declared. Weights are held as the store says ([`Store::hold_weights`]), and nodes that nobody looks in between
-    /// are joined as the device likes it, which changes no bit, either.
+    /// Plans a graph for a device: a [`Device`] or a [`Cpu`](crate::Cpu). Its outputs are kept, and so are
+    /// the taps asked for: looking at a value changes no bit of any other. Parameters and states that the
+    /// store does not have yet are made as declared. Weights are held as the store says
+    /// ([`Store::hold_weights`]), and nodes that nobody looks in between are joined as the device likes it,
+    /// which changes no bit, either.
     pub fn new(graph: Graph, keep: &[&str], store: &mut Store, device: &impl AsDevice) -> Result<Self> {
         let device = device.as_device();
         let mut graph = with_weights(graph, store.weights())?;
@@ -133,8 +134,8 @@ impl Program {
         self.spent.clear();
     }
 
-    /// The nodes that run, by their index in [`Graph::nodes`], and the nanoseconds that each took in all runs since
-    /// [`Program::measure`]: none before.
+    /// The nodes that run, by their index in [`Graph::nodes`], and the nanoseconds that each took in all runs
+    /// since [`Program::measure`]: none before.
     pub fn spent(&self) -> impl Iterator<Item = (usize, u64)> {
         self.planned.plan.steps.iter().zip(&self.spent).map(|(step, &spent)| (step.node, spent))
     }
@@ -227,8 +228,9 @@ impl Program {
 
     // ---- running ------------------------------------------------------------------------------------
 
-    /// Runs once. A replayed run allocates nothing. A device may only enqueue it here: then what was wrong with the numbers
-    /// is said by [`Program::wait`] or by the first read, which wait for it. The CPU is done when this returns.
+    /// Runs once. A replayed run allocates nothing. A device may only enqueue it here: then what was wrong
+    /// with the numbers is said by [`Program::wait`] or by the first read, which wait for it. The CPU is done
+    /// when this returns.
     pub fn run(&mut self, store: &mut Store) -> Result<()> {
         if store.id() != self.store_id {
             return Err(Error::ForeignStore);

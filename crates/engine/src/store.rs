@@ -1,6 +1,6 @@
 //! What outlives a run: parameters, moments, caches, running statistics, by name, shared by several programs.
-//! Every entry carries a version; copies of a weight in the form of some engine are caches that know the version they were made
-//! from, so an optimizer, an import or a patch can never leave a stale copy behind.
+//! Every entry carries a version; copies of a weight in the form of some engine are caches that know the
+//! version they were made from, so an optimizer, an import or a patch can never leave a stale copy behind.
 
 use crate::cuda::{Cuda, State};
 use crate::feed::check_numbers;
@@ -55,8 +55,8 @@ impl Store {
         }
     }
 
-    /// Chooses how programs made from now on hold the weights of their products: whatever the model, their graphs are
-    /// rewritten as [`with_weights`](regard_ops::with_weights) says. The entries stay f32.
+    /// Chooses how programs made from now on hold the weights of their products: whatever the model, their
+    /// graphs are rewritten as [`with_weights`](regard_ops::with_weights) says. The entries stay f32.
     pub fn hold_weights(&mut self, weights: Weights) {
         self.weights = weights;
     }
@@ -152,8 +152,8 @@ impl Store {
             .ok_or_else(|| regard_graph::Error::unknown("parameter or state", name, self.names()).into())
     }
 
-    /// Makes an f32 entry before any program asks for it, as a checkpoint on its way into a store does. One that is
-    /// there already stays as it is, if its shape is the same.
+    /// Makes an f32 entry before any program asks for it, as a checkpoint on its way into a store does. One
+    /// that is there already stays as it is, if its shape is the same.
     ///
     /// ```
     /// # use regard_engine::Store;

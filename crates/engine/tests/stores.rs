@@ -1,5 +1,6 @@
-//! Kernels that break the rules of memory: what safe code tries is refused where it happens, what unsafe code or a mistake
-//! does is found by the debug mode (`Cpu::checked`), and an op that changes its mind about shared memory is not asked twice.
+//! Kernels that break the rules of memory: what safe code tries is refused where it happens, what unsafe code
+//! or a mistake does is found by the debug mode (`Cpu::checked`), and an op that changes its mind about
+//! shared memory is not asked twice.
 
 #![allow(unsafe_code)]
 
@@ -132,7 +133,8 @@ impl Kernels for Double {
                 _ => part.store(0, part.items(), x),
             }
             if wrong == Wrong::Meets {
-                // SAFETY: none: this is the wrong. The debug pool of one thread does the tasks one after the other.
+                // SAFETY: none: this is the wrong. The debug pool of one thread does the tasks one after the
+                // other.
                 unsafe { call.store(0, 0..1, &[1.0]) };
             }
         });
@@ -235,7 +237,8 @@ fn a_case_runs_in_the_debug_mode() {
     assert!(error.starts_with("stores: `double`: task "), "{error}");
 }
 
-/// Says when it is recorded that its result is its operand under another shape, and from then on that it is not.
+/// Says when it is recorded that its result is its operand under another shape, and from then on that it is
+/// not.
 #[derive(Debug)]
 struct Fickle(AtomicBool);
 

@@ -1,6 +1,7 @@
-//! BLEU (Papineni et al., 2002) as sacrebleu computes it (Post, 2018): the geometric mean of n-gram precisions, times a
-//! penalty for being shorter than the references. n-grams count as often as in the one reference that has most of
-//! them; the length that counts is that of the reference nearest in length, the shorter of two.
+//! BLEU (Papineni et al., 2002) as sacrebleu computes it (Post, 2018): the geometric mean of n-gram
+//! precisions, times a penalty for being shorter than the references. n-grams count as often as in the one
+//! reference that has most of them; the length that counts is that of the reference nearest in length, the
+//! shorter of two.
 
 use crate::error::paired;
 use crate::ngrams::{Counts, count, shared, total};
@@ -85,7 +86,8 @@ impl Bleu {
         Bleu { effective_order: true, ..*self }.corpus(&[hypothesis], &[references])
     }
 
-    /// How a score came about, as sacrebleu writes it: `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:…`.
+    /// How a score came about, as sacrebleu writes it:
+    /// `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:…`.
     pub fn signature<R>(&self, references: &[Vec<R>]) -> String {
         let smoothing = match self.smoothing {
             Smoothing::Exponential => "exp".to_owned(),

@@ -1,6 +1,6 @@
-//! chrF (Popović, 2015) and chrF++ (2017) as sacrebleu computes them: the F-score of character n-grams, and of word
-//! n-grams for chrF++. Precisions and recalls are averaged over the orders that both sides are long enough for; of
-//! several references the one with the best score counts.
+//! chrF (Popović, 2015) and chrF++ (2017) as sacrebleu computes them: the F-score of character n-grams, and
+//! of word n-grams for chrF++. Precisions and recalls are averaged over the orders that both sides are long
+//! enough for; of several references the one with the best score counts.
 
 use crate::Result;
 use crate::bleu::{VERSION, check_segments, count_of_references};
@@ -137,7 +137,8 @@ fn order<T: Eq + Hash>(ours: &[T], theirs: &[T], n: usize) -> Order {
     }
 }
 
-/// Words at spaces; one ASCII punctuation mark at the end of a word stands alone, or else one at its beginning.
+/// Words at spaces; one ASCII punctuation mark at the end of a word stands alone, or else one at its
+/// beginning.
 fn plain_words(line: &str) -> Vec<String> {
     let mut all = Vec::new();
     for word in words(line) {

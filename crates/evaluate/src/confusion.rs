@@ -1,5 +1,5 @@
-//! Which class was taken for which, and what follows from that: accuracy, precision, recall and F1 of one class, and
-//! their macro and micro means. A share without a denominator is 0, as in scikit-learn.
+//! Which class was taken for which, and what follows from that: accuracy, precision, recall and F1 of one
+//! class, and their macro and micro means. A share without a denominator is 0, as in scikit-learn.
 
 use crate::error::paired;
 use crate::{Error, Result};

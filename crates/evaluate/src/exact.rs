@@ -20,8 +20,8 @@ pub fn exact_match<P: AsRef<str>, A: AsRef<str>>(predictions: &[P], answers: &[A
     Ok(predictions.iter().zip(answers).filter(same).count() as f64 / answers.len() as f64)
 }
 
-/// What a generated text answers by the study's rule: what stands between its first two [`MASK`]s, or all that follows
-/// the first where there is no second. None without a mark.
+/// What a generated text answers by the study's rule: what stands between its first two [`MASK`]s, or all
+/// that follows the first where there is no second. None without a mark.
 pub fn marked_answer(text: &str) -> Option<&str> {
     text.split(MASK).nth(1)
 }

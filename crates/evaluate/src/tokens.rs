@@ -1,5 +1,5 @@
-//! How BLEU cuts a line into words, as sacrebleu does: `13a` (mteval's, the default), `intl` (mteval-v14's, for any
-//! script), single characters, or at spaces alone.
+//! How BLEU cuts a line into words, as sacrebleu does: `13a` (mteval's, the default), `intl` (mteval-v14's,
+//! for any script), single characters, or at spaces alone.
 
 use regex::Regex;
 use std::sync::LazyLock;

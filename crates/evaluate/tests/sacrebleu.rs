@@ -1,5 +1,5 @@
-//! BLEU and chrF are sacrebleu's: 200 random cases (scripts, punctuation, numbers, entities, odd spaces, empty lines,
-//! several references) with all settings, made by `sacrebleu_golden.py`.
+//! BLEU and chrF are sacrebleu's: 200 random cases (scripts, punctuation, numbers, entities, odd spaces,
+//! empty lines, several references) with all settings, made by `sacrebleu_golden.py`.
 
 use regard_evaluate::{Bleu, Chrf, Smoothing, Tokens};
 use serde_json::Value;

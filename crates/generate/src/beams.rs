@@ -1,8 +1,9 @@
-//! Beam search: for each prompt the `width` likeliest continuations go on together, and of those that end the best by
-//! log probability / lengthᵃ are kept. The rules are those of `generate(num_beams=…)` in transformers: of the best
-//! 2·width continuations (more with several stop tokens) those among the first `width` that end are candidates for the
-//! answer, and the first `width` that do not end go on. An example's search depends on nothing else in the batch. It ends
-//! where the model's positions do ([`Ended::Context`]): scores of texts of which a part was forgotten would not compare.
+//! Beam search: for each prompt the `width` likeliest continuations go on together, and of those that end the
+//! best by log probability / lengthᵃ are kept. The rules are those of `generate(num_beams=…)` in
+//! transformers: of the best 2·width continuations (more with several stop tokens) those among the first
+//! `width` that end are candidates for the answer, and the first `width` that do not end go on. An example's
+//! search depends on nothing else in the batch. It ends where the model's positions do ([`Ended::Context`]):
+//! scores of texts of which a part was forgotten would not compare.
 
 use crate::generator::{Ended, Generator};
 use crate::{Error, Result};
@@ -86,7 +87,8 @@ impl Generator {
         if beams.most == 0 {
             return Ok(searches.into_iter().map(|search| search.finished).collect());
         }
-        // Beam k of prompt p has row p·width + k. The prompt runs in the first of them, and all begin from there.
+        // Beam k of prompt p has row p·width + k. The prompt runs in the first of them, and all begin from
+        // there.
         let mut prompts: Vec<&[i32]> = vec![&[]; beams.prompts.len() * width];
         for (prompt, own) in beams.prompts.iter().zip(prompts.chunks_mut(width)) {
             own[0] = prompt;
@@ -224,8 +226,8 @@ impl Search {
         self.score(best.log_probability, length) <= worst.score
     }
 
-    /// The best continuations: log probability, which beam they continue, by which token. The best first, the first
-    /// beam and the lowest id among equals. None if a score is not a number, or none is finite.
+    /// The best continuations: log probability, which beam they continue, by which token. The best first, the
+    /// first beam and the lowest id among equals. None if a score is not a number, or none is finite.
     fn candidates(&self, scores: &[&[f32]]) -> Option<Vec<(f64, usize, i32)>> {
         let kept = (self.stop.len() + 1).max(2).saturating_mul(self.width);
         let mut all = Vec::new();

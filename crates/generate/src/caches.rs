@@ -1,5 +1,5 @@
-//! Decoders that keep keys and values: prompts chunk by chunk, then a token at a time, for all rows together. Rows may go
-//! on from what other rows know: keys are not copied, each row says where its own lie.
+//! Decoders that keep keys and values: prompts chunk by chunk, then a token at a time, for all rows together.
+//! Rows may go on from what other rows know: keys are not copied, each row says where its own lie.
 
 use crate::places::Places;
 use crate::reader::Reader;
@@ -182,8 +182,8 @@ impl Steps for Caching {
         Ok(())
     }
 
-    /// Rows that stay feed as many of their last tokens once more as the others take in: the same keys go to the same
-    /// slots, bit for bit, where padding would need slots that a full cache does not have.
+    /// Rows that stay feed as many of their last tokens once more as the others take in: the same keys go to
+    /// the same slots, bit for bit, where padding would need slots that a full cache does not have.
     fn restart(&mut self, texts: &[Option<&[i32]>], again: &[bool], store: &mut Store) -> Result<()> {
         let text = |row: usize| texts.get(row).copied().flatten();
         let restarts = |row: usize| text(row).filter(|_| again[row]);

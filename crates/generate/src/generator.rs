@@ -1,5 +1,5 @@
-//! The loop: prompts, then a token at a time for all rows together, through one planned program. A row that has used up
-//! the model's positions reads its newest half again as a fresh prompt, and goes on from there.
+//! The loop: prompts, then a token at a time for all rows together, through one planned program. A row that
+//! has used up the model's positions reads its newest half again as a fresh prompt, and goes on from there.
 
 use crate::reader::Reader;
 use crate::steps::{Model, Steps, check_ids, plan};
@@ -78,8 +78,8 @@ pub enum Enough {
 /// What becomes of a row that has used up the model's positions, or the capacity that was planned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Full {
-    /// It reads the newest half of its tokens again as a fresh prompt, and goes on. What comes then is what would follow
-    /// that half alone; [`Generated::reread`] and [`Token::reread`] say where.
+    /// It reads the newest half of its tokens again as a fresh prompt, and goes on. What comes then is what
+    /// would follow that half alone; [`Generated::reread`] and [`Token::reread`] say where.
     #[default]
     Reread,
     /// It ends there, with [`Ended::Context`].
@@ -114,8 +114,8 @@ pub enum Ended {
     Stop(i32),
     /// It has as many tokens as were asked for.
     Most,
-    /// The model has no further position: where a request says so ([`Full::End`]), and always in a search, whose scores
-    /// are those of a whole.
+    /// The model has no further position: where a request says so ([`Full::End`]), and always in a search,
+    /// whose scores are those of a whole.
     Context,
     /// The listener wanted no more.
     Broken,

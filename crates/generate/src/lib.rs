@@ -1,8 +1,10 @@
-//! Continues sequences. [`Generator`] runs prompts through a model's caches and then goes on, a token at a time, for
-//! a batch of rows; [`Sampling`] says how each token is chosen, [`Beams`] searches for the likeliest whole. No model is
-//! named here: any [`Decoder`] will do, with caches or without, and any [`EncoderDecoder`], whose sources are read once.
+//! Continues sequences. [`Generator`] runs prompts through a model's caches and then goes on, a token at a
+//! time, for a batch of rows; [`Sampling`] says how each token is chosen, [`Beams`] searches for the
+//! likeliest whole. No model is named here: any [`Decoder`] will do, with caches or without, and any
+//! [`EncoderDecoder`], whose sources are read once.
 //!
-//! The same prompts, settings and seed give the same tokens, whatever the threads and whatever else is in the batch.
+//! The same prompts, settings and seed give the same tokens, whatever the threads and whatever else is in the
+//! batch.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Where the ids of a run stand: positions, slots of the caches, and which keys count. Rows are padded on the left, so
-//! that all end together; padding takes the slots after a row's own, which its next ids take over. So a row has the
-//! same keys in the same slots whatever else is in the batch, and with them the same bits.
+//! Where the ids of a run stand: positions, slots of the caches, and which keys count. Rows are padded on the
+//! left, so that all end together; padding takes the slots after a row's own, which its next ids take over.
+//! So a row has the same keys in the same slots whatever else is in the batch, and with them the same bits.
 
 /// What has been placed so far.
 pub struct Places {
@@ -48,8 +48,8 @@ impl Places {
         self.lengths.extend(self.known.iter().map(|&known| known as i32));
     }
 
-    /// Brings the keys of a ring up to date: slot s holds the last position that is s modulo the capacity. Keys that
-    /// padding wrote over are not told apart: they are out of every window.
+    /// Brings the keys of a ring up to date: slot s holds the last position that is s modulo the capacity.
+    /// Keys that padding wrote over are not told apart: they are out of every window.
     pub fn place_keys(&mut self) {
         self.key_position.clear();
         self.key_mask.clear();

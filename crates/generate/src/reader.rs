@@ -1,5 +1,5 @@
-//! Reads sources for an encoder-decoder: the encoder runs once, and the keys and values that the decoder needs of its
-//! memory are kept. Sources are padded on the right, and what is padding is seen by nobody.
+//! Reads sources for an encoder-decoder: the encoder runs once, and the keys and values that the decoder
+//! needs of its memory are kept. Sources are padded on the right, and what is padding is seen by nobody.
 
 use crate::steps::check_ids;
 use crate::{EncoderDecoder, Error, Result, Settings};

@@ -1,5 +1,5 @@
-//! Decoders that keep nothing: every run is given the whole text of each row that goes on, padded on the right, and where
-//! it ends. A step costs what the text costs; rows that are over cost nothing.
+//! Decoders that keep nothing: every run is given the whole text of each row that goes on, padded on the
+//! right, and where it ends. A step costs what the text costs; rows that are over cost nothing.
 
 use crate::reader::Reader;
 use crate::steps::{Steps, refuse};

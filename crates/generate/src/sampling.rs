@@ -1,6 +1,6 @@
-//! From scores to one token: repetition penalty, temperature, top-k, top-p, min-p, in this order, and then a draw.
-//! Draws are counter-based: a pure function of (seed, example, how many tokens it has), so that neither the batch
-//! nor its order changes anything.
+//! From scores to one token: repetition penalty, temperature, top-k, top-p, min-p, in this order, and then a
+//! draw. Draws are counter-based: a pure function of (seed, example, how many tokens it has), so that neither
+//! the batch nor its order changes anything.
 
 use crate::{Error, Result};
 use regard_device::Stream;
@@ -90,8 +90,8 @@ impl Sampling {
         Ok(())
     }
 
-    /// What may come next, the likeliest first, the lowest id first among equals. `seen` are the tokens so far. None
-    /// if a score is not a number, or none is finite.
+    /// What may come next, the likeliest first, the lowest id first among equals. `seen` are the tokens so
+    /// far. None if a score is not a number, or none is finite.
     pub fn candidates(&self, scores: &[f32], seen: &[i32]) -> Option<Vec<Candidate>> {
         let mut scores: Vec<f64> = scores.iter().map(|&score| f64::from(score)).collect();
         if self.repetition_penalty != 1.0 {

@@ -1,6 +1,6 @@
-//! What the loop asks of a planned model: prompts through it, then a token at a time, for all rows together. A model that
-//! keeps keys and values goes on through its [`caches`](crate::caches); one that keeps nothing reads its
-//! texts again ([`rereading`](crate::rereading)). Rows may go on from what other rows know.
+//! What the loop asks of a planned model: prompts through it, then a token at a time, for all rows together.
+//! A model that keeps keys and values goes on through its [`caches`](crate::caches); one that keeps nothing
+//! reads its texts again ([`rereading`](crate::rereading)). Rows may go on from what other rows know.
 
 use crate::caches::Caching;
 use crate::reader::Reader;
@@ -60,8 +60,8 @@ pub trait Steps {
     fn begin(&mut self, prompts: &[&[i32]], source: &dyn Fn(usize) -> usize, store: &mut Store)
     -> Result<()>;
 
-    /// Rows of which `again` is true forget what they knew, and know `texts` instead. The others stay as they are: their
-    /// texts are what they know already. Rows without a text are over.
+    /// Rows of which `again` is true forget what they knew, and know `texts` instead. The others stay as they
+    /// are: their texts are what they know already. Rows without a text are over.
     fn restart(&mut self, texts: &[Option<&[i32]>], again: &[bool], store: &mut Store) -> Result<()>;
 
     /// Feeds each row its newest token; rows without one rest.

@@ -1,5 +1,5 @@
-//! Generation beyond a model's positions: the newest half is read again as a fresh prompt, whatever the model keeps, and
-//! whatever else is in the batch. And decoders that keep nothing, which go through the same loop.
+//! Generation beyond a model's positions: the newest half is read again as a fresh prompt, whatever the model
+//! keeps, and whatever else is in the batch. And decoders that keep nothing, which go through the same loop.
 
 use regard_device::Level;
 use regard_engine::{Cpu, Store};

@@ -1,10 +1,11 @@
-//! The axes reader: which axis of a value holds the examples of the batch, which one the positions of a stream, and which
-//! is its own (heads, features, latents). Inputs declare what their axes are; every op says which axes of its operands
-//! an axis of a result continues; so two axes are the same because one became the other, never because they are as long.
+//! The axes reader: which axis of a value holds the examples of the batch, which one the positions of a
+//! stream, and which is its own (heads, features, latents). Inputs declare what their axes are; every op says
+//! which axes of its operands an axis of a result continues; so two axes are the same because one became the
+//! other, never because they are as long.
 //!
-//! Identity is not dependence: a norm over the batch feels every example, and its result still has a row for each. That
-//! is why ops answer this beside `reach`, and why a leak can be pointed at: the result of the guilty node still knows
-//! which position it stands for.
+//! Identity is not dependence: a norm over the batch feels every example, and its result still has a row for
+//! each. That is why ops answer this beside `reach`, and why a leak can be pointed at: the result of the
+//! guilty node still knows which position it stands for.
 
 use crate::{Concrete, Var};
 use std::collections::BTreeMap;
@@ -70,8 +71,8 @@ impl Layout {
         Layout::Axes(vec![Vec::new(); call.outputs[output].len()])
     }
 
-    /// Shapes are aligned at the last axis, as in broadcasting and in reductions; an axis of size 1 in one place only is
-    /// repeated or reduced, and continues nothing.
+    /// Shapes are aligned at the last axis, as in broadcasting and in reductions; an axis of size 1 in one
+    /// place only is repeated or reduced, and continues nothing.
     pub fn aligned(call: &Concrete<'_>, output: usize, inputs: impl IntoIterator<Item = usize>) -> Self {
         let mut layout = Layout::own(call, output);
         let out = call.outputs[output];
@@ -137,8 +138,8 @@ impl Layout {
 /// Whether the cells of a value stand for examples, or for positions of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Each for one of them, or for several, but for such as stand beside them, like a class token: by one axis, or by
-    /// several that together tell all of them apart.
+    /// Each for one of them, or for several, but for such as stand beside them, like a class token: by one
+    /// axis, or by several that together tell all of them apart.
     Along,
     /// For none of them: its axes are others.
     Unrelated,
@@ -176,13 +177,15 @@ impl Axes {
         }
     }
 
-    /// Whether the last axis of a value holds more than features: examples or positions, alone or merged with others.
+    /// Whether the last axis of a value holds more than features: examples or positions, alone or merged with
+    /// others.
     pub fn last_is_labelled(&self, var: Var) -> bool {
         self.of(var).last().is_some_and(|axis| axis.labels().next().is_some())
     }
 
-    /// Which examples or positions the cell at these coordinates stands for: none if it stands beside them (a class
-    /// token), two for a pair (a score of a query and a key). Coordinates of unlabelled last axes may be left out.
+    /// Which examples or positions the cell at these coordinates stands for: none if it stands beside them (a
+    /// class token), two for a pair (a score of a query and a key). Coordinates of unlabelled last axes may
+    /// be left out.
     pub fn standing_for(&self, var: Var, label: &Label, at: &[usize]) -> Vec<usize> {
         let Some(levels) = self.levels(var, label) else { return Vec::new() };
         let mut found = vec![0];
@@ -199,9 +202,9 @@ impl Axes {
         found
     }
 
-    /// The digits that make up a label in a value, the most significant level first: for each level the axes and factors
-    /// that hold it. `None` if some of the digits are missing, or if several levels are there more than once, so that
-    /// nobody can say which belong together.
+    /// The digits that make up a label in a value, the most significant level first: for each level the axes
+    /// and factors that hold it. `None` if some of the digits are missing, or if several levels are there
+    /// more than once, so that nobody can say which belong together.
     fn levels(&self, var: Var, label: &Label) -> Option<Vec<Vec<(usize, usize)>>> {
         let extent = *self.extents.get(label)?;
         if extent == 1 {

@@ -1,5 +1,6 @@
-//! The cost reader: how much work each node is as the mathematics has it, before anything runs. What a device executes,
-//! with padded tiles and recomputation, only its engine knows; it counts in the same units, through [`count`].
+//! The cost reader: how much work each node is as the mathematics has it, before anything runs. What a device
+//! executes, with padded tiles and recomputation, only its engine knows; it counts in the same units, through
+//! [`count`].
 
 use std::ops::{Add, AddAssign};
 

@@ -34,8 +34,8 @@ pub fn gradient(g: &mut Graph, of: Var, wrt: &[Var], calculus: &dyn Calculus) ->
     back(g, "gradient", of, None, wrt, calculus)
 }
 
-/// Records what the gradient of a value, given as `cotangent`, becomes on its way back to each of `wrt`: the gradient of
-/// Σ cotangent · of.
+/// Records what the gradient of a value, given as `cotangent`, becomes on its way back to each of `wrt`: the
+/// gradient of Σ cotangent · of.
 pub fn pullback(
     g: &mut Graph,
     of: Var,

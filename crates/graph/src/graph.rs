@@ -95,7 +95,8 @@ pub enum Origin {
         /// As which of its outputs.
         output: usize,
     },
-    /// Made no more: planning left out its node, or joined it with its reader ([`Graph::prune`], [`Graph::absorb`]).
+    /// Made no more: planning left out its node, or joined it with its reader ([`Graph::prune`],
+    /// [`Graph::absorb`]).
     Gone,
 }
 
@@ -161,8 +162,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// The op with its settings, if it is of this kind. Kinds are told apart by their type, never by a name that another
-    /// crate may use, too.
+    /// The op with its settings, if it is of this kind. Kinds are told apart by their type, never by a name
+    /// that another crate may use, too.
     pub fn op_as<T: Op>(&self) -> Option<&T> {
         (&*self.op as &dyn Any).downcast_ref()
     }

@@ -1,5 +1,6 @@
-//! The largest size that readers and engines count with. What ops compute from sizes (work, scratch, tasks) is a
-//! product of a few of them: under this bound it fits its type, above it no machine has the memory anyway.
+//! The largest size that readers and engines count with. What ops compute from sizes (work, scratch, tasks)
+//! is a product of a few of them: under this bound it fits its type, above it no machine has the memory
+//! anyway.
 
 use crate::{Error, Graph, Result, Sizes, Var};
 

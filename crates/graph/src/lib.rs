@@ -2,7 +2,8 @@
 //! known shapes, and everything that Regard can say or do about it is a reader of that one graph.
 //!
 //! This crate holds the language (shapes in the alphabet, dtypes, the graph, the contract of an [`Op`]) and
-//! the readers that need no numbers: [`gradient()`], [`plan()`], [`cost()`], [`reach()`], [`axes`] and [`describe`].
+//! the readers that need no numbers: [`gradient()`], [`plan()`], [`cost()`], [`reach()`], [`axes`] and
+//! [`describe`].
 
 #![forbid(unsafe_code)]
 

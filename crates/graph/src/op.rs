@@ -75,8 +75,8 @@ impl Alias {
     }
 }
 
-/// What an op said of itself when it was recorded. Readers go by these answers and never ask again: memory is planned by
-/// them, and an op that answered otherwise the next time would write where others live.
+/// What an op said of itself when it was recorded. Readers go by these answers and never ask again: memory is
+/// planned by them, and an op that answered otherwise the next time would write where others live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// The names of the inputs, one for each.
@@ -162,8 +162,8 @@ impl Concrete<'_> {
     }
 }
 
-/// One operation with its settings. Recorded into a [`Graph`] by the ops crate or by a user's own crate. It is [`Any`], so that
-/// who knows a kind of op finds its settings again in a recorded graph.
+/// One operation with its settings. Recorded into a [`Graph`] by the ops crate or by a user's own crate. It
+/// is [`Any`], so that who knows a kind of op finds its settings again in a recorded graph.
 pub trait Op: Any + Debug + Send + Sync {
     /// The op's name, as errors and descriptions show it.
     fn name(&self) -> &'static str;
@@ -183,17 +183,20 @@ pub trait Op: Any + Debug + Send + Sync {
     /// Gradient reader: is there a derivative with respect to this input?
     fn derivative(&self, input: usize) -> Derivative;
 
-    /// Gradient reader: records the gradient with respect to each wanted input, given those of the outputs. That of a bf16
-    /// input may be f32 where the op has it so: it is rounded once, after what it meets has been added.
+    /// Gradient reader: records the gradient with respect to each wanted input, given those of the outputs.
+    /// That of a bf16 input may be f32 where the op has it so: it is rounded once, after what it meets has
+    /// been added.
     fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>>;
 
-    /// Cost reader: the work of one call as the mathematics has it, equal to what the reference counts while it runs.
+    /// Cost reader: the work of one call as the mathematics has it, equal to what the reference counts while
+    /// it runs.
     fn cost(&self, call: &Concrete<'_>) -> Work;
 
     /// Reach reader: which elements of the input can change which elements of the output?
     fn reach(&self, call: &Concrete<'_>, output: usize, input: usize) -> Relation;
 
-    /// Axes reader: which axes of the inputs does each axis of the output continue? (Not what an element depends on, but what
-    /// it stands for: a softmax over positions feels all of them, and still has one result for each.)
+    /// Axes reader: which axes of the inputs does each axis of the output continue? (Not what an element
+    /// depends on, but what it stands for: a softmax over positions feels all of them, and still has one
+    /// result for each.)
     fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout;
 }

@@ -75,8 +75,8 @@ pub struct Query {
     pub integers: Integers,
     /// How finely.
     pub grain: Grain,
-    /// Float values whose last axis is told apart by [`Grain::Position`], too: it holds positions or examples, not
-    /// features.
+    /// Float values whose last axis is told apart by [`Grain::Position`], too: it holds positions or
+    /// examples, not features.
     pub apart: Vec<Var>,
 }
 

@@ -1,13 +1,13 @@
-//! A forward pass recorded once more, node by node, with changes on the way: what stands for a node is recorded by the
-//! caller. Inputs, parameters, states, constants, taps and outputs keep their names, and so do nodes that stay as they
-//! are, so that what draws random numbers by its name draws the same.
+//! A forward pass recorded once more, node by node, with changes on the way: what stands for a node is
+//! recorded by the caller. Inputs, parameters, states, constants, taps and outputs keep their names, and so
+//! do nodes that stay as they are, so that what draws random numbers by its name draws the same.
 
 use crate::{Attachment, Error, Graph, Node, Op, Origin, Pass, Result, Role, Var};
 use std::sync::Arc;
 
-/// Records a forward pass again. `record` is given the new graph, each node's place in the old one, and its operands in the
-/// new one; it returns what others shall read as the node's results, of the same shapes and dtypes. Results at the end may
-/// be left out where nobody reads them.
+/// Records a forward pass again. `record` is given the new graph, each node's place in the old one, and its
+/// operands in the new one; it returns what others shall read as the node's results, of the same shapes and
+/// dtypes. Results at the end may be left out where nobody reads them.
 pub fn rewrite<E: From<Error>>(
     g: &Graph,
     mut record: impl FnMut(&mut Graph, usize, &[Var]) -> Result<Vec<Var>, E>,

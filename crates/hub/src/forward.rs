@@ -1,6 +1,6 @@
-//! One pass through a model of any family: what is given is checked in words that a person understands, padded on the right
-//! with a mask, recorded, planned and run. [`record`] alone gives the graph, for readers that need no numbers.
-//! The inputs and their letters are those of [`regard_models::inputs`].
+//! One pass through a model of any family: what is given is checked in words that a person understands,
+//! padded on the right with a mask, recorded, planned and run. [`record`] alone gives the graph, for readers
+//! that need no numbers. The inputs and their letters are those of [`regard_models::inputs`].
 
 use crate::{Error, Result};
 use regard_data::Field;
@@ -13,8 +13,8 @@ use regard_models::{Model, Pixels, Reads, Sizes, Tokens};
 /// What goes through a model at once, in the names of its inputs; rows may differ in length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
-    /// The ids of each text; of an encoder-decoder, what its decoder has so far, start token first, and the start token 0
-    /// alone if empty.
+    /// The ids of each text; of an encoder-decoder, what its decoder has so far, start token first, and the
+    /// start token 0 alone if empty.
     pub ids: Vec<Vec<i32>>,
     /// The type of each token, for a model that is told them; empty for all 0.
     pub types: Vec<Vec<i32>>,
@@ -69,9 +69,9 @@ pub fn record_in_precision(model: &dyn Model, sizes: Sizes, precision: Precision
     Ok(model.graph(sizes, precision)?)
 }
 
-/// Runs a pass and reads its outputs and the taps asked for; an unknown tap is an error that offers the nearest name. For
-/// texts, `mask` [B T] or `source_mask` [B S] says which positions of what was read are real: rows of `logits` and `hidden`
-/// where it is 0 mean nothing.
+/// Runs a pass and reads its outputs and the taps asked for; an unknown tap is an error that offers the
+/// nearest name. For texts, `mask` [B T] or `source_mask` [B S] says which positions of what was read are
+/// real: rows of `logits` and `hidden` where it is 0 mean nothing.
 pub fn forward(
     model: &dyn Model,
     store: &mut Store,
@@ -108,8 +108,8 @@ pub fn forward(
     Ok(answers)
 }
 
-/// A batch as fields of one length each, padded on the right, if the model can read it. There is a mask for every text, for
-/// who wants to know, also where the model takes none.
+/// A batch as fields of one length each, padded on the right, if the model can read it. There is a mask for
+/// every text, for who wants to know, also where the model takes none.
 pub fn fields(reads: &Reads, batch: &Batch) -> Result<(Sizes, Vec<Field>)> {
     match (reads.pixels, &batch.pixels) {
         (Some(pixels), Some(images)) => return images_of(pixels, images),

@@ -1,6 +1,6 @@
-//! From a folder to a model in a store, and back. A model's `config.json` says which family it is of; that family's
-//! table of names says where each of our parameters stands in its files, and the same table read backwards writes
-//! files that transformers loads.
+//! From a folder to a model in a store, and back. A model's `config.json` says which family it is of; that
+//! family's table of names says where each of our parameters stands in its files, and the same table read
+//! backwards writes files that transformers loads.
 //!
 //! ```no_run
 //! use regard_engine::Store;
@@ -12,7 +12,8 @@
 //! let mut store = Store::new(0);
 //! opened.load_into(&mut store)?;
 //! println!("{}, {} numbers", opened.model.kind(), opened.model.parameters().count());
-//! regard_hub::save(&*opened.model, &store, "here/gpt2", &SaveOptions { like: Some(&opened), ..Default::default() })?;
+//! let options = SaveOptions { like: Some(&opened), ..Default::default() };
+//! regard_hub::save(&*opened.model, &store, "here/gpt2", &options)?;
 //! # Ok::<(), regard_hub::Error>(())
 //! ```
 

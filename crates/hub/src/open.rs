@@ -1,5 +1,5 @@
-//! Finds a model, reads its config and compares its weights with what the config promises: every tensor that is missing,
-//! left over or of another shape is told at once, before a number is read.
+//! Finds a model, reads its config and compares its weights with what the config promises: every tensor that
+//! is missing, left over or of another shape is told at once, before a number is read.
 
 use crate::table;
 use crate::{Error, Result};
@@ -30,8 +30,9 @@ pub struct Opened {
     ignored: Vec<String>,
 }
 
-/// Opens a model: a folder with `config.json` and weights, the name of one in a local Hugging Face cache, or a `.bin` file
-/// of llama2.c. Which families can be opened is the registry's. Costs the headers of the files only.
+/// Opens a model: a folder with `config.json` and weights, the name of one in a local Hugging Face cache, or
+/// a `.bin` file of llama2.c. Which families can be opened is the registry's. Costs the headers of the files
+/// only.
 pub fn open(model: impl AsRef<str>, registry: &Registry) -> Result<Opened> {
     let model = model.as_ref();
     let path = Path::new(model);
@@ -88,8 +89,8 @@ impl Opened {
         Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
     }
 
-    /// A model whose weights are a checkpoint of training: under our own names, among moments and what else a run keeps.
-    /// `path` is the folder with what lies beside them.
+    /// A model whose weights are a checkpoint of training: under our own names, among moments and what else a
+    /// run keeps. `path` is the folder with what lies beside them.
     pub fn of_checkpoint(
         path: PathBuf,
         config: Value,
@@ -126,8 +127,8 @@ impl Opened {
         &self.checkpoint
     }
 
-    /// Declares all parameters in a store and fills them. Nothing is filled if one of them stands there in another shape.
-    /// Programs made with the same store then find them.
+    /// Declares all parameters in a store and fills them. Nothing is filled if one of them stands there in
+    /// another shape. Programs made with the same store then find them.
     pub fn load_into(&self, store: &mut Store) -> Result<Report> {
         for declared in self.model.parameters().all() {
             // Zeros, for they are written over.

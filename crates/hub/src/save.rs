@@ -1,4 +1,5 @@
-//! Writes a model as its family's own software keeps it: `config.json` and `model.safetensors`, or shards and an index.
+//! Writes a model as its family's own software keeps it: `config.json` and `model.safetensors`, or shards and
+//! an index.
 
 use crate::open::Opened;
 use crate::table::{Foreign, foreign};
@@ -18,8 +19,8 @@ pub struct SaveOptions<'a> {
     pub dtype: DType,
     /// The most bytes of one file of weights; 5 GB if not given.
     pub shard_bytes: Option<u64>,
-    /// Where the model came from: its tokenizer and the settings that no computation here depends on (labels, special
-    /// tokens, dropout) come along.
+    /// Where the model came from: its tokenizer and the settings that no computation here depends on (labels,
+    /// special tokens, dropout) come along.
     pub like: Option<&'a Opened>,
     /// Settings besides, such as the names of classes; they go before what `like` says.
     pub settings: &'a [(&'a str, serde_json::Value)],

@@ -1,5 +1,5 @@
-//! A step of training of any family, recorded whole: loss, gradients, AdamW. For readers of the graph, and for measuring what
-//! a step takes; runs that shall learn something go through a task and the loop.
+//! A step of training of any family, recorded whole: loss, gradients, AdamW. For readers of the graph, and
+//! for measuring what a step takes; runs that shall learn something go through a task and the loop.
 
 use crate::{Error, Result};
 use regard_engine::Program;
@@ -33,7 +33,8 @@ pub fn record(model: &dyn Model, sizes: Sizes, precision: Precision) -> Result<G
     Ok(graph)
 }
 
-/// Sets the inputs of a pass or a step to numbers that any model takes, for programs of which only time and memory matter.
+/// Sets the inputs of a pass or a step to numbers that any model takes, for programs of which only time and
+/// memory matter.
 pub fn feed(program: &mut Program, model: &dyn Model) -> Result<()> {
     let inputs: Vec<(String, DType, Vec<usize>)> = {
         let g = program.graph();

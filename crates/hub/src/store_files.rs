@@ -1,5 +1,6 @@
-//! A store as a file and back: every entry under its own name, as `safetensors`, which other tools read, too. For a model that
-//! others should open by its family's names there is [`save`](crate::save()); this is for whatever a store holds.
+//! A store as a file and back: every entry under its own name, as `safetensors`, which other tools read, too.
+//! For a model that others should open by its family's names there is [`save`](crate::save()); this is for
+//! whatever a store holds.
 
 use crate::{Error, Result};
 use half::bf16;
@@ -29,15 +30,16 @@ use std::path::Path;
 /// # Ok::<(), regard_hub::Error>(())
 /// ```
 pub trait StoreFiles: Sized {
-    /// Writes every entry to one file, whole or not at all: what was there before stays until the new one is on the disk.
+    /// Writes every entry to one file, whole or not at all: what was there before stays until the new one is
+    /// on the disk.
     fn save(&self, path: impl AsRef<Path>) -> Result<Saved>;
 
-    /// A new store with every tensor of a file. Programs that are made with it find their parameters there, and say so where a
-    /// shape is not theirs.
+    /// A new store with every tensor of a file. Programs that are made with it find their parameters there,
+    /// and say so where a shape is not theirs.
     fn load(path: impl AsRef<Path>) -> Result<Self>;
 
-    /// Fills the entries that are here already. The file must have each of them in its shape and dtype, and no other; if it has
-    /// not, nothing changes.
+    /// Fills the entries that are here already. The file must have each of them in its shape and dtype, and
+    /// no other; if it has not, nothing changes.
     fn restore(&mut self, path: impl AsRef<Path>) -> Result<()>;
 }
 

@@ -1,5 +1,5 @@
-//! A family's table of names in both directions: with our shapes, as the reader of checkpoints wants it, and backwards,
-//! as tensors in their layout: transposed back, fused parts joined.
+//! A family's table of names in both directions: with our shapes, as the reader of checkpoints wants it, and
+//! backwards, as tensors in their layout: transposed back, fused parts joined.
 
 use crate::{Error, Result};
 use regard_data::{Import, Map, Tensor, names};
@@ -20,7 +20,8 @@ pub fn imports(model: &dyn Model, table: &[import::Import]) -> Result<Vec<Import
         .collect()
 }
 
-/// One of our tensors out of theirs, as loading a whole model does it. What shape ours has is seen from theirs.
+/// One of our tensors out of theirs, as loading a whole model does it. What shape ours has is seen from
+/// theirs.
 pub fn ours(line: &import::Import, theirs: &Tensor) -> Result<Vec<f32>> {
     let part = |extent: usize, parts: usize| extent / parts.max(1);
     let shape = match (line.map, theirs.shape) {
@@ -41,8 +42,8 @@ pub(crate) struct Foreign<'a> {
     pub numbers: Cow<'a, [f32]>,
 }
 
-/// All parameters of a store under their names, in their layout, in the order of the table. What needs no change is not
-/// copied.
+/// All parameters of a store under their names, in their layout, in the order of the table. What needs no
+/// change is not copied.
 pub(crate) fn foreign<'a>(model: &dyn Model, store: &'a Store) -> Result<Vec<Foreign<'a>>> {
     let shapes = shapes(model);
     let table = model.files(None).imports;

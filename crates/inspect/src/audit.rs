@@ -1,5 +1,6 @@
-//! Two ways to the same answer, run and compared: a batch and a single text, padded and not, with caches and without. Where
-//! they differ, both are run again with every value kept, and the first node whose results differ is named.
+//! Two ways to the same answer, run and compared: a batch and a single text, padded and not, with caches and
+//! without. Where they differ, both are run again with every value kept, and the first node whose results
+//! differ is named.
 
 use crate::{Error, Result};
 use regard_engine::reference::{self, Mode};
@@ -119,7 +120,8 @@ pub fn compare(
     Ok(found)
 }
 
-/// Compares a way with itself while everything is looked at: each node's results are kept, and `look` may record more.
+/// Compares a way with itself while everything is looked at: each node's results are kept, and `look` may
+/// record more.
 pub fn compare_looked(
     execution: &Execution,
     look: impl Fn(&mut Graph) -> Result<()>,
@@ -140,7 +142,8 @@ pub fn compare_looked(
     weigh(&plain, &looked, Agreement::Bits)
 }
 
-/// Compares a way of one run with the reference, value by value: f64, one thread, each op by its specification.
+/// Compares a way of one run with the reference, value by value: f64, one thread, each op by its
+/// specification.
 pub fn compare_reference(
     execution: &Execution,
     store: &mut Store,
@@ -215,8 +218,9 @@ impl<'a> Standings<'a> {
         Ok(Standings { graph, turn, axes })
     }
 
-    /// Where the numbers at some coordinates belong: to a position of a text, or to the first text of an example if they
-    /// stand for no position. Nowhere if they are of padding, of no single example, or of a pair of positions.
+    /// Where the numbers at some coordinates belong: to a position of a text, or to the first text of an
+    /// example if they stand for no position. Nowhere if they are of padding, of no single example, or of a
+    /// pair of positions.
     fn key(&self, var: Var, at: &[usize]) -> Option<(String, usize, usize)> {
         let [row] = self.axes.standing_for(var, &Label::Batch, at)[..] else { return None };
         let mut places = Vec::new();
@@ -251,7 +255,8 @@ fn positions(stream: &Along) -> Label {
 }
 
 impl Collected {
-    /// Sorts the numbers of a value by what stands where; a value that does not lie over the batch is left out.
+    /// Sorts the numbers of a value by what stands where; a value that does not lie over the batch is left
+    /// out.
     fn add(&mut self, name: &str, array: &Array, standings: &Standings<'_>) -> Result<()> {
         let (dims, var) = (array.dims(), standings.graph.find(name)?);
         let axes = standings.axes.of(var);
@@ -311,7 +316,8 @@ fn run_stage(
     Ok(())
 }
 
-/// Makes an output of every result, named by its node. New versions of states are in the store and stay there.
+/// Makes an output of every result, named by its node. New versions of states are in the store and stay
+/// there.
 fn keep_everything(g: &mut Graph) -> Result<()> {
     let mut all: Vec<(String, Var)> = Vec::new();
     for node in g.nodes() {

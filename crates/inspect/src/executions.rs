@@ -1,5 +1,6 @@
-//! The ways to one answer that a model offers: alone, in a batch, padded on either side, through caches. `regard audit` runs
-//! them against each other. Which they are follows from what it reads, promises and can do, not from what it is called.
+//! The ways to one answer that a model offers: alone, in a batch, padded on either side, through caches.
+//! `regard audit` runs them against each other. Which they are follows from what it reads, promises and can
+//! do, not from what it is called.
 
 use crate::audit::{Agreement, Along, Execution, Stage, Turn};
 use crate::{Error, Result};
@@ -86,7 +87,8 @@ fn batch<'a>(model: &'a dyn Model, text: &Text, neighbour: &Text) -> Result<Exec
     Ok(execution)
 }
 
-/// A pass with so much padding before and behind each text, told positions or not. Rows without a text are left empty.
+/// A pass with so much padding before and behind each text, told positions or not. Rows without a text are
+/// left empty.
 fn pass<'a>(
     model: &'a dyn Model,
     title: &str,

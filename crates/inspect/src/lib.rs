@@ -1,9 +1,10 @@
-//! Questions to a recorded model, whichever it is: can later positions be seen, and where does that begin ([`prove()`]);
-//! do two ways to the same answer agree, and if not, from which node on ([`audit`]); who attends to whom ([`look`]),
-//! do two ways to the same answer agree, and if not, from which node on ([`audit`]); who attends to whom ([`look`]),
-//! what changes without some of it, or with some of it taken from another run ([`rewrite()`], [`patch_taps`]), and
-//! what a pass will cost in time and memory ([`price`]). [`proofs`] and [`executions`] make the cases of any model
-//! out of what it says of itself; no family is named.
+//! Questions to a recorded model, whichever it is: can later positions be seen, and where does that begin
+//! ([`prove()`]); do two ways to the same answer agree, and if not, from which node on ([`audit`]); who
+//! attends to whom ([`look`]), do two ways to the same answer agree, and if not, from which node on
+//! ([`audit`]); who attends to whom ([`look`]), what changes without some of it, or with some of it taken
+//! from another run ([`rewrite()`], [`patch_taps`]), and what a pass will cost in time and memory
+//! ([`price`]). [`proofs`] and [`executions`] make the cases of any model out of what it says of itself; no
+//! family is named.
 
 #![forbid(unsafe_code)]
 

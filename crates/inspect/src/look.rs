@@ -1,6 +1,6 @@
-//! Who attends to whom: the attentions of a recorded graph, found in it, and their weights on request. Nothing of size T·S is
-//! made: rows are asked for, all of a short text and some of a long one. The outputs of the pass have the same bits whether
-//! anybody looks or not.
+//! Who attends to whom: the attentions of a recorded graph, found in it, and their weights on request.
+//! Nothing of size T·S is made: rows are asked for, all of a short text and some of a long one. The outputs
+//! of the pass have the same bits whether anybody looks or not.
 
 use crate::{Error, Result};
 use regard_engine::Program;

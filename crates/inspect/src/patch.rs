@@ -1,6 +1,6 @@
-//! Values of a run put in the place of others, by the names of their taps: zeros, or what another run had there. Everything
-//! behind is computed anew, nothing before it changes. A pattern of attention is no value that the attention reads; where one
-//! is given, its heads mix the values as it says.
+//! Values of a run put in the place of others, by the names of their taps: zeros, or what another run had
+//! there. Everything behind is computed anew, nothing before it changes. A pattern of attention is no value
+//! that the attention reads; where one is given, its heads mix the values as it says.
 
 use crate::{Error, Result};
 use regard_engine::Program;
@@ -14,8 +14,8 @@ pub fn without_taps(g: &Graph, names: &[&str]) -> Result<Graph> {
     instead(g, names, |new, _, dtype, shape| Ok(new.fill(dtype, shape, 0.0)?))
 }
 
-/// The same graph in which some taps are given: each is one more input, `patch.<tap>`. [`keep_taps`] asks another run for
-/// it, [`patched_taps`] hands it over.
+/// The same graph in which some taps are given: each is one more input, `patch.<tap>`. [`keep_taps`] asks
+/// another run for it, [`patched_taps`] hands it over.
 pub fn patch_taps(g: &Graph, names: &[&str]) -> Result<Graph> {
     instead(g, names, |new, name, dtype, shape| Ok(new.input(&patch_of(name), dtype, shape)?))
 }
@@ -113,7 +113,8 @@ fn pattern_shape(g: &Graph, operands: &[Var]) -> Shape {
     Shape::new(vec![query[0].clone(), query[2].clone(), query[1].clone(), key[1].clone()])
 }
 
-/// The values of each head mixed by a pattern, in the dtype of what the attention gave: B H T S, B S G E -> B T H E
+/// The values of each head mixed by a pattern, in the dtype of what the attention gave: B H T S, B S G E -> B
+/// T H E
 fn mixed(g: &mut Graph, pattern: Var, value: Var, like: Var) -> Result<Var> {
     let [batch, heads, queries, keys] = g.dims(pattern, "B H T S")?;
     let [_, _, groups, width] = g.dims(value, "B S G E")?;

@@ -1,6 +1,6 @@
-//! What a program will cost in time and memory, before it runs. The cost reader counts the work of each node; what the machine
-//! can do at best is measured here and now, and so is how near the usual ops come to it, on small programs ([`Calibration`],
-//! [`Cards`]). Nothing is known of models: a node is an op with sizes.
+//! What a program will cost in time and memory, before it runs. The cost reader counts the work of each node;
+//! what the machine can do at best is measured here and now, and so is how near the usual ops come to it, on
+//! small programs ([`Calibration`], [`Cards`]). Nothing is known of models: a node is an op with sizes.
 
 mod calibration;
 mod cards;
@@ -80,8 +80,9 @@ fn runs(node: &Node) -> bool {
     !node.declared.aliases.iter().any(|alias| matches!(alias, Alias::View { .. }))
 }
 
-/// From how many keys on attention itself costs more multiply-adds than the products beside it: than the projections of the
-/// attention, and than all products of the block. Read off the first attention of a graph; none without one.
+/// From how many keys on attention itself costs more multiply-adds than the products beside it: than the
+/// projections of the attention, and than all products of the block. Read off the first attention of a graph;
+/// none without one.
 pub fn crossovers(g: &Graph) -> Result<Option<(f64, f64)>> {
     let costs = counted(g)?;
     let Some((at, node)) = g.nodes().iter().enumerate().find(|(_, node)| node.is::<AttentionOp>()) else {

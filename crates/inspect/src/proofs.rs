@@ -1,5 +1,5 @@
-//! What a model promises, as cases for the reach reader: the passes to record, and what has to hold of them. Which they are
-//! follows from what it reads and promises, not from what it is called.
+//! What a model promises, as cases for the reach reader: the passes to record, and what has to hold of them.
+//! Which they are follows from what it reads and promises, not from what it is called.
 
 use crate::{Promise, ProofCase, Result, Stream};
 use regard_graph::{Graph, Precision};

@@ -1,7 +1,8 @@
-//! Properties by proof: the reach reader says which elements of an input can change which elements of every value, the axes
-//! reader which example and which position each of them stands for, and a property holds if nothing that it forbids is
-//! among them. Of a property that does not hold, the guilty node is the first in the order of running whose result breaks
-//! it: everything that it reads still kept it. What could not be followed is said, and what rests on it is unknown.
+//! Properties by proof: the reach reader says which elements of an input can change which elements of every
+//! value, the axes reader which example and which position each of them stands for, and a property holds if
+//! nothing that it forbids is among them. Of a property that does not hold, the guilty node is the first in
+//! the order of running whose result breaks it: everything that it reads still kept it. What could not be
+//! followed is said, and what rests on it is unknown.
 
 use crate::Result;
 use regard_graph::Graph;
@@ -33,8 +34,8 @@ impl Stream {
 
 /// A recorded pass, and what is to be proved of it.
 pub struct ProofCase {
-    /// The pass, at fixed sizes. Of inputs that are no stream, floats have the batch in front where there are no streams;
-    /// the axes of others are found by what they meet.
+    /// The pass, at fixed sizes. Of inputs that are no stream, floats have the batch in front where there are
+    /// no streams; the axes of others are found by what they meet.
     pub graph: Graph,
     /// B.
     pub batch: usize,
@@ -47,11 +48,12 @@ pub struct ProofCase {
 /// What a family promises. Streams are named by their inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// No position of a stream depends on a later one of the same stream. What stands for a pair of positions, such as a
-    /// score, may depend on what the later of the two does.
+    /// No position of a stream depends on a later one of the same stream. What stands for a pair of
+    /// positions, such as a score, may depend on what the later of the two does.
     Causal(String),
-    /// What stands at padding reaches no real position, nor any other stream, nor an output that is said about a whole
-    /// example. It may reach what stands for no position (latents, a sum) as long as nothing real feels it from there.
+    /// What stands at padding reaches no real position, nor any other stream, nor an output that is said
+    /// about a whole example. It may reach what stands for no position (latents, a sum) as long as nothing
+    /// real feels it from there.
     Padding(String),
     /// Every position of `to` can depend on every real position of `from` in the same example.
     Sees {
@@ -73,7 +75,8 @@ pub enum Outcome {
     Holds,
     /// It is not.
     Broken,
-    /// Nothing breaks it, but an output that it rests on could not be followed, or nothing that it speaks of was found.
+    /// Nothing breaks it, but an output that it rests on could not be followed, or nothing that it speaks of
+    /// was found.
     Unknown,
 }
 

@@ -1,5 +1,5 @@
-//! A graph recorded once more with changes on the way: heads left out, values put in place of others. The names of nodes stay
-//! as they are, so that what draws random numbers by its name draws the same.
+//! A graph recorded once more with changes on the way: heads left out, values put in place of others. The
+//! names of nodes stay as they are, so that what draws random numbers by its name draws the same.
 
 use crate::look::{Attention, attentions};
 use crate::{Error, Result};
@@ -8,7 +8,8 @@ use regard_graph::{DType, Graph, Var};
 use regard_ops::prelude::*;
 use std::collections::BTreeSet;
 
-/// Records a forward pass again. `edit` is given each node with its new results, and returns those that others shall read.
+/// Records a forward pass again. `edit` is given each node with its new results, and returns those that
+/// others shall read.
 pub fn rewrite(
     g: &Graph,
     mut edit: impl FnMut(&mut Graph, usize, &[Var]) -> Result<Vec<Var>>,
@@ -27,8 +28,8 @@ pub fn without_heads(g: &Graph, heads: &[(Attention, usize)]) -> Result<Graph> {
     })
 }
 
-/// The same graph in which some heads say what they are told: what each attention says in their place, [B T H E], is one more
-/// input. [`keep_heads`] asks another run for it, [`patched`] hands it over.
+/// The same graph in which some heads say what they are told: what each attention says in their place, [B T H
+/// E], is one more input. [`keep_heads`] asks another run for it, [`patched`] hands it over.
 pub fn patch_heads(g: &Graph, heads: &[(Attention, usize)]) -> Result<Graph> {
     instead(g, heads, "patch", |new, attention, attended| {
         let (dtype, shape) = (new.dtype(attended), new.shape(attended).clone());

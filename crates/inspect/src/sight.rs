@@ -20,8 +20,9 @@ pub struct Sight {
     pub to_the_end: bool,
 }
 
-/// The sight of every tap and output that lies along a stream, in the order of running; what lies inside of the parts of a
-/// block is left out, for the stream behind it says as much. What stands for a pair of positions sees from the later one.
+/// The sight of every tap and output that lies along a stream, in the order of running; what lies inside of
+/// the parts of a block is left out, for the stream behind it says as much. What stands for a pair of
+/// positions sees from the later one.
 pub fn sight(case: &ProofCase, input: &str) -> Result<Vec<Sight>> {
     let stream = case.stream(input)?;
     let followed = Followed::new(case)?;

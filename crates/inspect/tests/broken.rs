@@ -1,4 +1,5 @@
-//! Models that are broken on purpose, as they are broken in the wild: each is caught, and the guilty layer is named.
+//! Models that are broken on purpose, as they are broken in the wild: each is caught, and the guilty layer is
+//! named.
 
 use regard_graph::{DType, Graph, Result, Var};
 use regard_inspect::{Promise, ProofCase, Stream, prove, sight};

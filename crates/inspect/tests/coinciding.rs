@@ -1,5 +1,6 @@
-//! Every axis as long as every other: examples, positions of both streams, heads, head width, latents. Nothing is told apart
-//! by its length, leaks are found in the node where they begin, and what nobody can follow is said.
+//! Every axis as long as every other: examples, positions of both streams, heads, head width, latents.
+//! Nothing is told apart by its length, leaks are found in the node where they begin, and what nobody can
+//! follow is said.
 
 use regard_graph::{DType, Fact, Graph, Init, Var};
 use regard_inspect::{Finding, Outcome, Promise, ProofCase, Stream, prove, sight};

@@ -1,5 +1,5 @@
-//! Cases out of what a model says of itself: every family of the registry keeps its promises and agrees with itself by all its
-//! ways, made from scratch, with no name of a family here.
+//! Cases out of what a model says of itself: every family of the registry keeps its promises and agrees with
+//! itself by all its ways, made from scratch, with no name of a family here.
 
 use regard_engine::{Cpu, Store};
 use regard_inspect::audit::compare;

@@ -1,4 +1,5 @@
-//! What cannot be asked is refused in a sentence that says what to do; and what can be told of a program without a clock.
+//! What cannot be asked is refused in a sentence that says what to do; and what can be told of a program
+//! without a clock.
 
 use regard_device::{Ceilings, Level};
 use regard_engine::{Cpu, Program, Store};

@@ -1,5 +1,5 @@
-//! Runs that are broken on purpose: dropout left on in evaluation, caches with wrong positions, norms over the batch. Each is
-//! caught by comparing numbers, and the first node that differs is named.
+//! Runs that are broken on purpose: dropout left on in evaluation, caches with wrong positions, norms over
+//! the batch. Each is caught by comparing numbers, and the first node that differs is named.
 
 use regard_engine::{Cpu, Store};
 use regard_graph::{DType, Graph, Result, shape};

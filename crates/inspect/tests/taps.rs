@@ -1,5 +1,5 @@
-//! Taps of a GPT-like stack: each can be kept and put in the place of another, with zeros and with what another run had. What
-//! lies behind changes, what lies before does not.
+//! Taps of a GPT-like stack: each can be kept and put in the place of another, with zeros and with what
+//! another run had. What lies behind changes, what lies before does not.
 
 use regard_engine::{Cpu, Program, Store};
 use regard_graph::{DType, Graph, Pass, Var};

@@ -1,5 +1,6 @@
-//! Attention with numbers: one head, recorded as a graph and computed by the reference engine in f64. Every experiment on
-//! weights and outputs goes through here, so that it tests the library and not a copy of its formulas.
+//! Attention with numbers: one head, recorded as a graph and computed by the reference engine in f64. Every
+//! experiment on weights and outputs goes through here, so that it tests the library and not a copy of its
+//! formulas.
 
 use crate::Draws;
 use crate::compute::{array, compute, dot};

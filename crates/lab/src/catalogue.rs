@@ -42,8 +42,8 @@ pub fn find(id: &str) -> Option<&'static Claim> {
     claims().find(|claim| claim.id.eq_ignore_ascii_case(id))
 }
 
-/// The claims that a person means: `C7`, a whole group `B`, a run `A1-A5`, all that are `trained` (or `exact`, or
-/// `pending`). In order, each once.
+/// The claims that a person means: `C7`, a whole group `B`, a run `A1-A5`, all that are `trained` (or
+/// `exact`, or `pending`). In order, each once.
 pub fn select<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Claim>> {
     let mut wanted = Vec::new();
     for name in names {

@@ -1,4 +1,5 @@
-//! From a recording to numbers, exactly by the reference or in f32 by the CPU engine, and the few sums that checks need.
+//! From a recording to numbers, exactly by the reference or in f32 by the CPU engine, and the few sums that
+//! checks need.
 
 use regard::prelude::*;
 use regard::reference::{self, Mode};

@@ -1,5 +1,5 @@
-//! What an experiment is given: a seed and an effort. Its random numbers are counted, so that the same seed gives the same
-//! numbers on any machine, in any order, beside any other experiment.
+//! What an experiment is given: a seed and an effort. Its random numbers are counted, so that the same seed
+//! gives the same numbers on any machine, in any order, beside any other experiment.
 
 use regard::device::Stream;
 

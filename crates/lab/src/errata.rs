@@ -1,4 +1,5 @@
-//! Where the notes are wrong or incomplete: what they say, and what is true. The numbers come from the claims.
+//! Where the notes are wrong or incomplete: what they say, and what is true. The numbers come from the
+//! claims.
 
 /// One erratum.
 #[derive(Clone, Copy, Debug)]

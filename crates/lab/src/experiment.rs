@@ -1,6 +1,6 @@
-//! Small trained experiments: a tiny Transformer whose every part can be changed or left out ([`Tiny`]), tasks whose answers
-//! are known ([`Task`]), training by AdamW on the CPU engine, and a look at what was learned. Everything follows from a
-//! seed; one thread, so that experiments can run beside each other.
+//! Small trained experiments: a tiny Transformer whose every part can be changed or left out ([`Tiny`]),
+//! tasks whose answers are known ([`Task`]), training by AdamW on the CPU engine, and a look at what was
+//! learned. Everything follows from a seed; one thread, so that experiments can run beside each other.
 
 mod learner;
 mod look;
@@ -34,8 +34,8 @@ pub fn over_seeds(numbers: &[f64]) -> Estimate {
     Estimate { value, low: value - half, high: value + half }
 }
 
-/// How many standard errors an interval of 99.99 % reaches to either side with so many degrees of freedom: a table for few,
-/// the expansion around the normal distribution (Fisher and Cornish 1960) for more.
+/// How many standard errors an interval of 99.99 % reaches to either side with so many degrees of freedom: a
+/// table for few, the expansion around the normal distribution (Fisher and Cornish 1960) for more.
 fn student(freedom: usize) -> f64 {
     const FEW: [f64; 9] = [6366.2, 99.992, 28.000, 15.544, 11.178, 9.082, 7.885, 7.120, 6.594];
     if let Some(&few) = freedom.checked_sub(1).and_then(|at| FEW.get(at)) {
@@ -64,7 +64,8 @@ pub fn carries(context: &Context, seeds: usize) -> String {
     }
 }
 
-/// A model of two layers and four heads that has learned to go on with repeating sequences, as several claims look at.
+/// A model of two layers and four heads that has learned to go on with repeating sequences, as several claims
+/// look at.
 pub fn induction(context: &Context, seed: u64) -> regard::Result<(Model, Trained)> {
     let tiny = Tiny { layers: 2, heads: 4, causal: true, ..Tiny::new(INDUCTION.vocabulary(), 32) };
     let model = Model::new(tiny)?;
@@ -86,7 +87,8 @@ mod tests {
 
     #[test]
     fn intervals_over_few_seeds_are_wide() {
-        // By tables: t at 0.99995 is 15.544 with 4 degrees of freedom, 4.897 with 19, and the normal's 3.891 with many.
+        // By tables: t at 0.99995 is 15.544 with 4 degrees of freedom, 4.897 with 19, and the normal's 3.891
+        // with many.
         assert!((student(4) - 15.544).abs() < 1e-9 && (student(19) - 4.897).abs() < 0.005);
         assert!((student(1_000_000) - REACH).abs() < 1e-4);
         assert!((student(9) - 6.594).abs() < 1e-9 && student(10) < 6.594);

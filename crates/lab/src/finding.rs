@@ -1,4 +1,5 @@
-//! What an experiment finds: a verdict, numbers with what they are held against, tables, pictures, and how it was done.
+//! What an experiment finds: a verdict, numbers with what they are held against, tables, pictures, and how it
+//! was done.
 
 use crate::picture::Picture;
 use crate::statistics::Estimate;
@@ -45,7 +46,8 @@ pub enum Criterion {
     },
     /// A theory that must lie in the interval.
     Theory(f64),
-    /// A number quoted elsewhere to so many digits: the interval, or the value, must come within the tolerance.
+    /// A number quoted elsewhere to so many digits: the interval, or the value, must come within the
+    /// tolerance.
     Quoted {
         /// The number.
         as_: f64,

@@ -29,8 +29,8 @@ pub fn jacobian(
     Ok(rows)
 }
 
-/// The singular values of a matrix of so many columns, largest first: columns are turned against each other until all are
-/// orthogonal (one-sided Jacobi), which finds small values as surely as large ones.
+/// The singular values of a matrix of so many columns, largest first: columns are turned against each other
+/// until all are orthogonal (one-sided Jacobi), which finds small values as surely as large ones.
 pub fn singular_values(matrix: &[f64], columns: usize) -> Vec<f64> {
     let rows = matrix.len() / columns.max(1);
     let mut column: Vec<Vec<f64>> =

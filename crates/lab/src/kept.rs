@@ -1,13 +1,14 @@
-//! Results that are kept: findings of full runs in one JSON file, claim by claim, so that a claim can be run alone and take
-//! its place among the others. Those of this repository come with the program, and pages of quick runs show them.
+//! Results that are kept: findings of full runs in one JSON file, claim by claim, so that a claim can be run
+//! alone and take its place among the others. Those of this repository come with the program, and pages of
+//! quick runs show them.
 
 use crate::claims;
 use regard_graph::{Error, Result};
 use serde_json::{Map, Value, json};
 use std::sync::OnceLock;
 
-/// Puts what a run told ([`crate::outcomes_json`]) among results that were kept, each in place of an earlier one of its claim.
-/// Pending claims leave no trace; everything else in the file stays.
+/// Puts what a run told ([`crate::outcomes_json`]) among results that were kept, each in place of an earlier
+/// one of its claim. Pending claims leave no trace; everything else in the file stays.
 pub fn merged(kept: Option<&str>, outcomes_json: &Value) -> Result<Value> {
     let mut file = match kept {
         Some(text) => read(text)?,

@@ -1,9 +1,9 @@
 //! The laboratory: what course notes say about attention and Transformers, claim by claim, put to the test.
 //!
-//! A [`Claim`] is a sentence in our words, the section it comes from, and an experiment from a seed and an effort to a
-//! [`Finding`]: a verdict, numbers with intervals and what they are held against, tables, pictures. Experiments run the real
-//! thing wherever they can: they record a graph and ask its readers. [`run`] does many at once; [`site`] makes pages of them.
-//! Nothing here touches a disk.
+//! A [`Claim`] is a sentence in our words, the section it comes from, and an experiment from a seed and an
+//! effort to a [`Finding`]: a verdict, numbers with intervals and what they are held against, tables,
+//! pictures. Experiments run the real thing wherever they can: they record a graph and ask its readers.
+//! [`run`] does many at once; [`site`] makes pages of them. Nothing here touches a disk.
 //!
 //! One folder for each group of claims; a claim is added there, by a line of its list and a function.
 

@@ -4,7 +4,8 @@ use regard::layers::{LinearConfig, LinearLayer, Parameters};
 use regard::prelude::*;
 use regard_graph::Result;
 
-/// h_t = tanh(W x_t + U h_{t−1} + b) (Elman, "Finding Structure in Time", 1990). Parameters: `input`, `state`.
+/// h_t = tanh(W x_t + U h_{t−1} + b) (Elman, "Finding Structure in Time", 1990). Parameters: `input`,
+/// `state`.
 #[derive(Clone, Debug)]
 pub struct Recurrent {
     input: LinearLayer,
@@ -39,8 +40,8 @@ impl Recurrent {
     }
 }
 
-/// A layer with gates (Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997, with the forget gate of Gers et al.
-/// 2000): i, f, o = σ(…), c_t = f c_{t−1} + i tanh(…), h_t = o tanh c_t. B T C -> B T C
+/// A layer with gates (Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997, with the forget gate of
+/// Gers et al. 2000): i, f, o = σ(…), c_t = f c_{t−1} + i tanh(…), h_t = o tanh c_t. B T C -> B T C
 #[derive(Clone, Debug)]
 pub struct Lstm {
     input: LinearLayer,
@@ -58,7 +59,8 @@ impl Lstm {
         Ok(Lstm { input, state, width })
     }
 
-    /// The outputs of all positions and the last state (h and c, each B 1 C), from a state or from zeros. B and T are fixed.
+    /// The outputs of all positions and the last state (h and c, each B 1 C), from a state or from zeros. B
+    /// and T are fixed.
     pub fn forward(&self, g: &mut Graph, x: Var, from: Option<[Var; 2]>) -> Result<(Var, [Var; 2])> {
         let given = self.input.forward(g, x)?; // B T C -> B T 4C
         let dims = g.shape(x).bound();

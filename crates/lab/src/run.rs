@@ -1,4 +1,5 @@
-//! Runs claims, a few at once. Each has random numbers of its own name, so that neither order nor neighbours change a number.
+//! Runs claims, a few at once. Each has random numbers of its own name, so that neither order nor neighbours
+//! change a number.
 
 use crate::{Claim, Context, Finding};
 use regard::Result;
@@ -46,7 +47,8 @@ impl Outcome {
     }
 }
 
-/// Runs these claims on so many threads; `done` hears of each as it ends. Outcomes come back in the given order.
+/// Runs these claims on so many threads; `done` hears of each as it ends. Outcomes come back in the given
+/// order.
 pub fn run(
     claims: &[&'static Claim],
     context: &Context,

@@ -1,5 +1,5 @@
-//! The findings as a site: an index by topic, a page for each claim, a page of errata. Plain HTML with its style inside: it
-//! opens from a disk, asks nothing of any other place, and fits a telephone.
+//! The findings as a site: an index by topic, a page for each claim, a page of errata. Plain HTML with its
+//! style inside: it opens from a disk, asks nothing of any other place, and fits a telephone.
 
 mod page;
 

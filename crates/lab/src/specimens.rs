@@ -1,4 +1,5 @@
-//! Small specimens of the library's models, with random parameters, and ways to run them: whole, in chunks through caches.
+//! Small specimens of the library's models, with random parameters, and ways to run them: whole, in chunks
+//! through caches.
 
 use crate::compute::array;
 use regard::device::Level;

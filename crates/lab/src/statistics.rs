@@ -1,5 +1,5 @@
-//! Estimates from samples, with 99.99 % confidence intervals. A theory outside of its interval is a failure: with this level
-//! a right theory fails once in ten thousand.
+//! Estimates from samples, with 99.99 % confidence intervals. A theory outside of its interval is a failure:
+//! with this level a right theory fails once in ten thousand.
 
 /// How many standard errors an interval of 99.99 % reaches to either side.
 pub const REACH: f64 = 3.890_591_886_413_124;
@@ -97,7 +97,8 @@ fn moments(samples: &[f64]) -> (f64, f64) {
     (mean, squares / (n - 1.0).max(1.0))
 }
 
-/// Counts in equal bins from `low` to `high`, as shares of all samples; what lies outside goes to the outermost bins.
+/// Counts in equal bins from `low` to `high`, as shares of all samples; what lies outside goes to the
+/// outermost bins.
 pub fn histogram(samples: &[f64], low: f64, high: f64, bins: usize) -> Vec<(f64, f64)> {
     let width = (high - low) / bins as f64;
     let mut counts = vec![0usize; bins];
@@ -108,7 +109,8 @@ pub fn histogram(samples: &[f64], low: f64, high: f64, bins: usize) -> Vec<(f64,
     counts.iter().enumerate().map(|(bin, &n)| (middle(bin), n as f64 / samples.len() as f64)).collect()
 }
 
-/// E f(Z) for a standard normal Z: the trapezoid rule, which for smooth functions against this weight is right to rounding.
+/// E f(Z) for a standard normal Z: the trapezoid rule, which for smooth functions against this weight is
+/// right to rounding.
 pub fn normal_expectation(f: impl Fn(f64) -> f64) -> f64 {
     const STEP: f64 = 1.0 / 256.0;
     const FAR: i32 = 12 * 256;

@@ -1,4 +1,5 @@
-//! Trained claims: a quick run says that it is indicative, ends with finite numbers, and gives the same ones again.
+//! Trained claims: a quick run says that it is indicative, ends with finite numbers, and gives the same ones
+//! again.
 
 use regard_lab::{Context, Finding, find};
 

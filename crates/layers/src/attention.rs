@@ -75,8 +75,8 @@ impl Default for Biases {
 }
 
 impl AttentionConfig {
-    /// The usual one: heads share the width, every projection has a bias, β = 1/√D. For heads of a width of their
-    /// own, set `head_width` and `value_width` afterwards.
+    /// The usual one: heads share the width, every projection has a bias, β = 1/√D. For heads of a width of
+    /// their own, set `head_width` and `value_width` afterwards.
     pub fn new(width: usize, heads: usize) -> Result<Self> {
         if heads == 0 || !width.is_multiple_of(heads) {
             return Err(Error::invalid(
@@ -173,7 +173,8 @@ pub struct Cached {
     pub capacity: usize,
 }
 
-/// Multi-head attention. Parameters: `query`, `key`, `value`, `output`, each a linear layer; `scale` `[H]` if learned.
+/// Multi-head attention. Parameters: `query`, `key`, `value`, `output`, each a linear layer; `scale` `[H]` if
+/// learned.
 #[derive(Clone, Debug)]
 pub struct AttentionLayer {
     config: AttentionConfig,
@@ -215,14 +216,14 @@ impl AttentionLayer {
         Ok(AttentionLayer { config, query, key, value, output, scale, caches, wide: false })
     }
 
-    /// Whether its results are f32, as the residual stream is, instead of the dtype of activations: for one that is added to
-    /// the stream as it is.
+    /// Whether its results are f32, as the residual stream is, instead of the dtype of activations: for one
+    /// that is added to the stream as it is.
     pub fn wide(self, wide: bool) -> Self {
         AttentionLayer { wide, ..self }
     }
 
-    /// output(attention(x)): B T C -> B T C. Taps: `query`, `key`, `value` as the heads compare and mix them, `mixed`; and
-    /// `pattern` for those who ask ([`crate::taps::ask`]).
+    /// output(attention(x)): B T C -> B T C. Taps: `query`, `key`, `value` as the heads compare and mix them,
+    /// `mixed`; and `pattern` for those who ask ([`crate::taps::ask`]).
     pub fn forward(&self, g: &mut Graph, x: Var, source: KeySource, context: &Context) -> Result<Var> {
         let mixed = self.mix(g, x, source, context)?;
         if self.wide { self.output.forward_f32(g, mixed) } else { self.output.forward(g, mixed) }
@@ -283,8 +284,8 @@ impl AttentionLayer {
         g.merge_heads(mixed)
     }
 
-    /// How attention weighs in this graph, and what β is multiplied by. Gumbel's noise is there to learn with: a graph that
-    /// is not differentiated has none, only the temperature.
+    /// How attention weighs in this graph, and what β is multiplied by. Gumbel's noise is there to learn
+    /// with: a graph that is not differentiated has none, only the temperature.
     fn weighing(&self, g: &Graph) -> (AttentionKind, f32) {
         match self.config.kind {
             AttentionKind::Gumbel { hard: true, .. } if !g.trains() => (AttentionKind::Hard, 1.0),

@@ -1,5 +1,5 @@
-//! Blocks and stacks: attention, cross-attention where there is a memory, feed-forward, each with its norm and its way
-//! past it. Encoders, decoders and encoder-decoders are the same block with other settings.
+//! Blocks and stacks: attention, cross-attention where there is a memory, feed-forward, each with its norm
+//! and its way past it. Encoders, decoders and encoder-decoders are the same block with other settings.
 
 use crate::taps::tap;
 use crate::{
@@ -37,7 +37,8 @@ pub struct BlockConfig {
 }
 
 impl BlockConfig {
-    /// The usual one, as in GPT-2: LayerNorm before each part, GELU over four times the width, no memory, no dropout.
+    /// The usual one, as in GPT-2: LayerNorm before each part, GELU over four times the width, no memory, no
+    /// dropout.
     pub fn new(width: usize, heads: usize) -> Result<Self> {
         Ok(BlockConfig {
             attention: AttentionConfig::new(width, heads)?,
@@ -50,7 +51,8 @@ impl BlockConfig {
     }
 }
 
-/// A block. Parameters: `attention`, `attention_norm`, `cross`, `cross_norm`, `feed_forward`, `feed_forward_norm`.
+/// A block. Parameters: `attention`, `attention_norm`, `cross`, `cross_norm`, `feed_forward`,
+/// `feed_forward_norm`.
 #[derive(Clone, Debug)]
 pub struct Block {
     attention: AttentionLayer,
@@ -66,7 +68,8 @@ impl Block {
     /// Declares the parameters.
     pub fn new(config: BlockConfig, parameters: &mut Parameters) -> Result<Self> {
         let BlockConfig { attention, cross, feed_forward, norm, place, dropout } = config;
-        // What is added to the stream as it is is f32, as the stream is; what goes through dropout first is an activation.
+        // What is added to the stream as it is is f32, as the stream is; what goes through dropout first is
+        // an activation.
         let wide = dropout == 0.0;
         let norm_of = |name: &str, p: &mut Parameters| p.under(name, |p| NormLayer::new(norm, p));
         let attention_norm = norm_of("attention_norm", parameters)?;
@@ -84,7 +87,8 @@ impl Block {
         Ok(Block { attention, attention_norm, cross, feed_forward, feed_forward_norm, place, dropout })
     }
 
-    /// B T C -> B T C, with what the stream may see of itself and, in a decoder, of a memory. Taps: see [`crate::taps`].
+    /// B T C -> B T C, with what the stream may see of itself and, in a decoder, of a memory. Taps: see
+    /// [`crate::taps`].
     pub fn forward(
         &self,
         g: &mut Graph,
@@ -158,8 +162,8 @@ pub struct StackConfig {
 }
 
 impl StackConfig {
-    /// So many of the usual blocks ([`BlockConfig::new`]) and a norm behind them. Attention learns of no distances: set
-    /// `relative`, or add positions to the embeddings.
+    /// So many of the usual blocks ([`BlockConfig::new`]) and a norm behind them. Attention learns of no
+    /// distances: set `relative`, or add positions to the embeddings.
     pub fn new(layers: usize, width: usize, heads: usize) -> Result<Self> {
         let block = BlockConfig::new(width, heads)?;
         Ok(StackConfig { layers, block, final_norm: true, relative: RelativeConfig::None })

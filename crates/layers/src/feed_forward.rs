@@ -79,8 +79,8 @@ impl FeedForward {
         Ok(FeedForward { kind, up, gate, down, dropout, wide: false })
     }
 
-    /// Whether its results are f32, as the residual stream is, instead of the dtype of activations: for one that is added to
-    /// the stream as it is.
+    /// Whether its results are f32, as the residual stream is, instead of the dtype of activations: for one
+    /// that is added to the stream as it is.
     pub fn wide(self, wide: bool) -> Self {
         FeedForward { wide, ..self }
     }

@@ -1,5 +1,5 @@
-//! Masks from elsewhere. Ours are of one convention, true = may attend; each other one has a type of its own, so that
-//! a mask whose convention is not said does not compile.
+//! Masks from elsewhere. Ours are of one convention, true = may attend; each other one has a type of its own,
+//! so that a mask whose convention is not said does not compile.
 //!
 //! ```compile_fail
 //! let mask: regard_layers::KeepMask = vec![true, false].into(); // true = what?

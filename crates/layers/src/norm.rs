@@ -13,8 +13,8 @@ pub enum NormKind {
     Layer,
     /// x / root mean square, over the features of each position.
     Rms,
-    /// Per feature over the whole batch: mixes examples in training. In a graph that is not differentiated, by the running
-    /// statistics.
+    /// Per feature over the whole batch: mixes examples in training. In a graph that is not differentiated,
+    /// by the running statistics.
     Batch,
 }
 
@@ -43,7 +43,8 @@ impl NormConfig {
     }
 }
 
-/// A norm. Parameters: `weight` `[C]`, `bias` `[C]`; BatchNorm also keeps `running_mean` and `running_variance`.
+/// A norm. Parameters: `weight` `[C]`, `bias` `[C]`; BatchNorm also keeps `running_mean` and
+/// `running_variance`.
 #[derive(Clone, Debug)]
 pub struct NormLayer {
     config: NormConfig,

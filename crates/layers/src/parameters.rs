@@ -1,5 +1,5 @@
-//! The one builder through which layers declare what they learn. A declaration is a dotted name, a shape and how it
-//! begins; random numbers and loaded checkpoints take the same way into the store.
+//! The one builder through which layers declare what they learn. A declaration is a dotted name, a shape and
+//! how it begins; random numbers and loaded checkpoints take the same way into the store.
 
 use regard_graph::{DType, Error, Graph, Init, Result, Shape, Var};
 use std::collections::BTreeSet;

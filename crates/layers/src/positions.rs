@@ -192,8 +192,8 @@ impl RelativePositions {
     }
 }
 
-/// ALiBi's slopes: 2^(−8/H), 2^(−16/H), … for a power of two; for other numbers of heads, those of the next smaller
-/// power and every other one of the next larger, as the authors published it.
+/// ALiBi's slopes: 2^(−8/H), 2^(−16/H), … for a power of two; for other numbers of heads, those of the next
+/// smaller power and every other one of the next larger, as the authors published it.
 pub fn alibi_slopes(heads: usize) -> Vec<f64> {
     let powers = |n: usize| (1..=n).map(move |i| 2f64.powf(-8.0 * i as f64 / n as f64));
     if heads.is_power_of_two() {

@@ -1,5 +1,5 @@
-//! Taps: the names of the values inside of a model that people look at and put others in the place of. One scheme for every
-//! family: the dotted name of a part of a block, then one of these.
+//! Taps: the names of the values inside of a model that people look at and put others in the place of. One
+//! scheme for every family: the dotted name of a part of a block, then one of these.
 //!
 //! | name | what it is | shape |
 //! |---|---|---|
@@ -13,8 +13,8 @@
 //! | `block.3.feed_forward.hidden` | what the second layer reads | B T F |
 //! | `block.3.stream` | the stream behind the block | B T C |
 //!
-//! Encoders and decoders put their own name in front: `decoder.block.3.cross.added`. A layer that is used twice in one place
-//! has taps `query` and `query#2`. A tap costs nothing unless somebody asks for its value.
+//! Encoders and decoders put their own name in front: `decoder.block.3.cross.added`. A layer that is used
+//! twice in one place has taps `query` and `query#2`. A tap costs nothing unless somebody asks for its value.
 
 use regard_graph::{DType, Error, Graph, Result, Shape, Var};
 use regard_ops::WeightsRequest;
@@ -74,8 +74,8 @@ pub fn taps(g: &Graph) -> Vec<Tap> {
     all.into_iter().map(|(_, tap)| tap).collect()
 }
 
-/// The tap or output of this name, recorded now if it is the pattern of an attention; any other unknown name is an error that
-/// offers the nearest.
+/// The tap or output of this name, recorded now if it is the pattern of an attention; any other unknown name
+/// is an error that offers the nearest.
 pub fn ask(g: &mut Graph, name: &str) -> Result<Var> {
     let known = |g: &Graph| g.outputs().chain(g.taps()).find(|(known, _)| *known == name).map(|(_, var)| var);
     if let Some(var) = known(g) {
@@ -98,8 +98,8 @@ pub fn ask(g: &mut Graph, name: &str) -> Result<Var> {
     g.tap(name, found.values)
 }
 
-/// Whether a tap lies inside of a part of a block, as [`Block`](crate::Block) names them; the others are streams, or what a
-/// model names itself.
+/// Whether a tap lies inside of a part of a block, as [`Block`](crate::Block) names them; the others are
+/// streams, or what a model names itself.
 pub fn is_inside(name: &str) -> bool {
     let part = name.rsplit('.').nth(1).unwrap_or_default();
     ["attention", "cross", "feed_forward"].contains(&part)

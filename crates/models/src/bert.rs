@@ -1,5 +1,6 @@
-//! BERT (Devlin et al. 2019): token, position and token-type embeddings with a norm, post-norm blocks of attention in
-//! both directions, and a head. Letters: B batch, T positions, C width, F hidden width, V vocabulary, L labels.
+//! BERT (Devlin et al. 2019): token, position and token-type embeddings with a norm, post-norm blocks of
+//! attention in both directions, and a head. Letters: B batch, T positions, C width, F hidden width, V
+//! vocabulary, L labels.
 
 use crate::mechanisms::Mechanisms;
 use crate::model::SentencePooling;
@@ -340,8 +341,8 @@ impl Bert {
         g.scope("head", |g| g.linear(x, weight, options))
     }
 
-    /// The sum of the losses of all targets times `scale`, a single number. Targets are i32, `[B T]` or, for classes,
-    /// `[B]`; those of −100 are ignored.
+    /// The sum of the losses of all targets times `scale`, a single number. Targets are i32, `[B T]` or, for
+    /// classes, `[B]`; those of −100 are ignored.
     pub fn loss(&self, g: &mut Graph, text: &BertText, targets: Var, scale: Var) -> Result<Var> {
         self.loss_with(g, text, targets, scale, CrossEntropyOptions::default())
     }
@@ -392,7 +393,8 @@ impl Bert {
         }
     }
 
-    /// The mean of the hidden states of all tokens that are not padding: B T -> B C; 0 for a text without any.
+    /// The mean of the hidden states of all tokens that are not padding: B T -> B C; 0 for a text without
+    /// any.
     pub fn mean(&self, g: &mut Graph, text: &BertText) -> Result<Var> {
         let x = self.hidden(g, text)?;
         self.mean_of(g, text, x)
@@ -414,7 +416,8 @@ impl Bert {
         })
     }
 
-    /// The embedding of each text as sentence-transformers make it: the mean over its tokens at length 1. B T -> B C
+    /// The embedding of each text as sentence-transformers make it: the mean over its tokens at length 1. B T
+    /// -> B C
     pub fn sentence(&self, g: &mut Graph, text: &BertText) -> Result<Var> {
         self.sentence_by(g, text, SentencePooling::Mean)
     }

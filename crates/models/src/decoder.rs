@@ -1,6 +1,6 @@
-//! What a model offers to those that continue sequences: the scores of the next token, with keys and values kept
-//! from run to run, or from whole sequences by a model that keeps nothing.
-//! Letters: B rows, T positions of a run, S slots of the caches, V vocabulary.
+//! What a model offers to those that continue sequences: the scores of the next token, with keys and values
+//! kept from run to run, or from whole sequences by a model that keeps nothing. Letters: B rows, T positions
+//! of a run, S slots of the caches, V vocabulary.
 
 use regard_graph::{Error, Graph, Result, Shape, Var};
 use regard_layers::Context;
@@ -70,14 +70,15 @@ impl From<Cached> for Known {
 pub struct Cached {
     /// The position of each id, i32 `[B T]`.
     pub position: Var,
-    /// The slot for its key and value, i32 `[B T]`; no slot twice in a row. Padding needs one, too: one whose key does
-    /// not count.
+    /// The slot for its key and value, i32 `[B T]`; no slot twice in a row. Padding needs one, too: one whose
+    /// key does not count.
     pub slot: Var,
     /// S.
     pub capacity: usize,
     /// Which keys count.
     pub keys: Keys,
-    /// For beam search: from which row of the caches each key comes, i32 `[B S]`; from the example's own if not given.
+    /// For beam search: from which row of the caches each key comes, i32 `[B S]`; from the example's own if
+    /// not given.
     pub key_row: Option<Var>,
 }
 
@@ -96,7 +97,8 @@ pub enum Keys {
 }
 
 impl Cached {
-    /// Caches that grow: position p has slot p, and `lengths` `[B]` positions are known, those of this run among them.
+    /// Caches that grow: position p has slot p, and `lengths` `[B]` positions are known, those of this run
+    /// among them.
     pub fn growing(position: Var, lengths: Var, capacity: usize) -> Self {
         Cached { position, slot: position, capacity, keys: Keys::Below(lengths), key_row: None }
     }

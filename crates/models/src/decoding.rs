@@ -1,14 +1,14 @@
-//! Encoder-decoders as those see them that write one token after another: the source is read once, what the decoder
-//! needs of it is kept, and so is what it knows of its own positions. [`EncoderDecoder`] is to them what
-//! [`crate::Decoder`] is to models of one stream.
+//! Encoder-decoders as those see them that write one token after another: the source is read once, what the
+//! decoder needs of it is kept, and so is what it knows of its own positions. [`EncoderDecoder`] is to them
+//! what [`crate::Decoder`] is to models of one stream.
 
 use crate::decoder::{Cached, fixed_rows, last};
 use regard_graph::{Graph, Result, Var};
 use regard_layers::{Context, KeySource, Stack};
 use regard_ops::AttentionMask;
 
-/// A model that reads a source and writes a target. Letters: B rows, S source positions, T target positions, C width,
-/// V vocabulary of the target.
+/// A model that reads a source and writes a target. Letters: B rows, S source positions, T target positions,
+/// C width, V vocabulary of the target.
 pub trait EncoderDecoder {
     /// V, how many tokens of the target there are.
     fn vocabulary(&self) -> usize;
@@ -32,8 +32,8 @@ pub trait EncoderDecoder {
     /// The decoder's blocks.
     fn decoder(&self) -> &Stack;
 
-    /// Keeps every block's keys and values of a memory B S C for later runs, in caches of `capacity` slots: `slot` is
-    /// i32 [B S], 0 1 2 …
+    /// Keeps every block's keys and values of a memory B S C for later runs, in caches of `capacity` slots:
+    /// `slot` is i32 [B S], 0 1 2 …
     fn keep(&self, g: &mut Graph, memory: Var, slot: Var, capacity: usize) -> Result<()> {
         let rows = fixed_rows(g, memory)?;
         g.scope("decoder", |g| {
@@ -41,8 +41,8 @@ pub trait EncoderDecoder {
         })
     }
 
-    /// The scores at positions that follow those of earlier runs, after [`EncoderDecoder::keep`]: B T -> B T V. The
-    /// bits are those of the whole target at once.
+    /// The scores at positions that follow those of earlier runs, after [`EncoderDecoder::keep`]: B T -> B T
+    /// V. The bits are those of the whole target at once.
     fn decode(&self, g: &mut Graph, target: Var, decoding: &Decoding) -> Result<Var> {
         let x = self.resume(g, target, decoding)?;
         self.scores(g, x)
@@ -71,8 +71,8 @@ pub struct Decoding {
     pub memory_capacity: usize,
     /// Which slots of the memory count, bool [B S]. Those that were never written must not.
     pub memory_mask: Var,
-    /// For several rows that read one source: how many sources are kept, and from which each key comes, i32 [B S].
-    /// Row b reads source b if not given.
+    /// For several rows that read one source: how many sources are kept, and from which each key comes, i32
+    /// [B S]. Row b reads source b if not given.
     pub memory_row: Option<(usize, Var)>,
 }
 

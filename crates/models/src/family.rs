@@ -1,5 +1,5 @@
-//! A family of models: how its folders are recognised and opened, and how a recipe makes one. A family registers in
-//! a [`crate::Registry`]; nothing else knows it by name.
+//! A family of models: how its folders are recognised and opened, and how a recipe makes one. A family
+//! registers in a [`crate::Registry`]; nothing else knows it by name.
 
 use crate::Model;
 use crate::keys::{Key, ModelKeys};
@@ -18,8 +18,9 @@ pub trait Family: Send + Sync {
     /// The folders that it opens.
     fn forms(&self) -> Vec<Form>;
 
-    /// The model that a `config.json` speaks of, with the dropout that it was trained with. `model_type` is one of those of
-    /// its forms. Where a config leaves open what the weights decide (a head of its own, a pooler), they do.
+    /// The model that a `config.json` speaks of, with the dropout that it was trained with. `model_type` is
+    /// one of those of its forms. Where a config leaves open what the weights decide (a head of its own, a
+    /// pooler), they do.
     fn open(&self, model_type: &str, config: &Value, weights: &dyn Weights) -> Result<Arc<dyn Model>>;
 
     /// The tasks that a recipe may ask for.
@@ -28,8 +29,8 @@ pub trait Family: Send + Sync {
     /// Its keys in `[model]`.
     fn keys(&self) -> Vec<Key>;
 
-    /// A model made anew out of a recipe's `[model]`, whose keys were checked, and of what the data needs; with the
-    /// dropout of training.
+    /// A model made anew out of a recipe's `[model]`, whose keys were checked, and of what the data needs;
+    /// with the dropout of training.
     fn make(&self, keys: &ModelKeys, needs: &Needs) -> Result<Arc<dyn Model>>;
 
     /// Known sizes that a recipe may begin with.

@@ -1,6 +1,7 @@
-//! Decoders of one stream: GPT-2, minGPT, Llama and what lies between them, told apart by their settings alone.
-//! Embedding, pre-norm blocks of causal attention and a feed-forward part, a final norm, a head.
-//! Letters: B batch, T positions, C width, H heads, G key/value heads, D head width, F hidden width, V vocabulary.
+//! Decoders of one stream: GPT-2, minGPT, Llama and what lies between them, told apart by their settings
+//! alone. Embedding, pre-norm blocks of causal attention and a feed-forward part, a final norm, a head.
+//! Letters: B batch, T positions, C width, H heads, G key/value heads, D head width, F hidden width, V
+//! vocabulary.
 
 use crate::decoder::{Cached, Caches, Decoder, Known};
 use crate::families::gpt::{GptForm, NATIVE};
@@ -55,7 +56,8 @@ pub struct GptConfig {
     pub attention_bias: bool,
     /// Whether the layers of the feed-forward part have biases.
     pub feed_forward_bias: bool,
-    /// Whether the head is the table of the embedding; otherwise it has a weight of its own. It never has a bias.
+    /// Whether the head is the table of the embedding; otherwise it has a weight of its own. It never has a
+    /// bias.
     pub tied: bool,
     /// Probability with which embeddings and what blocks add are dropped in training.
     pub dropout: f32,
@@ -241,8 +243,8 @@ impl Gpt {
         self.head(g, x)
     }
 
-    /// The same for ids that follow those of earlier runs: a prompt in chunks, then one id at a time. Unless the
-    /// caches are a ring, the bits are those of [`Gpt::logits`] for the whole sequence.
+    /// The same for ids that follow those of earlier runs: a prompt in chunks, then one id at a time. Unless
+    /// the caches are a ring, the bits are those of [`Gpt::logits`] for the whole sequence.
     pub fn decode(&self, g: &mut Graph, ids: Var, cached: Cached) -> Result<Var> {
         let x = self.hidden(g, ids, View::Cached(cached))?;
         self.head(g, x)

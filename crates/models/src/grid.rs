@@ -1,10 +1,12 @@
-//! Learned positions of a grid of patches, for another grid: a table becomes a table. Bicubic with a = −0.75 and pixel
-//! centres at halves, as PyTorch's `interpolate(mode="bicubic", align_corners=False)`, which ViTs use at other sizes.
+//! Learned positions of a grid of patches, for another grid: a table becomes a table. Bicubic with a = −0.75
+//! and pixel centres at halves, as PyTorch's `interpolate(mode="bicubic", align_corners=False)`, which ViTs
+//! use at other sizes.
 
 use regard_graph::{Error, Result};
 
-/// The positions of patches on `from` = [rows, columns], moved to another grid: `[1 + P C]` -> `[1 + P′ C]` row-major. The
-/// first row is that of the class token and stays. On the same grid the table stays as it is, to the bit.
+/// The positions of patches on `from` = [rows, columns], moved to another grid: `[1 + P C]` -> `[1 + P′ C]`
+/// row-major. The first row is that of the class token and stays. On the same grid the table stays as it is,
+/// to the bit.
 pub fn interpolate_positions(
     table: &[f32],
     width: usize,
@@ -50,8 +52,8 @@ pub fn interpolate_positions(
     Ok(moved)
 }
 
-/// For each new place along an axis the four old ones that it is made of, with their weights; places beyond the edge are
-/// those at the edge.
+/// For each new place along an axis the four old ones that it is made of, with their weights; places beyond
+/// the edge are those at the edge.
 fn taps(from: usize, to: usize) -> Vec<[(usize, f64); 4]> {
     let ratio = from as f64 / to as f64;
     (0..to)

@@ -1,6 +1,7 @@
 //! What models read, in one vocabulary that every room shares. A model says which of these inputs it takes
-//! ([`Reads`]); from that they are declared in a graph, made from a person's texts and fed to a program without
-//! asking what the model is. Letters: B batch, T positions, S source positions, Ch channels, Hh and Ww height and width.
+//! ([`Reads`]); from that they are declared in a graph, made from a person's texts and fed to a program
+//! without asking what the model is. Letters: B batch, T positions, S source positions, Ch channels, Hh and
+//! Ww height and width.
 //!
 //! | input | shape | what it is |
 //! |---|---|---|
@@ -52,7 +53,8 @@ pub struct Tokens {
     pub context: Option<usize>,
     /// How many types of tokens there are, where it is told them.
     pub types: Option<usize>,
-    /// Whether padding is told by a mask. If not, no position sees a later one and padding stands on the right.
+    /// Whether padding is told by a mask. If not, no position sees a later one and padding stands on the
+    /// right.
     pub masked: bool,
     /// Whether it can be told `position` and `mask`, so that padding may stand on the left.
     pub placed: bool,

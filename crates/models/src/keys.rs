@@ -1,5 +1,5 @@
-//! The keys of a recipe's `[model]`: which ones a family has and what each may be, and those that were given. A key that
-//! the family does not have, or a value of another kind, is refused with what there is instead.
+//! The keys of a recipe's `[model]`: which ones a family has and what each may be, and those that were given.
+//! A key that the family does not have, or a value of another kind, is refused with what there is instead.
 
 use regard_graph::{Error, Result};
 use serde_json::Value;

@@ -1,5 +1,6 @@
-//! Models, one file each, read top to bottom. A model touches no number: it records a graph. [`Model`] is what every other
-//! room knows of it, a [`Family`] how it is opened and made, and the [`Registry`] the one list of families.
+//! Models, one file each, read top to bottom. A model touches no number: it records a graph. [`Model`] is
+//! what every other room knows of it, a [`Family`] how it is opened and made, and the [`Registry`] the one
+//! list of families.
 
 #![forbid(unsafe_code)]
 

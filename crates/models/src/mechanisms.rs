@@ -1,6 +1,7 @@
-//! The mechanisms that blocks can be made of, set the same way in every family: how order is told, how attention weighs,
-//! which norm stands where, what happens inside of the feed-forward parts. They are read once, from the keys of a recipe,
-//! which are also the words of our own `config.json`; a family takes what it can have, and says why not the rest.
+//! The mechanisms that blocks can be made of, set the same way in every family: how order is told, how
+//! attention weighs, which norm stands where, what happens inside of the feed-forward parts. They are read
+//! once, from the keys of a recipe, which are also the words of our own `config.json`; a family takes what it
+//! can have, and says why not the rest.
 
 use crate::family::Dropout;
 use crate::keys::{Expected, Key, ModelKeys};
@@ -304,7 +305,8 @@ impl Mechanisms {
         keys
     }
 
-    /// Whether blocks are as their family has them, so that its own software reads them. Dropout acts in training alone.
+    /// Whether blocks are as their family has them, so that its own software reads them. Dropout acts in
+    /// training alone.
     pub fn are_the_family_s(&self) -> bool {
         Mechanisms { attention_dropout: None, hidden_dropout: None, ..*self } == Mechanisms::default()
     }

@@ -1,5 +1,6 @@
-//! What every room asks of a model, whatever it is: the [`Model`] trait. Saving, opening, recipes, `prove`, `audit`,
-//! `look`, `cost` and `generate` know models through it alone, so that one from another crate has them all.
+//! What every room asks of a model, whatever it is: the [`Model`] trait. Saving, opening, recipes, `prove`,
+//! `audit`, `look`, `cost` and `generate` know models through it alone, so that one from another crate has
+//! them all.
 
 use crate::family::{Dropout, Needs, Weights};
 use crate::import::{Files, native};
@@ -34,8 +35,8 @@ pub trait Model: Any + Debug + Send + Sync {
     /// What it learns with the head that it has; none if it has no head that could be trained.
     fn task(&self) -> Option<Task>;
 
-    /// Records the sum of the losses of all labels times `scale`, a single number. Labels are i32, of the shape that its
-    /// task says; those of −100 do not count.
+    /// Records the sum of the losses of all labels times `scale`, a single number. Labels are i32, of the
+    /// shape that its task says; those of −100 do not count.
     fn loss(
         &self,
         g: &mut Graph,
@@ -54,14 +55,14 @@ pub trait Model: Any + Debug + Send + Sync {
     /// Its `config.json`.
     fn config_to_json(&self) -> Result<Value>;
 
-    /// Where its parameters stand in its files. What the weights themselves decide is seen in them, where there are any.
-    /// Every parameter under its own name, if nothing else is said.
+    /// Where its parameters stand in its files. What the weights themselves decide is seen in them, where
+    /// there are any. Every parameter under its own name, if nothing else is said.
     fn files(&self, _weights: Option<&dyn Weights>) -> Files {
         Files::new(native::imports(self.parameters()))
     }
 
-    /// A model of the same blocks for a task that needs another head, as training from a known model does. The keys are
-    /// those of `[model]` that may differ. By itself, a model does the task that it has.
+    /// A model of the same blocks for a task that needs another head, as training from a known model does.
+    /// The keys are those of `[model]` that may differ. By itself, a model does the task that it has.
     fn for_task(&self, keys: &ModelKeys, needs: &Needs) -> Result<Arc<dyn Model>> {
         keys.none_but(&["context"])?;
         match self.task() {

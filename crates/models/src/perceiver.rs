@@ -1,7 +1,7 @@
-//! A Perceiver (Jaegle et al., "Perceiver", 2021) as a language model: M learned latents ask the embedded input once
-//! (down), blocks work on the latents alone, and the embedded input asks the latents at the end (up). Everything in
-//! between costs M² instead of T².
-//! Letters: B batch, T positions, M latents, C width, H heads, F hidden, V vocabulary, L layers.
+//! A Perceiver (Jaegle et al., "Perceiver", 2021) as a language model: M learned latents ask the embedded
+//! input once (down), blocks work on the latents alone, and the embedded input asks the latents at the end
+//! (up). Everything in between costs M² instead of T². Letters: B batch, T positions, M latents, C width, H
+//! heads, F hidden, V vocabulary, L layers.
 
 use crate::decoder::{Caches, Decoder, Known};
 use crate::mechanisms::Mechanisms;
@@ -20,14 +20,17 @@ use regard_ops::{AttentionMask, CrossEntropyOptions, LinearOptions};
 pub enum PerceiverMasking {
     /// All latents see all tokens, all tokens all latents: for encoders; of no use for next tokens.
     Open,
-    /// Latent i owns the tokens up to the end of chunk i, of ⌈context / M⌉ tokens each; a token sees the latents whose
-    /// last token is its own or an earlier one. Of the chunk that is still going on, a token sees only itself.
+    /// Latent i owns the tokens up to the end of chunk i, of ⌈context / M⌉ tokens each; a token sees the
+    /// latents whose last token is its own or an earlier one. Of the chunk that is still going on, a token
+    /// sees only itself.
     #[default]
     Prefix,
-    /// As [`PerceiverMasking::Prefix`], but latent i asks chunk i alone; the blocks on the latents carry the rest.
+    /// As [`PerceiverMasking::Prefix`], but latent i asks chunk i alone; the blocks on the latents carry the
+    /// rest.
     Chunk,
-    /// The top left corner of one lower triangle for all attentions: latent i sees the tokens up to i, token t the
-    /// latents up to t. Nothing leaks, but of the tokens from M on each sees only itself and the first M.
+    /// The top left corner of one lower triangle for all attentions: latent i sees the tokens up to i, token
+    /// t the latents up to t. Nothing leaks, but of the tokens from M on each sees only itself and the first
+    /// M.
     Corner,
 }
 
@@ -55,7 +58,8 @@ pub struct PerceiverConfig {
 }
 
 impl PerceiverConfig {
-    /// The usual one for so many tokens: two blocks on 64 latents, between reading and writing; nothing is seen before it is there.
+    /// The usual one for so many tokens: two blocks on 64 latents, between reading and writing; nothing is
+    /// seen before it is there.
     pub fn new(vocabulary: usize) -> Self {
         PerceiverConfig {
             layers: 4,
@@ -161,7 +165,8 @@ impl Crossing {
         })
     }
 
-    /// x + attention(norm(x), from), then the feed-forward part. Only what asks is normed. Taps as in a block.
+    /// x + attention(norm(x), from), then the feed-forward part. Only what asks is normed. Taps as in a
+    /// block.
     fn forward(&self, g: &mut Graph, x: Var, from: Var, mask: Option<Var>) -> Result<Var> {
         let mask = AttentionMask { explicit: mask, ..Default::default() };
         let context = Context { mask, ..Default::default() };
@@ -190,8 +195,8 @@ impl Crossing {
     }
 }
 
-/// A Perceiver of some size. All methods record. Parameters: `token_embedding`, `position_embedding`, `latents` [M C],
-/// `down`, `stack`, `up`, `final_norm`, `head`.
+/// A Perceiver of some size. All methods record. Parameters: `token_embedding`, `position_embedding`,
+/// `latents` [M C], `down`, `stack`, `up`, `final_norm`, `head`.
 #[derive(Clone, Debug)]
 pub struct Perceiver {
     config: PerceiverConfig,
@@ -344,7 +349,8 @@ impl Perceiver {
     }
 }
 
-/// A latent changes with every token of its chunk, so that there is nothing to keep: whole texts are read again.
+/// A latent changes with every token of its chunk, so that there is nothing to keep: whole texts are read
+/// again.
 impl Decoder for Perceiver {
     fn vocabulary(&self) -> usize {
         self.config.vocabulary

@@ -32,8 +32,8 @@ pub enum Positions {
 }
 
 impl Positions {
-    /// What is added to embeddings of a width, and what acts inside of attention. `both_ways` where keys ahead are
-    /// seen, too.
+    /// What is added to embeddings of a width, and what acts inside of attention. `both_ways` where keys
+    /// ahead are seen, too.
     pub fn parts(
         self,
         width: usize,
@@ -64,7 +64,8 @@ impl Positions {
 /// Refuses tables of distances that cannot be.
 pub(crate) fn check_positions(family: &str, positions: Positions, both_ways: bool) -> Result<()> {
     if let Positions::Buckets { buckets, max_distance } = positions {
-        // Half of the buckets are for keys ahead, where they are seen, and half of what is left for exact distances.
+        // Half of the buckets are for keys ahead, where they are seen, and half of what is left for exact
+        // distances.
         let least = if both_ways { 4 } else { 2 };
         if buckets < least || (both_ways && buckets % 2 != 0) {
             let advice = match both_ways {

@@ -23,7 +23,8 @@ impl Default for GptConfig {
 }
 
 impl GptConfig {
-    /// A small GPT for characters: LayerNorm, learned positions, exact GELU, a head of its own. 3.3 million parameters.
+    /// A small GPT for characters: LayerNorm, learned positions, exact GELU, a head of its own. 3.3 million
+    /// parameters.
     pub const SMALL: GptConfig = GptConfig {
         layers: 4,
         heads: 8,

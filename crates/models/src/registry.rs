@@ -1,5 +1,5 @@
-//! The one list of families. Opening a folder, making a model for a recipe and the command line are handed a registry;
-//! `Registry::standard().with(mine)` is one with a family of one's own.
+//! The one list of families. Opening a folder, making a model for a recipe and the command line are handed a
+//! registry; `Registry::standard().with(mine)` is one with a family of one's own.
 
 use crate::family::{Family, Weights};
 use crate::keys::{Key, KeyFault, ModelKeys};
@@ -56,8 +56,8 @@ impl Registry {
         self.families().filter(|family| family.tasks().contains(&task)).map(|family| family.name()).collect()
     }
 
-    /// Compares the keys of a recipe's `[model]` with those of a family; none means all families, for a model whose family
-    /// its weights decide.
+    /// Compares the keys of a recipe's `[model]` with those of a family; none means all families, for a model
+    /// whose family its weights decide.
     pub fn check_keys(&self, family: Option<&dyn Family>, keys: &ModelKeys) -> Result<(), KeyFault> {
         let all: Vec<Key> = self.families().flat_map(|family| family.keys()).collect();
         let elsewhere = |name: &str| all.iter().any(|key| key.name == name);

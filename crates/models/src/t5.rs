@@ -1,8 +1,9 @@
-//! T5 (Raffel et al., "Exploring the Limits of Transfer Learning", 2020): an encoder and a decoder of pre-norm blocks
-//! with RMSNorm and no biases. Scores are q·k without 1/√D, plus one learned number for each bucket of distances and
-//! head; the table is shared by all blocks of a stack, and attention to the memory has none. v1.0: ReLU, the head is
-//! the embedding and its input is scaled by 1/√C. v1.1: gated GELU, a head of its own.
-//! Letters: B batch, S source positions, T target positions, C width, H heads, D head width, F hidden, V vocabulary.
+//! T5 (Raffel et al., "Exploring the Limits of Transfer Learning", 2020): an encoder and a decoder of
+//! pre-norm blocks with RMSNorm and no biases. Scores are q·k without 1/√D, plus one learned number for each
+//! bucket of distances and head; the table is shared by all blocks of a stack, and attention to the memory
+//! has none. v1.0: ReLU, the head is the embedding and its input is scaled by 1/√C. v1.1: gated GELU, a head
+//! of its own. Letters: B batch, S source positions, T target positions, C width, H heads, D head width, F
+//! hidden, V vocabulary.
 
 use crate::decoding::{EncoderDecoder, padded};
 use crate::mechanisms::Mechanisms;
@@ -160,8 +161,8 @@ impl T5Config {
     }
 }
 
-/// A T5 of some size. All methods record. Parameters: `token_embedding`, `encoder`, `decoder`, and `head` where it is
-/// not tied.
+/// A T5 of some size. All methods record. Parameters: `token_embedding`, `encoder`, `decoder`, and `head`
+/// where it is not tied.
 #[derive(Clone, Debug)]
 pub struct T5 {
     config: T5Config,
@@ -233,8 +234,9 @@ impl T5 {
         })
     }
 
-    /// The sum of the losses of all `labels` (B T, −100 is ignored) times `scale`, a single number; `tokens` are source,
-    /// target and labels. The target is what the decoder is given: the labels shifted by one behind the start token.
+    /// The sum of the losses of all `labels` (B T, −100 is ignored) times `scale`, a single number; `tokens`
+    /// are source, target and labels. The target is what the decoder is given: the labels shifted by one
+    /// behind the start token.
     pub fn loss(&self, g: &mut Graph, tokens: [Var; 3], mask: Option<Var>, scale: Var) -> Result<Var> {
         self.loss_with(g, tokens, mask, scale, CrossEntropyOptions::default())
     }

@@ -1,7 +1,8 @@
-//! The Transformer of Vaswani et al., "Attention Is All You Need", 2017: an encoder and a decoder of post-norm blocks
-//! with ReLU, sinusoids added to embeddings times √C. In the paper's form one matrix serves both embeddings and the
-//! head, and no norm follows the stacks; `torch.nn.Transformer` by itself adds one after each.
-//! Letters: B batch, S source positions, T target positions, C width, H heads, F hidden, V vocabulary.
+//! The Transformer of Vaswani et al., "Attention Is All You Need", 2017: an encoder and a decoder of
+//! post-norm blocks with ReLU, sinusoids added to embeddings times √C. In the paper's form one matrix serves
+//! both embeddings and the head, and no norm follows the stacks; `torch.nn.Transformer` by itself adds one
+//! after each. Letters: B batch, S source positions, T target positions, C width, H heads, F hidden, V
+//! vocabulary.
 
 use crate::decoding::{EncoderDecoder, padded};
 use crate::mechanisms::Mechanisms;

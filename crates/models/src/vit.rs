@@ -1,6 +1,6 @@
-//! ViT (Dosovitskiy et al. 2021): images cut into patches, each a row of a linear layer, a class token in front, learned
-//! positions, pre-norm blocks, a final norm, a head. Letters: B batch, Ch channels, Hh and Ww height and width of images,
-//! P patches, T = 1 + P, C width, L classes.
+//! ViT (Dosovitskiy et al. 2021): images cut into patches, each a row of a linear layer, a class token in
+//! front, learned positions, pre-norm blocks, a final norm, a head. Letters: B batch, Ch channels, Hh and Ww
+//! height and width of images, P patches, T = 1 + P, C width, L classes.
 
 use crate::mechanisms::Mechanisms;
 use crate::positions::Positions;
@@ -266,7 +266,8 @@ impl Vit {
         g.tap("final_norm.stream", x)
     }
 
-    /// Each patch through a linear layer, which is a convolution with the patch as its stride. B Ch Hh Ww -> B P C
+    /// Each patch through a linear layer, which is a convolution with the patch as its stride. B Ch Hh Ww ->
+    /// B P C
     pub fn patch_embedding(&self, g: &mut Graph, image: Var) -> Result<Var> {
         let VitConfig { image: [height, width], channels, patch, .. } = self.config;
         g.check_operands("vit", &[image])?;
@@ -352,7 +353,8 @@ impl Vit {
         g.scope("head", |g| head.forward_with(g, x, options))
     }
 
-    /// The sum of the losses of all targets (i32 `[B]`) times `scale`, a single number. Targets of −100 are ignored.
+    /// The sum of the losses of all targets (i32 `[B]`) times `scale`, a single number. Targets of −100 are
+    /// ignored.
     pub fn loss(&self, g: &mut Graph, image: Var, targets: Var, scale: Var) -> Result<Var> {
         self.loss_with(g, image, targets, scale, CrossEntropyOptions::default())
     }

@@ -1,4 +1,5 @@
-//! Properties of BERT: padding and neighbours change nothing, by bits and by reach; nonsense is refused in words.
+//! Properties of BERT: padding and neighbours change nothing, by bits and by reach; nonsense is refused in
+//! words.
 
 use regard_engine::check::{Case, relative_error};
 use regard_engine::{Cpu, Program, Result, Store};

@@ -328,7 +328,8 @@ fn perceivers_and_values_of_another_graph() {
     let scale = again.input("scale", DType::F32, shape![]).unwrap();
     let message = text(perceiver.loss(&mut again, ids_again, targets, scale));
     assert!(message.starts_with("linear_cross_entropy: targets is [1 4], expected "), "{message}");
-    // Shapes are asked for before anything is recorded: a value that this graph does not have must not be looked up.
+    // Shapes are asked for before anything is recorded: a value that this graph does not have must not be
+    // looked up.
     let mut other = Graph::new();
     let foreign = "operand 0 belongs to another graph; record it in this one";
     assert_eq!(text(perceiver.hidden(&mut other, ids)), format!("perceiver: {foreign}"));

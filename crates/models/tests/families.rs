@@ -1,5 +1,5 @@
-//! Every family of the registry, asked the same questions: its models come back from their configs, its files hold every
-//! parameter once, and every mechanism that blocks can have is had, or refused with a reason.
+//! Every family of the registry, asked the same questions: its models come back from their configs, its files
+//! hold every parameter once, and every mechanism that blocks can have is had, or refused with a reason.
 
 use regard_graph::{DType, Graph, Precision};
 use regard_models::Pixels;

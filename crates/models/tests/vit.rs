@@ -1,5 +1,5 @@
-//! Properties of ViT: patches are a strided convolution, their order means nothing without positions, images do not see
-//! each other; nonsense is refused in words.
+//! Properties of ViT: patches are a strided convolution, their order means nothing without positions, images
+//! do not see each other; nonsense is refused in words.
 
 use regard_engine::check::{Case, relative_error};
 use regard_engine::{Cpu, Program, Result, Store};
@@ -63,7 +63,8 @@ fn patches_are_a_convolution_with_a_stride() -> Result<()> {
     let (images, mut store) = (pixels(2 * 3 * 8 * 15), Store::new(5));
     let got = answer(SMALL, Vit::patch_embedding, &images, &mut store)?;
     let (weight, bias) = (store.array("patch_embedding.weight")?, store.array("patch_embedding.bias")?);
-    // out[b, c, i, j] = bias[c] + Σ weight[c, ch, y, x] image[b, ch, 2 i + y, 3 j + x], as PyTorch lays it out.
+    // out[b, c, i, j] = bias[c] + Σ weight[c, ch, y, x] image[b, ch, 2 i + y, 3 j + x], as PyTorch lays it
+    // out.
     let mut wanted = Vec::new();
     for b in 0..2 {
         for i in 0..4 {

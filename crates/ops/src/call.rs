@@ -1,6 +1,7 @@
-//! What a CPU kernel is handed: operands and results in the arena, scratch, packed weights, threads. Safe code stores only
-//! through a [`Part`], which its task alone has, and cannot look at memory that a part may write; whoever needs another
-//! pattern (tiles, rows by index) uses the unsafe functions and says why its tasks do not meet.
+//! What a CPU kernel is handed: operands and results in the arena, scratch, packed weights, threads. Safe
+//! code stores only through a [`Part`], which its task alone has, and cannot look at memory that a part may
+//! write; whoever needs another pattern (tiles, rows by index) uses the unsafe functions and says why its
+//! tasks do not meet.
 
 use half::bf16;
 use regard_device::{Element, Level, Pool, Scratch, convert, store_log};
@@ -77,9 +78,9 @@ pub struct CpuCall<'a> {
     pub level: Level,
 }
 
-// SAFETY: the pointers are to memory that outlives the call. Safe functions read only what nothing writes meanwhile
-// (operands that no result lies over) and write only through parts, which do not meet; who calls the unsafe ones upholds
-// the same.
+// SAFETY: the pointers are to memory that outlives the call. Safe functions read only what nothing writes
+// meanwhile (operands that no result lies over) and write only through parts, which do not meet; who calls
+// the unsafe ones upholds the same.
 unsafe impl Sync for CpuCall<'_> {}
 
 /// How many elements an elementwise kernel handles at a time: two such buffers stay in the first cache.
@@ -90,7 +91,8 @@ const TASK: usize = 32 * CHUNK;
 /// Why an operand cannot be looked at as a whole.
 const OVERWRITTEN: &str = "a result may lie over this operand, as `aliases` of the op says: load it through the part that stores there";
 
-/// Whether rows of `width` elements, `stride` apart from `start` on and `elements` in all, lie inside of `count`.
+/// Whether rows of `width` elements, `stride` apart from `start` on and `elements` in all, lie inside of
+/// `count`.
 fn fits(start: usize, stride: usize, width: usize, elements: usize, count: usize) -> bool {
     let rows = elements / width.max(1);
     let last = rows.saturating_sub(1).checked_mul(stride).and_then(|last| last.checked_add(start));
@@ -172,8 +174,8 @@ impl<'a> CpuCall<'a> {
 
     // ---- whole operands -----------------------------------------------------------------------------
 
-    /// An f32 operand. Panics, as its sisters do, if a result may lie over the operand (`Reuse`, `Update`): the part of a
-    /// run loads those.
+    /// An f32 operand. Panics, as its sisters do, if a result may lie over the operand (`Reuse`, `Update`):
+    /// the part of a run loads those.
     #[track_caller]
     pub fn f32(&self, input: usize) -> &'a [f32] {
         self.typed(input)
@@ -202,7 +204,8 @@ impl<'a> CpuCall<'a> {
     pub fn bytes(&self, input: usize) -> &'a [u8] {
         let slot = self.inputs[input];
         assert!(!slot.overwritten, "operand {input}: {OVERWRITTEN}");
-        // SAFETY: the engine's promise in `new`: nothing writes there during the call; every dtype is plain bytes.
+        // SAFETY: the engine's promise in `new`: nothing writes there during the call; every dtype is plain
+        // bytes.
         unsafe { std::slice::from_raw_parts(slot.at, slot.dims.count() * slot.dtype.bytes()) }
     }
 
@@ -211,15 +214,16 @@ impl<'a> CpuCall<'a> {
         let slot = self.inputs[input];
         assert!(slot.dtype == T::DTYPE, "operand {input} is {}, not {}", slot.dtype, T::DTYPE);
         assert!(!slot.overwritten, "operand {input}: {OVERWRITTEN}");
-        // SAFETY: the engine's promise in `new`: valid elements of this dtype, and nothing writes there during the call.
+        // SAFETY: the engine's promise in `new`: valid elements of this dtype, and nothing writes there
+        // during the call.
         unsafe { std::slice::from_raw_parts(slot.at.cast::<T>(), slot.dims.count()) }
     }
 
     /// All of an f32 result, to be written.
     ///
     /// # Safety
-    /// The caller takes each result at most once at a time, stores to it in no other way meanwhile, and reads no operand that
-    /// it overlaps.
+    /// The caller takes each result at most once at a time, stores to it in no other way meanwhile, and reads
+    /// no operand that it overlaps.
     pub unsafe fn out_f32(&self, output: usize) -> &'a mut [f32] {
         // SAFETY: passed on to the caller.
         unsafe { self.out_typed(output) }
@@ -314,7 +318,8 @@ impl<'a> CpuCall<'a> {
 
     // ---- elements as f32 ----------------------------------------------------------------------------
 
-    /// Loads elements of a float operand as f32. Panics if a result may lie over the operand: [`Part::load`] loads those.
+    /// Loads elements of a float operand as f32. Panics if a result may lie over the operand: [`Part::load`]
+    /// loads those.
     #[track_caller]
     pub fn load(&self, input: usize, range: Range<usize>, into: &mut [f32]) {
         assert!(!self.inputs[input].overwritten, "operand {input}: {OVERWRITTEN}");
@@ -349,8 +354,8 @@ impl<'a> CpuCall<'a> {
         }
     }
 
-    /// Stores f32 numbers as elements of a float result, rounding to bf16 where that is its dtype. For tasks whose elements
-    /// are not neighbours; others have a [`Part`], and safe code has nothing else:
+    /// Stores f32 numbers as elements of a float result, rounding to bf16 where that is its dtype. For tasks
+    /// whose elements are not neighbours; others have a [`Part`], and safe code has nothing else:
     ///
     /// ```compile_fail,E0133
     /// #![forbid(unsafe_code)]
@@ -392,8 +397,8 @@ impl<'a> CpuCall<'a> {
         }
     }
 
-    /// Loads rows of `width` elements, `stride` apart from `start` on, as f32: as many as `into` has room for.
-    /// Panics if a result may lie over the operand.
+    /// Loads rows of `width` elements, `stride` apart from `start` on, as f32: as many as `into` has room
+    /// for. Panics if a result may lie over the operand.
     #[track_caller]
     pub fn load_rows(&self, input: usize, start: usize, stride: usize, width: usize, into: &mut [f32]) {
         let slot = self.inputs[input];
@@ -419,8 +424,8 @@ impl<'a> CpuCall<'a> {
         }
     }
 
-    /// Stores rows of `width` f32 numbers as elements of a float result, `stride` apart from `start` on, rounding to
-    /// bf16 where that is its dtype.
+    /// Stores rows of `width` f32 numbers as elements of a float result, `stride` apart from `start` on,
+    /// rounding to bf16 where that is its dtype.
     ///
     /// # Safety
     /// As for [`CpuCall::store`].

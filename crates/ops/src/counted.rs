@@ -1,11 +1,12 @@
-//! Numbers that count what is done to them. The functions of the specification are written once, on these: so they give a
-//! value and, beside it, how many operations it took, independently of what the cost reader claims.
+//! Numbers that count what is done to them. The functions of the specification are written once, on these: so
+//! they give a value and, beside it, how many operations it took, independently of what the cost reader
+//! claims.
 
 use std::cell::Cell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// An f64 that counts its arithmetic: an operation, a root, an exponential, an error function, a comparison are one each.
-/// Signs are free, and so is what happens among constants.
+/// An f64 that counts its arithmetic: an operation, a root, an exponential, an error function, a comparison
+/// are one each. Signs are free, and so is what happens among constants.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'c> {
     number: f64,

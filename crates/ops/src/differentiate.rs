@@ -1,5 +1,5 @@
-//! `g.gradient(loss, &parameters)` and `g.pullback(y, dy, &parameters)`: the gradient reader of the graph crate, with the
-//! sums and constants of this crate.
+//! `g.gradient(loss, &parameters)` and `g.pullback(y, dy, &parameters)`: the gradient reader of the graph
+//! crate, with the sums and constants of this crate.
 
 use crate::{BinaryOps, CastOps, FillOps};
 use regard_graph::{Calculus, DType, Graph, Result, Var};
@@ -9,8 +9,8 @@ pub trait Differentiate {
     /// The gradient of a single number with respect to each of the given values.
     fn gradient(&mut self, of: Var, wrt: &[Var]) -> Result<Vec<Var>>;
 
-    /// What the gradient of a value, given as `cotangent` in its shape and dtype, becomes on its way back to each of the
-    /// given values: the gradient of Σ cotangent · of.
+    /// What the gradient of a value, given as `cotangent` in its shape and dtype, becomes on its way back to
+    /// each of the given values: the gradient of Σ cotangent · of.
     fn pullback(&mut self, of: Var, cotangent: Var, wrt: &[Var]) -> Result<Vec<Var>>;
 }
 

@@ -1,11 +1,12 @@
-//! Joins, made when a program is planned: what stands behind a product or a norm's backward pass and reads its result alone is
-//! done by it, before the result goes to memory. Sums (a residual stream, gradients that meet) become residuals, the derivative
-//! of an activation a factor, rounding a dtype; and products gather what norms behind them need. Whoever records, reads or
-//! rewrites a graph meets plain nodes and has to know nothing of this.
+//! Joins, made when a program is planned: what stands behind a product or a norm's backward pass and reads
+//! its result alone is done by it, before the result goes to memory. Sums (a residual stream, gradients that
+//! meet) become residuals, the derivative of an activation a factor, rounding a dtype; and products gather
+//! what norms behind them need. Whoever records, reads or rewrites a graph meets plain nodes and has to know
+//! nothing of this.
 //!
-//! A join changes no bit. So only f32 results are joined: one that was rounded before somebody else went on with it has lost
-//! digits that the joined node would still have. And it happens only where nobody else reads what lies between, so that
-//! looking at a value keeps it, and costs memory and time, but changes no other.
+//! A join changes no bit. So only f32 results are joined: one that was rounded before somebody else went on
+//! with it has lost digits that the joined node would still have. And it happens only where nobody else reads
+//! what lies between, so that looking at a value keeps it, and costs memory and time, but changes no other.
 
 use crate::kernels::attached;
 use crate::linear::fused::FusedLinear;
@@ -17,8 +18,8 @@ use crate::{
 use regard_graph::*;
 use std::any::Any;
 
-/// Makes of a recorded graph one that runs faster and gives the same: what `keep` does not need goes, and the rest is joined.
-/// Everything in `keep` keeps its handle, its place in the order of running and its bits.
+/// Makes of a recorded graph one that runs faster and gives the same: what `keep` does not need goes, and the
+/// rest is joined. Everything in `keep` keeps its handle, its place in the order of running and its bits.
 pub fn join(g: &mut Graph, keep: &[Var]) -> Result<()> {
     g.prune(keep)?;
     let mut readers = vec![0; g.values().len()];
@@ -144,7 +145,8 @@ pub(crate) fn product(g: &Graph, node: usize) -> Option<FusedLinear> {
     op::<FusedLinear>(node).copied().or_else(plain).or_else(quantised)
 }
 
-/// The op of a node, if it is of this kind and can be computed: what was recorded by other means stays as it is.
+/// The op of a node, if it is of this kind and can be computed: what was recorded by other means stays as it
+/// is.
 pub(crate) fn op<K: Kernels>(node: &Node) -> Option<&K> {
     kernels_of(node)?;
     (&*node.op as &dyn Any).downcast_ref()

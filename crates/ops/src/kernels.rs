@@ -25,8 +25,8 @@ pub trait Kernels: Op {
     /// The specification: naive, f64, one thread, obviously right. Counts its arithmetic as it goes.
     fn reference(&self, call: &mut ReferenceCall<'_>) -> Result<(), Fault>;
 
-    /// The work that the CPU kernel executes, with recomputation and padded tiles: what a roofline is about. That of
-    /// [`Op::cost`] where the kernel does just what the mathematics says.
+    /// The work that the CPU kernel executes, with recomputation and padded tiles: what a roofline is about.
+    /// That of [`Op::cost`] where the kernel does just what the mathematics says.
     fn cpu_work(&self, call: &Concrete<'_>) -> Work;
 
     /// What the CPU kernel needs beside its operands, at the largest sizes.
@@ -64,7 +64,8 @@ pub struct Needs {
     pub packs: Vec<Pack>,
 }
 
-/// A packed copy of a weight, wanted by a kernel: `call.packed(input)` gives it, always of the present version.
+/// A packed copy of a weight, wanted by a kernel: `call.packed(input)` gives it, always of the present
+/// version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pack {
     /// Which input.
@@ -73,8 +74,8 @@ pub struct Pack {
     pub kind: CopyKind,
 }
 
-/// Forms in which kernels want a weight beside the one in the store, a matrix `[rows, columns]` in memory (leading axes
-/// merged into rows). Each belongs to the engine that makes it.
+/// Forms in which kernels want a weight beside the one in the store, a matrix `[rows, columns]` in memory
+/// (leading axes merged into rows). Each belongs to the engine that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyKind {
     /// Panels of the CPU's products.

@@ -146,7 +146,8 @@ fn grids_cover_and_tiles_are_chosen_by_sizes() {
     // 3 tiles of 128 queries, 2 of 128 keys.
     assert_eq!(blocks(&forward), [[24, 1, 1]]);
     assert_eq!(blocks(&backward), [[300, 1, 1], [8, 1, 1], [24, 1, 1]]);
-    // Few queries are split over the keys: 3 chunks of 300, 6 rows of a group in 2 blocks, 2 groups, 2 examples.
+    // Few queries are split over the keys: 3 chunks of 300, 6 rows of a group in 2 blocks, 2 groups, 2
+    // examples.
     let [forward, backward] = plans(FEW, Precision::F32, DType::F32, MUCH, causal);
     assert_eq!(names(&forward), ["attend_chunk", "join_chunks"]);
     assert_eq!(blocks(&forward), [[24, 1, 1], [24, 1, 1]]);
@@ -212,8 +213,8 @@ fn every_file_compiles_within_bounds_and_reads_its_arguments() {
     assert_eq!(left, [""; 0], "every kernel of every file is launched by some plan");
 }
 
-/// The other architectures get the plain kernels on tensor cores, with the shared memory that they have, and those for few
-/// queries: what is not the same in all of them is the instructions of these.
+/// The other architectures get the plain kernels on tensor cores, with the shared memory that they have, and
+/// those for few queries: what is not the same in all of them is the instructions of these.
 #[test]
 fn plain_kernels_compile_for_every_architecture() {
     let Some(compiler) = compiler() else { return };

@@ -15,7 +15,8 @@ pub struct Axis {
     pub names: Vec<String>,
 }
 
-/// Larger numbers stand at the edge, and differences below its inverse are none: a range of them could not be computed.
+/// Larger numbers stand at the edge, and differences below its inverse are none: a range of them could not be
+/// computed.
 const MOST: f64 = 1e300;
 
 impl Axis {

@@ -1,5 +1,5 @@
-//! Charts: lines for theories and for what happens over time, points with intervals for what was measured, bands for what
-//! lies between, bars for shares.
+//! Charts: lines for theories and for what happens over time, points with intervals for what was measured,
+//! bands for what lies between, bars for shares.
 
 mod draw;
 
@@ -62,7 +62,8 @@ pub struct Series {
 /// ```
 /// use regard_picture::{Axis, Chart};
 ///
-/// let svg = Chart::new("Growth", Axis::new("n"), Axis::new("")).line("n²", (0..9).map(|n| (n.into(), (n * n).into()))).svg();
+/// let squares = (0..9).map(|n| (n.into(), (n * n).into()));
+/// let svg = Chart::new("Growth", Axis::new("n"), Axis::new("")).line("n²", squares).svg();
 /// assert!(svg.starts_with("<svg") && svg.contains("s0 line"));
 /// ```
 #[derive(Clone, Debug)]
@@ -90,8 +91,8 @@ impl Chart {
         self
     }
 
-    /// With a line. It has a gap where a number cannot be shown; one of very many points is drawn as the mean of each
-    /// stretch, in the band between the least and the most of that stretch.
+    /// With a line. It has a gap where a number cannot be shown; one of very many points is drawn as the mean
+    /// of each stretch, in the band between the least and the most of that stretch.
     pub fn line(self, name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         self.with(name, Mark::Line, plain(points))
     }

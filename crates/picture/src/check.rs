@@ -1,5 +1,5 @@
-//! For tests: whether HTML or SVG is well formed, by a strict reader. It knows no more of a page than that every tag is closed
-//! by its own, attributes are quoted and written once, and no `<` or `&` stands alone.
+//! For tests: whether HTML or SVG is well formed, by a strict reader. It knows no more of a page than that
+//! every tag is closed by its own, attributes are quoted and written once, and no `<` or `&` stands alone.
 
 /// Elements of HTML that have no end.
 const VOID: [&str; 4] = ["meta", "br", "hr", "img"];

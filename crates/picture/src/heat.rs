@@ -79,8 +79,8 @@ impl Heat {
         framed(&self.title, &self.svg(), "", text)
     }
 
-    /// A small map in characters, a line for each row, two characters for each number: from 0.01 of the whole on `·`, then
-    /// `░` from 0.05, `▒` from 0.15, `▓` from 0.35, `█` from 0.65.
+    /// A small map in characters, a line for each row, two characters for each number: from 0.01 of the whole
+    /// on `·`, then `░` from 0.05, `▒` from 0.15, `▓` from 0.35, `█` from 0.65.
     pub fn characters(&self) -> Vec<String> {
         const SHADES: [(f64, char); 5] = [(0.65, '█'), (0.35, '▓'), (0.15, '▒'), (0.05, '░'), (0.01, '·')];
         let most = self.most();
@@ -115,7 +115,8 @@ impl Heat {
         x < 0.0 && self.colours == Colours::Signed
     }
 
-    /// The numbers with at most so many cells along each side: each is the one of those it stands for that is farthest from 0.
+    /// The numbers with at most so many cells along each side: each is the one of those it stands for that is
+    /// farthest from 0.
     fn thinned(&self, most: usize) -> Grid {
         let columns = self.width.max(1);
         let rows = self.numbers.len().div_ceil(columns);

@@ -1,8 +1,9 @@
-//! Pictures and pages: charts, heat maps, tables, numbers as people write them, and the frame of a page. Everything here is a
-//! pure function from numbers and texts to a string (or to the bytes of a PNG): no disk, no network, no model.
+//! Pictures and pages: charts, heat maps, tables, numbers as people write them, and the frame of a page.
+//! Everything here is a pure function from numbers and texts to a string (or to the bytes of a PNG): no disk,
+//! no network, no model.
 //!
-//! Pictures carry classes instead of colours; the one style of [`page()`] gives those their colours, in the light and in the
-//! dark, so that lines can be told apart by everybody ([`palette`]).
+//! Pictures carry classes instead of colours; the one style of [`page()`] gives those their colours, in the
+//! light and in the dark, so that lines can be told apart by everybody ([`palette`]).
 //!
 //! ```
 //! use regard_picture::{Axis, Chart, escaped, page};
@@ -34,7 +35,8 @@ pub use page::{Section, document, page, sections, side_by_side, tiles};
 pub use table::Table;
 pub use text::{escaped, marked};
 
-/// How a text becomes a part of a page: [`escaped`] for what comes from data, [`marked`] for what we write ourselves.
+/// How a text becomes a part of a page: [`escaped`] for what comes from data, [`marked`] for what we write
+/// ourselves.
 pub type Writing = fn(&str) -> String;
 
 /// A picture.

@@ -26,7 +26,8 @@ pub fn figure(x: f64) -> String {
     text.replace('-', "−")
 }
 
-/// A tick among others that are `step` apart: as many decimals as tell neighbours apart, in the shorter of the two ways.
+/// A tick among others that are `step` apart: as many decimals as tell neighbours apart, in the shorter of
+/// the two ways.
 pub(crate) fn tick(x: f64, step: f64) -> String {
     if x == 0.0 {
         return "0".into();

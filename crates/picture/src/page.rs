@@ -1,5 +1,5 @@
-//! The frame of a page: one head, one style, the light and the dark. A page needs nothing else, neither scripts nor a network,
-//! and fits a telephone.
+//! The frame of a page: one head, one style, the light and the dark. A page needs nothing else, neither
+//! scripts nor a network, and fits a telephone.
 
 use crate::palette;
 use crate::text::escaped;

@@ -1,5 +1,6 @@
-//! The colours: one theme for the light and one for the dark, as variables of CSS. Series are told apart by people who see red
-//! and green, green and red, or blue and yellow alike, too, and all of them stand out from the paper; the tests measure both.
+//! The colours: one theme for the light and one for the dark, as variables of CSS. Series are told apart by
+//! people who see red and green, green and red, or blue and yellow alike, too, and all of them stand out from
+//! the paper; the tests measure both.
 
 /// A colour of the theme: its variable, in the light, in the dark.
 type Colour = (&'static str, &'static str, &'static str);
@@ -79,8 +80,8 @@ mod tests {
         ]
     }
 
-    /// How light arrives in eyes that have all cones, or lack those for long, middle or short waves (Machado, Oliveira and
-    /// Fernandes 2009, severity 1).
+    /// How light arrives in eyes that have all cones, or lack those for long, middle or short waves (Machado,
+    /// Oliveira and Fernandes 2009, severity 1).
     const EYES: [[[f64; 3]; 3]; 4] = [
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],

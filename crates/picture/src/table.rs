@@ -74,7 +74,8 @@ impl Table {
     }
 }
 
-/// Whether a cell holds a number, or the dash in the place of one. A sentence may begin with a number and is none.
+/// Whether a cell holds a number, or the dash in the place of one. A sentence may begin with a number and is
+/// none.
 fn is_number(cell: &str) -> bool {
     let digits = cell.trim_start_matches(['−', '-', '+', '.']);
     cell == "–" || digits.starts_with(|c: char| c.is_ascii_digit()) && cell.chars().count() <= 24

@@ -1,6 +1,7 @@
 //! Text on its way into a page or a picture.
 
-/// Text as it may stand in HTML and SVG, between tags and in attributes. Characters that neither may contain become `�`.
+/// Text as it may stand in HTML and SVG, between tags and in attributes. Characters that neither may contain
+/// become `�`.
 ///
 /// ```
 /// use regard_picture::escaped;
@@ -25,8 +26,8 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// Text of our own, with what follows `_` and `^` set low and high: `a_max`, `e^β`, `e^(−t)`. What stands between two
-/// backticks is code, as it is.
+/// Text of our own, with what follows `_` and `^` set low and high: `a_max`, `e^β`, `e^(−t)`. What stands
+/// between two backticks is code, as it is.
 ///
 /// ```
 /// use regard_picture::marked;

@@ -1,4 +1,5 @@
-//! What can be wrong between a recipe and a run: what the rooms below say, and what only a recipe can get wrong.
+//! What can be wrong between a recipe and a run: what the rooms below say, and what only a recipe can get
+//! wrong.
 
 /// The result of a fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

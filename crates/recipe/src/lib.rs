@@ -1,5 +1,5 @@
-//! From a recipe to a run. A recipe is a TOML file ([`Recipe`]): every key has a default or an error that says what is
-//! missing, and a mistake has a line and a nearest name. The birth-place study is in [`study`].
+//! From a recipe to a run. A recipe is a TOML file ([`Recipe`]): every key has a default or an error that
+//! says what is missing, and a mistake has a line and a nearest name. The birth-place study is in [`study`].
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What a model learns from a batch: the inputs that it reads, the labels of its task, and the loss that it records on them.
-//! The inputs and their letters are those of [`regard_models::inputs`].
+//! What a model learns from a batch: the inputs that it reads, the labels of its task, and the loss that it
+//! records on them. The inputs and their letters are those of [`regard_models::inputs`].
 //!
 //! Labels of −100 do not count: so next tokens, spans and the answers of questions are one task.
 

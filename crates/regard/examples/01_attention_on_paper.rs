@@ -2,9 +2,9 @@
 //!
 //!     cargo run --release -p regard --example 01_attention_on_paper
 //!
-//! Notes on attention come in two conventions. In one, items are columns: A = softargmax(β KᵀQ), H = V·A. In the
-//! other, items are rows: H = softmax(β QKᵀ)·V. Both are computed here, step by step and by the fused op; all
-//! three give the same numbers.
+//! Notes on attention come in two conventions. In one, items are columns: A = softargmax(β KᵀQ), H = V·A. In
+//! the other, items are rows: H = softmax(β QKᵀ)·V. Both are computed here, step by step and by the fused op;
+//! all three give the same numbers.
 
 use regard::ops::{Attention, AttentionScale, MatmulOptions};
 use regard::prelude::*;

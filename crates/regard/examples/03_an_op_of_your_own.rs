@@ -1,5 +1,6 @@
-//! An op of your own, in your own crate: softplus, `y = ln(1 + eˣ)`. A struct with two traits is all: what the readers
-//! ask (`Op`) and how it is computed (`Kernels`). Then every reader works on it, and one call checks them all.
+//! An op of your own, in your own crate: softplus, `y = ln(1 + eˣ)`. A struct with two traits is all: what
+//! the readers ask (`Op`) and how it is computed (`Kernels`). Then every reader works on it, and one call
+//! checks them all.
 //!
 //!     cargo run --release -p regard --example 03_an_op_of_your_own
 
@@ -112,8 +113,8 @@ fn main() -> regard::Result<()> {
     })?;
     println!("softplus: {:.4?}", y.data());
 
-    // Gradient against central differences, CPU against the f64 reference at every SIMD level, cost against what
-    // the reference counted, reach against what really changes.
+    // Gradient against central differences, CPU against the f64 reference at every SIMD level, cost against
+    // what the reference counted, reach against what really changes.
     Case::new(|g| {
         let x = g.input_with_gradient("x", [3, 7])?;
         Ok(vec![g.apply_one(Softplus, &[x])?])

@@ -3,7 +3,8 @@
 //!     cargo run --release -p regard --example 04_load_and_embed
 //!     cargo run --release -p regard --example 04_load_and_embed path/to/all-MiniLM-L6-v2
 //!
-//! Without a path it takes a small BERT with random weights, which knows letters only: its cosines mean nothing.
+//! Without a path it takes a small BERT with random weights, which knows letters only: its cosines mean
+//! nothing.
 
 use regard::data::{Field, Tokenizer};
 use regard::hub::{self, Batch};

@@ -1,4 +1,5 @@
-//! Continues a sequence with a decoder: a session opens the model with all that lies beside it, and tells of every piece.
+//! Continues a sequence with a decoder: a session opens the model with all that lies beside it, and tells of
+//! every piece.
 //!
 //!     cargo run --release -p regard --example 05_generate
 //!     cargo run --release -p regard --example 05_generate path/to/stories260K.bin "Once upon a time"

@@ -1,4 +1,5 @@
-//! A Transformer of your own, out of layers: trained on a nursery rhyme, saved, loaded, proved, and asked to go on.
+//! A Transformer of your own, out of layers: trained on a nursery rhyme, saved, loaded, proved, and asked to
+//! go on.
 //!
 //!     cargo run --release -p regard --example 07_your_own_transformer
 

@@ -1,5 +1,5 @@
-//! Looking inside: a small GPT learns to repeat the letter before, and then shows how it does that. Taps by name, the weights of
-//! its heads, what happens without a part, and what happens with a part of another run.
+//! Looking inside: a small GPT learns to repeat the letter before, and then shows how it does that. Taps by
+//! name, the weights of its heads, what happens without a part, and what happens with a part of another run.
 //!
 //!     cargo run --release -p regard --example 08_looking_inside
 

@@ -1,6 +1,6 @@
-//! One error for a program that uses several rooms. Each room has its own enum, whose texts say what, where, expected, got and
-//! what to do; here they are the variants of one, with their texts and their causes unchanged, so that `?` is enough and
-//! whoever wants to act on an error can still match it.
+//! One error for a program that uses several rooms. Each room has its own enum, whose texts say what, where,
+//! expected, got and what to do; here they are the variants of one, with their texts and their causes
+//! unchanged, so that `?` is enough and whoever wants to act on an error can still match it.
 
 use regard_device::cuda::CudaError;
 

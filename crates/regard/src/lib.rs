@@ -17,10 +17,10 @@
 //! # Ok::<(), regard::Error>(())
 //! ```
 //!
-//! [`hub`] opens a model from a folder, [`data`] reads its tokenizer, [`models`] and [`layers`] are what it is made of,
-//! and [`generate`] continues texts; the examples `04` to `06` show them at work. [`train`] is the loop for any task,
-//! [`recipe`] makes one of a TOML file, [`inspect`] proves and looks: examples `07` and `08`. What goes wrong in any room is an
-//! [`Error`].
+//! [`hub`] opens a model from a folder, [`data`] reads its tokenizer, [`models`] and [`layers`] are what it
+//! is made of, and [`generate`] continues texts; the examples `04` to `06` show them at work. [`train`] is
+//! the loop for any task, [`recipe`] makes one of a TOML file, [`inspect`] proves and looks: examples `07`
+//! and `08`. What goes wrong in any room is an [`Error`].
 
 #![forbid(unsafe_code)]
 
@@ -46,8 +46,8 @@ pub use regard_recipe as recipe;
 pub use regard_runtime as runtime;
 pub use regard_train as train;
 
-/// Everything needed to record, run and keep: the graph, every op's recording methods, the layers, the engines, stores in
-/// files.
+/// Everything needed to record, run and keep: the graph, every op's recording methods, the layers, the
+/// engines, stores in files.
 pub mod prelude {
     pub use crate::eval::Sheet;
     pub use regard_engine::{AsDevice, Cpu, Cuda, Device, Feed, Program, Store};

@@ -1,5 +1,5 @@
-//! Names that several rooms could claim belong to one each: with all of these rooms in scope none of them is ambiguous, which
-//! would not compile.
+//! Names that several rooms could claim belong to one each: with all of these rooms in scope none of them is
+//! ambiguous, which would not compile.
 
 use regard::check::*;
 use regard::data::*;

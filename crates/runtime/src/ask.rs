@@ -1,5 +1,5 @@
-//! Questions put to a decoder that learned to answer, many at a time: `question ⁇` is continued greedily up to the next
-//! `⁇`.
+//! Questions put to a decoder that learned to answer, many at a time: `question ⁇` is continued greedily up
+//! to the next `⁇`.
 
 use crate::batches::{Progress, in_batches};
 use crate::{Error, Result};
@@ -22,8 +22,8 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// Plans for `rows` questions at a time and answers of at most `most` tokens. The tokenizer must have a mask token,
-    /// which closes questions and answers.
+    /// Plans for `rows` questions at a time and answers of at most `most` tokens. The tokenizer must have a
+    /// mask token, which closes questions and answers.
     pub fn new(
         model: &dyn Model,
         tokenizer: &Tokenizer,

@@ -1,5 +1,5 @@
-//! Many inputs in batches: those of about the same length together, for a batch takes as long as its longest, and what
-//! comes of them in the caller's order.
+//! Many inputs in batches: those of about the same length together, for a batch takes as long as its longest,
+//! and what comes of them in the caller's order.
 
 use crate::{Error, Result};
 use regard_data::{Batch, Field};
@@ -15,7 +15,8 @@ pub fn unheard<T>(_: usize, _: &T) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Runs inputs batch by batch, the shortest first. `run` gives a result for each of the inputs that it is told.
+/// Runs inputs batch by batch, the shortest first. `run` gives a result for each of the inputs that it is
+/// told.
 pub fn in_batches<T>(
     lengths: &[usize],
     rows: usize,

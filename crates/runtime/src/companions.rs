@@ -1,6 +1,7 @@
-//! What lies beside a model's weights, and without which they mean nothing: tokenizers, the tokens with which texts begin
-//! and end, the names of classes, the scale of pixels. A run makes it once and exports it with the model; everything that
-//! opens a folder reads it here. Tokenizers are read when they are first asked for.
+//! What lies beside a model's weights, and without which they mean nothing: tokenizers, the tokens with which
+//! texts begin and end, the names of classes, the scale of pixels. A run makes it once and exports it with
+//! the model; everything that opens a folder reads it here. Tokenizers are read when they are first asked
+//! for.
 
 use crate::classify::Problem;
 use crate::pixels::PixelScale;
@@ -83,7 +84,8 @@ impl Companions {
         }
     }
 
-    /// How numbers that were written become a text: for an encoder-decoder, `target_tokenizer.json` where there is one.
+    /// How numbers that were written become a text: for an encoder-decoder, `target_tokenizer.json` where
+    /// there is one.
     pub fn target(&self) -> Result<&Tokenizer> {
         if let Some(target) = self.target.get() {
             return Ok(target);
@@ -149,7 +151,8 @@ impl Companions {
         Ok(text.into_text())
     }
 
-    /// The token with which an encoder-decoder begins to write: as given, or by the rule of [`crate::special`].
+    /// The token with which an encoder-decoder begins to write: as given, or by the rule of
+    /// [`crate::special`].
     pub fn start(&self, given: Option<i32>) -> Result<i32> {
         if let Some(id) = given.or(self.written.start) {
             return Ok(id);
@@ -222,8 +225,8 @@ impl Companions {
         Ok(())
     }
 
-    /// Writes the same and the model's config, before there are weights: with a checkpoint of the run it is all that
-    /// opens the model.
+    /// Writes the same and the model's config, before there are weights: with a checkpoint of the run it is
+    /// all that opens the model.
     pub fn save_for(&self, model: &dyn Model, folder: &Path) -> Result<()> {
         self.save(folder)?;
         let mut config = model.config_to_json()?;

@@ -1,11 +1,11 @@
-//! From a name to something that can be used. A [`Session`] opens a folder, a run (what it exported, or its best or newest
-//! checkpoint, also of one that is not finished), a name in a local Hugging Face cache or a file of llama2.c, with all that
-//! lies beside the weights: tokenizers, start and stop tokens, classes, the scale of pixels. It generates, translates,
-//! classifies, embeds, answers, and runs single passes with taps.
+//! From a name to something that can be used. A [`Session`] opens a folder, a run (what it exported, or its
+//! best or newest checkpoint, also of one that is not finished), a name in a local Hugging Face cache or a
+//! file of llama2.c, with all that lies beside the weights: tokenizers, start and stop tokens, classes, the
+//! scale of pixels. It generates, translates, classifies, embeds, answers, and runs single passes with taps.
 //!
-//! Nothing is printed here, and nothing ends the process: what takes long tells a callback, which may break off.
-//! Many inputs go in batches of about the same length, and results come in the caller's order; what an input becomes does
-//! not depend on the others.
+//! Nothing is printed here, and nothing ends the process: what takes long tells a callback, which may break
+//! off. Many inputs go in batches of about the same length, and results come in the caller's order; what an
+//! input becomes does not depend on the others.
 //!
 //! ```no_run
 //! use regard_engine::Cpu;
@@ -23,8 +23,8 @@
 //! # Ok::<(), regard_runtime::Error>(())
 //! ```
 //!
-//! Those that have a model in a store already, as training has, use [`Classifier`], [`Translator`] and [`Answerer`]
-//! themselves.
+//! Those that have a model in a store already, as training has, use [`Classifier`], [`Translator`] and
+//! [`Answerer`] themselves.
 
 #![forbid(unsafe_code)]
 

@@ -28,8 +28,8 @@ impl<'a> OpenOptions<'a> {
     }
 }
 
-/// Opens a model: a folder, a run, a name in a local Hugging Face cache, or a file of llama2.c. Costs the headers of the
-/// files, and for a checkpoint of a run its checksum.
+/// Opens a model: a folder, a run, a name in a local Hugging Face cache, or a file of llama2.c. Costs the
+/// headers of the files, and for a checkpoint of a run its checksum.
 pub fn open(name: &str, options: &OpenOptions<'_>) -> Result<Opened> {
     match Place::find(name, options.which)? {
         Place::Model(model) => Ok(regard_hub::open(model, options.registry)?),

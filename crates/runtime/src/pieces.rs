@@ -1,5 +1,5 @@
-//! Tokens as they come, to text as it can be shown: characters once they are whole, and with what may be the beginning of a
-//! stop text held back until it is known.
+//! Tokens as they come, to text as it can be shown: characters once they are whole, and with what may be the
+//! beginning of a stop text held back until it is known.
 
 use crate::{Error, Result};
 use regard_data::Tokenizer;

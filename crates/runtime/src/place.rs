@@ -1,6 +1,6 @@
-//! Which weights a name leads to. A folder with a `recipe.toml` is a run, and its model is the one that it exported, or one
-//! of its checkpoints; of a run in stages, those of the newest stage that has any. Everything else is a model itself: a
-//! folder, a name in a local cache, a file of llama2.c.
+//! Which weights a name leads to. A folder with a `recipe.toml` is a run, and its model is the one that it
+//! exported, or one of its checkpoints; of a run in stages, those of the newest stage that has any.
+//! Everything else is a model itself: a folder, a name in a local cache, a file of llama2.c.
 
 use crate::{Error, Result};
 use regard_train::RunPaths;

@@ -1,5 +1,6 @@
-//! A model that was opened, with everything that it takes to use it. Opening costs the headers of files; weights and
-//! tokenizer are read when they are first needed, programs are planned at the first use and kept for the next.
+//! A model that was opened, with everything that it takes to use it. Opening costs the headers of files;
+//! weights and tokenizer are read when they are first needed, programs are planned at the first use and kept
+//! for the next.
 
 use crate::ask::Answerer;
 use crate::batches::{Progress, image_batch, in_batches, text_batch, unheard};
@@ -128,9 +129,9 @@ impl Session {
         Error::Unable { model: self.name.clone(), kind, family, asked, needs }
     }
 
-    /// Continues prompts with a decoder, or answers them with an encoder-decoder. The listener hears of every piece as it
-    /// comes, those of a batch in turns, and may break off: what there is then is what comes back. What a prompt becomes
-    /// does not depend on the others.
+    /// Continues prompts with a decoder, or answers them with an encoder-decoder. The listener hears of every
+    /// piece as it comes, those of a batch in turns, and may break off: what there is then is what comes
+    /// back. What a prompt becomes does not depend on the others.
     pub fn generate(
         &mut self,
         prompts: Prompts<'_>,
@@ -239,8 +240,8 @@ impl Session {
         Ok(())
     }
 
-    /// The best translation of each text, by an encoder-decoder, as ids with their score. Texts without a word stay so.
-    /// `start`, where given, begins each.
+    /// The best translation of each text, by an encoder-decoder, as ids with their score. Texts without a
+    /// word stay so. `start`, where given, begins each.
     pub fn translate(
         &mut self,
         texts: &[String],

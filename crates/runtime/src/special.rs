@@ -1,14 +1,15 @@
-//! With which tokens a model's texts begin and end: one rule for all that open a folder. Each question is answered by the
-//! first that knows:
+//! With which tokens a model's texts begin and end: one rule for all that open a folder. Each question is
+//! answered by the first that knows:
 //!
 //! 1. `generation_config.json`, what somebody decided about writing with this model,
 //! 2. `config.json`, what the model was made with,
 //! 3. the special tokens of the tokenizer, by their usual names.
 //!
-//! A text ends with any `eos_token_id`, of which there may be several; by the tokenizer, with the one that ends a text or,
-//! for an encoder-decoder, separates two. An encoder-decoder begins with its `decoder_start_token_id`, or else its
-//! `bos_token_id`; by the tokenizer, with the token that begins a text, stands for its class, or pads. Texts of llama2.c
-//! end where another begins, too. What stands in a file is a number or a list of them; anything else is refused.
+//! A text ends with any `eos_token_id`, of which there may be several; by the tokenizer, with the one that
+//! ends a text or, for an encoder-decoder, separates two. An encoder-decoder begins with its
+//! `decoder_start_token_id`, or else its `bos_token_id`; by the tokenizer, with the token that begins a text,
+//! stands for its class, or pads. Texts of llama2.c end where another begins, too. What stands in a file is a
+//! number or a list of them; anything else is refused.
 
 use crate::{Error, Result};
 use regard_data::Tokenizer;

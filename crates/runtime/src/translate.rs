@@ -48,8 +48,8 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// Plans the programs, for sources of at most this many tokens. A translation begins with `start` and ends with any of
-    /// `stop`.
+    /// Plans the programs, for sources of at most this many tokens. A translation begins with `start` and
+    /// ends with any of `stop`.
     pub fn new(
         model: &dyn Model,
         how: Translating,

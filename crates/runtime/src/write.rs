@@ -1,5 +1,5 @@
-//! What is asked of a model that writes, and what it wrote: a continuation of each prompt by a decoder, an answer to each by
-//! an encoder-decoder, drawn token by token or searched for, as text and as ids.
+//! What is asked of a model that writes, and what it wrote: a continuation of each prompt by a decoder, an
+//! answer to each by an encoder-decoder, drawn token by token or searched for, as text and as ids.
 
 use crate::pieces::Pieces;
 use crate::{Error, Result};

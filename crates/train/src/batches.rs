@@ -1,5 +1,5 @@
-//! The batches of a run in windows, made ahead on another thread. No window has batches of two epochs, so the last one of
-//! an epoch may be shorter.
+//! The batches of a run in windows, made ahead on another thread. No window has batches of two epochs, so the
+//! last one of an epoch may be shorter.
 
 use crate::{Error, Length, Result, State};
 use regard_data::loader::{Loader, LoaderSettings, Place};

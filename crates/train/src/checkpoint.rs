@@ -1,5 +1,5 @@
-//! Checkpoints of a run: parameters, moments, states and the trainer's own state in one `safetensors` file, written
-//! whole or not at all. There is no time in it: the same state gives the same bytes.
+//! Checkpoints of a run: parameters, moments, states and the trainer's own state in one `safetensors` file,
+//! written whole or not at all. There is no time in it: the same state gives the same bytes.
 
 use crate::{Error, Result, Settings, State};
 use regard_data::{Checkpoint, Data, Save, SaveOptions, save_file};
@@ -9,8 +9,8 @@ use regard_ops::Array;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// The tensor of bytes that is the trainer's own part, as JSON: its state, the settings, the recipe's text. A tensor and
-/// not metadata, because the file's checksum covers tensors.
+/// The tensor of bytes that is the trainer's own part, as JSON: its state, the settings, the recipe's text. A
+/// tensor and not metadata, because the file's checksum covers tensors.
 const TRAINER: &str = "trainer";
 
 /// Writes these entries of a store.
@@ -71,7 +71,8 @@ pub struct Snapshot {
     checkpoint: Checkpoint,
     /// Where the run was.
     pub state: State,
-    /// What the run was, as a name and a text for each: what its caller said about it, such as its `model`, and its settings.
+    /// What the run was, as a name and a text for each: what its caller said about it, such as its `model`,
+    /// and its settings.
     pub settings: Map<String, Value>,
 }
 

@@ -1,6 +1,6 @@
-//! Which layer first: runs a batch once more with every value kept, and names the first that is not finite, in the order
-//! in which the program computes: inputs, parameters, forward, backward. Nothing in the store changes but the model's
-//! own running states.
+//! Which layer first: runs a batch once more with every value kept, and names the first that is not finite,
+//! in the order in which the program computes: inputs, parameters, forward, backward. Nothing in the store
+//! changes but the model's own running states.
 
 use crate::step::{Draw, feed, record_loss};
 use crate::{Mode, Result, Settings, Task};
@@ -80,8 +80,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Runs a window of batches again, from the parameters as they are, and finds the first value that is not finite. `step`
-/// is the number of the step that failed: dropout draws what it drew then.
+/// Runs a window of batches again, from the parameters as they are, and finds the first value that is not
+/// finite. `step` is the number of the step that failed: dropout draws what it drew then.
 pub fn first_not_finite(
     task: &dyn Task,
     settings: &Settings,
@@ -133,8 +133,8 @@ pub fn first_not_finite(
     Ok(Finding::Nothing)
 }
 
-/// Keeps every computed float, in the order of computation. States live in the store, and what has no operands is a
-/// constant: a minus infinity there is somebody's intention.
+/// Keeps every computed float, in the order of computation. States live in the store, and what has no
+/// operands is a constant: a minus infinity there is somebody's intention.
 fn watch(g: &mut Graph) -> Result<Vec<Var>> {
     let mut watched = Vec::new();
     for node in g.nodes().iter().filter(|node| !node.inputs.is_empty()) {

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Metrics beyond the loss: accuracy, exact match, BLEU.
 pub trait Examiner {
-    /// The metrics of the parameters in the store after a step, by name. The store is borrowed so that programs can
-    /// run; nothing in it may change.
+    /// The metrics of the parameters in the store after a step, by name. The store is borrowed so that
+    /// programs can run; nothing in it may change.
     fn examine(
         &mut self,
         step: u64,
@@ -43,8 +43,8 @@ impl Evaluator {
         Ok(Evaluator { program: Program::new(graph, &[], store, device)? })
     }
 
-    /// The mean loss of all targets of a source's first epoch, and how many there are; nothing if the flag is raised
-    /// meanwhile.
+    /// The mean loss of all targets of a source's first epoch, and how many there are; nothing if the flag is
+    /// raised meanwhile.
     pub fn loss(
         &mut self,
         source: &Arc<dyn Source>,

@@ -4,8 +4,8 @@ use crate::{Error, Result};
 use regard_data::{Batch, Field};
 use regard_engine::Program;
 
-/// Feeds a program with the fields of a batch. Every input but those of `besides`, which the caller feeds, must be a
-/// field of it; fields that the program does not ask for are left alone.
+/// Feeds a program with the fields of a batch. Every input but those of `besides`, which the caller feeds,
+/// must be a field of it; fields that the program does not ask for are left alone.
 pub fn feed(program: &mut Program, batch: &Batch, besides: &[&str]) -> Result<()> {
     program.feed(batch.fields.iter().map(Field::parts), besides).map_err(|error| match error {
         regard_engine::Error::NotFed { name, expected } => {

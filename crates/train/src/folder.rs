@@ -1,5 +1,5 @@
-//! The folder of a run: where everything lies, and the lock that keeps a second process out. The lock is the operating
-//! system's own on an open file, so it ends with the process that holds it, however that ends.
+//! The folder of a run: where everything lies, and the lock that keeps a second process out. The lock is the
+//! operating system's own on an open file, so it ends with the process that holds it, however that ends.
 
 use crate::{Error, Result};
 use regard_data::whole;

@@ -1,9 +1,9 @@
-//! Training: one loop that knows no model by name. What is trained records its loss ([`Task`]); what it is trained on
-//! gives batches ([`regard_data::Source`]).
+//! Training: one loop that knows no model by name. What is trained records its loss ([`Task`]); what it is
+//! trained on gives batches ([`regard_data::Source`]).
 //!
-//! A [`Trainer`] is made from a task, [`Settings`] and a store, and does a [`Run`]: with a [`RunFolder`], which keeps
-//! checkpoints, metrics and a report, or without one, in memory. A run that was killed resumes from its folder and
-//! ends with the same bits as one that was not.
+//! A [`Trainer`] is made from a task, [`Settings`] and a store, and does a [`Run`]: with a [`RunFolder`],
+//! which keeps checkpoints, metrics and a report, or without one, in memory. A run that was killed resumes
+//! from its folder and ends with the same bits as one that was not.
 //!
 //! ```
 //! use regard_data::{Batch, Field, Source};

@@ -42,8 +42,8 @@ pub struct EvaluationRecord {
 /// Hears of a run. Every method does nothing unless it is written.
 #[allow(unused_variables)]
 pub trait Listener {
-    /// Before the first step: where the run begins (0, or the step that it resumes after), how many steps there will
-    /// be, what it will need.
+    /// Before the first step: where the run begins (0, or the step that it resumes after), how many steps
+    /// there will be, what it will need.
     fn began(&mut self, step: u64, prediction: &Prediction) {}
     /// After each step of which a line is written.
     fn stepped(&mut self, record: &StepRecord) {}

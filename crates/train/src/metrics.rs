@@ -1,6 +1,6 @@
-//! `metrics.jsonl`: a line for every step and every evaluation, each written at once. A resumed run first cuts the file
-//! back to its checkpoint, so that every step stands in it exactly once; a line that a killed process left half
-//! written goes with the rest.
+//! `metrics.jsonl`: a line for every step and every evaluation, each written at once. A resumed run first
+//! cuts the file back to its checkpoint, so that every step stands in it exactly once; a line that a killed
+//! process left half written goes with the rest.
 
 use crate::{Error, EvaluationRecord, Result, State, StepRecord};
 use regard_data::whole;

@@ -1,5 +1,6 @@
-//! What a run will take, said before its first step: memory as planned, compared with what the machine has left, and a
-//! time that is measured on the forward pass and scaled by the cost reader. The time is a guess; the memory is not.
+//! What a run will take, said before its first step: memory as planned, compared with what the machine has
+//! left, and a time that is measured on the forward pass and scaled by the cost reader. The time is a guess;
+//! the memory is not.
 
 use crate::step::{Recorded, Steps};
 use crate::{Error, Result};
@@ -39,7 +40,8 @@ impl Prediction {
     }
 }
 
-/// The bytes of parameters and states that a run of these graphs will add to a store, before any of it is taken.
+/// The bytes of parameters and states that a run of these graphs will add to a store, before any of it is
+/// taken.
 pub(crate) fn new_states(recorded: &Recorded, store: &Store) -> u64 {
     let stored = recorded.graphs().flat_map(|g| g.stored());
     let bytes: BTreeMap<&str, usize> =
@@ -48,7 +50,8 @@ pub(crate) fn new_states(recorded: &Recorded, store: &Store) -> u64 {
     new.map(|(_, bytes)| bytes as u64).sum()
 }
 
-/// The bytes that the programs of a step were planned with besides: reserved, but not touched before the first run.
+/// The bytes that the programs of a step were planned with besides: reserved, but not touched before the
+/// first run.
 pub(crate) fn reserved(steps: &Steps) -> u64 {
     let memory = || steps.programs().map(|program| program.memory());
     let arena = memory().map(|memory| memory.arena).max().unwrap_or(0);

@@ -1,5 +1,6 @@
-//! `report.html`: a run on one page. Written whole, at every checkpoint on the way and once at the end, there by who knows most:
-//! the loop, or a caller that examines the result first ([`Run::reported_by_caller`](crate::Run::reported_by_caller)).
+//! `report.html`: a run on one page. Written whole, at every checkpoint on the way and once at the end, there
+//! by who knows most: the loop, or a caller that examines the result first
+//! ([`Run::reported_by_caller`](crate::Run::reported_by_caller)).
 
 mod page;
 

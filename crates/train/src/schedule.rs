@@ -1,6 +1,6 @@
-//! The learning rate over a run: a warm-up, then a shape that falls to a floor. Time is counted in steps or in tokens,
-//! padding included. What is done before a step does not matter: the rate is a function of how far the run will be
-//! when the step is done, so a resumed run has the same.
+//! The learning rate over a run: a warm-up, then a shape that falls to a floor. Time is counted in steps or
+//! in tokens, padding included. What is done before a step does not matter: the rate is a function of how far
+//! the run will be when the step is done, so a resumed run has the same.
 
 use crate::{Error, Result};
 
@@ -33,7 +33,8 @@ pub enum Unit {
 /// ```
 /// use regard_train::{Schedule, Shape, Unit};
 /// // As the birth-place study: warm-up over 512·20 tokens, then a cosine with a floor of 10 %.
-/// let study = Schedule { shape: Shape::Cosine, unit: Unit::Tokens, warm_up: 10_240, end: 1_000_000, floor: 0.1 };
+/// let (shape, unit) = (Shape::Cosine, Unit::Tokens);
+/// let study = Schedule { shape, unit, warm_up: 10_240, end: 1_000_000, floor: 0.1 };
 /// assert_eq!(study.factor(0, 5_120), 0.5);
 /// assert_eq!(study.factor(0, 10_240), 1.0);
 /// assert_eq!(study.factor(0, 1_000_000), 0.1);

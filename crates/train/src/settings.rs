@@ -120,14 +120,15 @@ pub struct Settings {
     pub divergence: Option<Divergence>,
     /// A line of metrics for every so many steps. Changes no bit of the run.
     pub log_every: u64,
-    /// Reads the loss and the norm of the gradients after every so many steps, of which `log_every` is a multiple. In
-    /// between, nothing waits for the device: a line then also says the mean loss of all steps since the line before,
-    /// which is summed up where the losses are. Changes no bit of what is learnt. What is not finite, or far above the
-    /// best, is noticed at the next reading, and before anything is evaluated or saved at the latest; what is found
-    /// to be wrong may then be a parameter that an earlier step has spoilt, instead of the layer that did it.
+    /// Reads the loss and the norm of the gradients after every so many steps, of which `log_every` is a
+    /// multiple. In between, nothing waits for the device: a line then also says the mean loss of all steps
+    /// since the line before, which is summed up where the losses are. Changes no bit of what is learnt. What
+    /// is not finite, or far above the best, is noticed at the next reading, and before anything is evaluated
+    /// or saved at the latest; what is found to be wrong may then be a parameter that an earlier step has
+    /// spoilt, instead of the layer that did it.
     pub read_every: u64,
-    /// What else decides the run, by name, as its caller knows it: the model, the data. Shown in the report, and
-    /// compared when the run is resumed.
+    /// What else decides the run, by name, as its caller knows it: the model, the data. Shown in the report,
+    /// and compared when the run is resumed.
     pub about: Vec<(String, String)>,
 }
 
@@ -156,13 +157,15 @@ impl Default for Settings {
     }
 }
 
-/// Settings that may differ between a run and its resumption: they decide how long and how loudly, not what is learnt.
+/// Settings that may differ between a run and its resumption: they decide how long and how loudly, not what
+/// is learnt.
 const FREE: [&str; 3] = ["length", "save", "log_every"];
 /// A fact only where it is not 1.
 const READ_EVERY: &str = "read_every";
 
 impl Settings {
-    /// Everything that was said about the run, then every setting, as a name and a text: what a checkpoint holds, a report shows and a resumption compares.
+    /// Everything that was said about the run, then every setting, as a name and a text: what a checkpoint
+    /// holds, a report shows and a resumption compares.
     pub fn facts(&self) -> Vec<(String, String)> {
         let optimizer = match self.optimizer {
             Optimizer::AdamW(AdamW { beta1, beta2, epsilon, weight_decay }) => {

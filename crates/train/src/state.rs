@@ -1,6 +1,6 @@
-//! Where a run is: what must survive beside parameters and moments for a resumed run to be the same run. It is a
-//! small JSON object in the checkpoint's metadata. Floats are written as text by Rust's own shortest form, which
-//! reads back to the same bits.
+//! Where a run is: what must survive beside parameters and moments for a resumed run to be the same run. It
+//! is a small JSON object in the checkpoint's metadata. Floats are written as text by Rust's own shortest
+//! form, which reads back to the same bits.
 
 use crate::{Error, Result};
 use serde_json::{Map, Value, json};

@@ -1,6 +1,6 @@
-//! The programs of a step. One micro-batch: a single program. Several: one that adds up gradients, run for each, and one
-//! that applies them. Both divide the loss by the targets of the whole window and number its examples through, so
-//! that dropout draws the same masks however a window is divided.
+//! The programs of a step. One micro-batch: a single program. Several: one that adds up gradients, run for
+//! each, and one that applies them. Both divide the loss by the targets of the whole window and number its
+//! examples through, so that dropout draws the same masks however a window is divided.
 
 use crate::{Error, Mode, Result, Settings, Task};
 use regard_data::Batch;
@@ -98,7 +98,8 @@ impl Steps {
         std::iter::once(&self.first).chain(&self.apply)
     }
 
-    /// Sets what a killed or another run left in the store back to nothing: moments, sums of gradients and of losses.
+    /// Sets what a killed or another run left in the store back to nothing: moments, sums of gradients and of
+    /// losses.
     pub fn forget(&self, store: &mut Store) -> Result<()> {
         let optimizer =
             |name: &str| ["adamw.", "sgd.", "gradient.", LOSS_SUM].iter().any(|part| name.starts_with(part));
@@ -110,8 +111,8 @@ impl Steps {
         Ok(())
     }
 
-    /// What a checkpoint has to hold: parameters, moments and the model's own states, but no sums of gradients, which
-    /// are zero between steps.
+    /// What a checkpoint has to hold: parameters, moments and the model's own states, but no sums of
+    /// gradients, which are zero between steps.
     pub fn lasting(&self) -> Vec<String> {
         let mut names: Vec<String> = self
             .programs()
@@ -124,8 +125,8 @@ impl Steps {
         names
     }
 
-    /// One step on a window of micro-batches. If `reads`, gives the mean loss of its targets and the norm of the gradients;
-    /// otherwise nothing is read, and nobody waits.
+    /// One step on a window of micro-batches. If `reads`, gives the mean loss of its targets and the norm of
+    /// the gradients; otherwise nothing is read, and nobody waits.
     pub fn run(
         &mut self,
         window: &[Batch],

@@ -13,8 +13,8 @@ pub enum Mode {
 
 /// Something that can be trained: a model together with its loss.
 pub trait Task {
-    /// Records the loss of a batch: the sum over all targets times `scale`, a single f32 that the loop feeds with one
-    /// over the number of targets of the whole step. Declares the inputs that its batches' fields are named after; sizes
-    /// that vary (B, T) are open letters, with their bounds.
+    /// Records the loss of a batch: the sum over all targets times `scale`, a single f32 that the loop feeds
+    /// with one over the number of targets of the whole step. Declares the inputs that its batches' fields
+    /// are named after; sizes that vary (B, T) are open letters, with their bounds.
     fn record(&self, g: &mut Graph, scale: Var, mode: Mode) -> Result<Var>;
 }

@@ -1,5 +1,5 @@
-//! The loop: batches in, better parameters out. It holds its place in a [`State`]; everything else that it needs to go on
-//! is in the store, so that a checkpoint of the two is the run.
+//! The loop: batches in, better parameters out. It holds its place in a [`State`]; everything else that it
+//! needs to go on is in the store, so that a checkpoint of the two is the run.
 
 use crate::batches::Batches;
 use crate::checkpoint::{self, Snapshot};
@@ -35,8 +35,8 @@ pub struct Run<'a> {
     pub listener: Option<&'a mut dyn Listener>,
     /// Raised to end the run after the step at hand.
     pub stop: Option<&'a AtomicBool>,
-    /// True if the caller writes the report of a run that came to its end, with what it finds out after the last step. The
-    /// loop then writes only those on the way.
+    /// True if the caller writes the report of a run that came to its end, with what it finds out after the
+    /// last step. The loop then writes only those on the way.
     pub reported_by_caller: bool,
 }
 
@@ -129,8 +129,8 @@ struct Since {
 }
 
 impl<'t> Trainer<'t> {
-    /// Records and plans the programs of a step and of the evaluation. Parameters that the store has stay as they are,
-    /// so a second stage goes on from the first; moments begin at zero.
+    /// Records and plans the programs of a step and of the evaluation. Parameters that the store has stay as
+    /// they are, so a second stage goes on from the first; moments begin at zero.
     pub fn new(
         task: &'t dyn Task,
         settings: Settings,
@@ -190,7 +190,8 @@ impl<'t> Trainer<'t> {
         checkpoint::save(path, &self.lasting, store, &self.state, &self.settings, recipe)
     }
 
-    /// One step on a window of micro-batches, outside of any run. Returns the mean loss and the norm of the gradients.
+    /// One step on a window of micro-batches, outside of any run. Returns the mean loss and the norm of the
+    /// gradients.
     pub fn step(&mut self, window: &[Batch], store: &mut Store) -> Result<(f64, f64)> {
         let read = self.make_step(window, true, store)?;
         Ok(read.unwrap_or_else(|| unreachable!("it was asked to read")))
@@ -279,7 +280,8 @@ impl<'t> Trainer<'t> {
             let examines = run.evaluation.is_some() || run.examiner.is_some();
             let examines =
                 examines && step > self.state.evaluated && (over || self.is_due(self.settings.evaluate));
-            // A run that was interrupted before an evaluation was saved without it, and is saved again with it.
+            // A run that was interrupted before an evaluation was saved without it, and is saved again with
+            // it.
             let saves = step > 0 && saved != Some(step) && (over || self.is_due(self.settings.save));
             if examines || saves {
                 self.look_at_unread(store).map_err(|error| with_checkpoint(error, run.folder, saved))?;
@@ -370,7 +372,8 @@ impl<'t> Trainer<'t> {
         }
     }
 
-    /// One step of the run, on the next window of its batches; with what there is to say of it if a line is due.
+    /// One step of the run, on the next window of its batches; with what there is to say of it if a line is
+    /// due.
     fn advance(&mut self, batches: &mut Batches, store: &mut Store) -> Result<Option<StepRecord>> {
         let (began, before) = (Instant::now(), self.state.tokens);
         let Settings { read_every, log_every, .. } = self.settings;
@@ -412,7 +415,8 @@ impl<'t> Trainer<'t> {
         Ok(mean)
     }
 
-    /// Counts losses that are far above the lowest. One that is read stands for all steps since the reading before.
+    /// Counts losses that are far above the lowest. One that is read stands for all steps since the reading
+    /// before.
     fn watch(&mut self, loss: f64) -> Result<()> {
         let best = self.state.lowest.map_or(loss, |lowest| lowest.min(loss));
         self.state.lowest = Some(best);
@@ -465,8 +469,8 @@ impl<'t> Trainer<'t> {
         Ok(Some(EvaluationRecord { step, epoch, metrics, best }))
     }
 
-    /// Writes what a folder keeps. The best goes first: a kill between the two then only means that the evaluation is
-    /// made, and the best written, once more.
+    /// Writes what a folder keeps. The best goes first: a kill between the two then only means that the
+    /// evaluation is made, and the best written, once more.
     fn keep(
         &self,
         run: &mut Run<'_>,
@@ -500,8 +504,8 @@ impl<'t> Trainer<'t> {
         report::write(folder, &self.settings, &self.state, &metrics.history, &sections)
     }
 
-    /// What the run will take. The time is that of a forward pass on the first batch, times how much more work a step
-    /// is; where the pass fails, nothing is said about time, and the first step will say why.
+    /// What the run will take. The time is that of a forward pass on the first batch, times how much more
+    /// work a step is; where the pass fails, nothing is said about time, and the first step will say why.
     fn predict(&mut self, source: &dyn Source, store: &mut Store) -> Result<Prediction> {
         let mut prediction = taken(&self.steps, &[&self.evaluator.program], store, &self.device);
         prediction.available = self.device.memory_available();

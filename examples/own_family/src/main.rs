@@ -1,12 +1,12 @@
-//! Example 09: a `regard` of one's own, with a family of one's own, in a crate of one's own. The family is `parallel.rs`; here
-//! it is registered, and every command knows it. From the root of the repository:
+//! Example 09: a `regard` of one's own, with a family of one's own, in a crate of one's own. The family is
+//! `parallel.rs`; here it is registered, and every command knows it. From the root of the repository:
 //!
 //!     cp Cargo.lock examples/own_family/
 //!     cargo run --release --target-dir target --manifest-path examples/own_family/Cargo.toml
-//!     cargo run --release --target-dir target --manifest-path examples/own_family/Cargo.toml -- describe --help
 //!
-//! Without arguments it trains a small model by a recipe, opens it again, lets it write, proves what it promises, audits it,
-//! looks into it and says what it costs: a few seconds.
+//! Behind `--` it takes what `regard` takes, `-- describe --help` for one. Without arguments it trains a
+//! small model by a recipe, opens it again, lets it write, proves what it promises, audits it, looks into it
+//! and says what it costs: a few seconds.
 
 mod parallel;
 

@@ -1,7 +1,7 @@
-//! A family of one's own: decoders whose blocks read the stream once, norm(x), and add what attention and the feed-forward
-//! part make of it at the same time: x + attention(norm(x)) + feed_forward(norm(x)), as in GPT-J and PaLM. One norm and one
-//! way past it in each block, rotary positions, the head is the table of the embedding.
-//! Letters: B batch, T positions, C width, H heads, V vocabulary.
+//! A family of one's own: decoders whose blocks read the stream once, norm(x), and add what attention and the
+//! feed-forward part make of it at the same time: x + attention(norm(x)) + feed_forward(norm(x)), as in GPT-J
+//! and PaLM. One norm and one way past it in each block, rotary positions, the head is the table of the
+//! embedding. Letters: B batch, T positions, C width, H heads, V vocabulary.
 
 use regard::graph::{Graph, Result, Var};
 use regard::layers::{
@@ -31,8 +31,8 @@ struct Sizes {
     vocabulary: usize,
 }
 
-/// A decoder of parallel blocks. Parameters: `token_embedding`, `block.<n>.norm`, `.attention`, `.feed_forward`,
-/// `final_norm`.
+/// A decoder of parallel blocks. Parameters: `token_embedding`, `block.<n>.norm`, `.attention`,
+/// `.feed_forward`, `final_norm`.
 #[derive(Clone, Debug)]
 struct Parallel {
     sizes: Sizes,

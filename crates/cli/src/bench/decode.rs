@@ -1,5 +1,5 @@
-//! A GPT that writes: a prompt into the caches, or one new token after another. The sizes are those of GPT-2 with 124
-//! million parameters unless told otherwise.
+//! A GPT that writes: a prompt into the caches, or one new token after another. The sizes are those of GPT-2
+//! with 124 million parameters unless told otherwise.
 
 use super::How;
 use super::clock::{Bench, Feeds, time};

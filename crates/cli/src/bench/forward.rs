@@ -1,4 +1,5 @@
-//! A forward pass of a whole model: a GPT over full rows, BERT over texts of different lengths, a ViT over images.
+//! A forward pass of a whole model: a GPT over full rows, BERT over texts of different lengths, a ViT over
+//! images.
 
 use super::How;
 use super::clock::{Bench, Feeds, time};
@@ -46,7 +47,8 @@ enum Model {
     Vit,
 }
 
-/// The lengths of padded texts, the same for every side of a comparison: from half of the length to all of it.
+/// The lengths of padded texts, the same for every side of a comparison: from half of the length to all of
+/// it.
 fn lengths(batch: usize, length: usize) -> Vec<usize> {
     (0..batch).map(|row| length - (row * 7919 + 13) % (length / 2 + 1)).collect()
 }

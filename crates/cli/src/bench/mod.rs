@@ -1,5 +1,5 @@
-//! `regard bench`: the time of one workload at sizes of one's choice, as text or as one JSON line; with `--profile` where
-//! the time goes, against what this machine can do.
+//! `regard bench`: the time of one workload at sizes of one's choice, as text or as one JSON line; with
+//! `--profile` where the time goes, against what this machine can do.
 
 mod clock;
 mod decode;

@@ -1,5 +1,6 @@
-//! Where the time of a program goes, by op and pass, beside what the machine can do: the ceilings are measured in the
-//! same process, and an op's least time is the longer of its arithmetic and its traffic at those ceilings.
+//! Where the time of a program goes, by op and pass, beside what the machine can do: the ceilings are
+//! measured in the same process, and an op's least time is the longer of its arithmetic and its traffic at
+//! those ceilings.
 
 use anyhow::Result;
 use regard::device::Ceilings;

@@ -1,4 +1,5 @@
-//! What to change to spend half: the bottleneck, and the positions, layers or batch that the prediction asks for.
+//! What to change to spend half: the bottleneck, and the positions, layers or batch that the prediction asks
+//! for.
 
 use super::parts::{Part, time};
 use anyhow::Result;
@@ -53,8 +54,8 @@ pub fn advice(
     Ok(lines)
 }
 
-/// How many layers take at most half of the time, of how many, and what is left then, or with one if even one takes more; none
-/// without layers.
+/// How many layers take at most half of the time, of how many, and what is left then, or with one if even one
+/// takes more; none without layers.
 fn fewer_layers(prediction: &Prediction) -> Option<(Option<usize>, usize, f64)> {
     let mut layers = BTreeSet::new();
     let (mut within, mut all) = (0.0, 0.0);

@@ -1,5 +1,6 @@
-//! `regard cost`: what a pass or a step of training will cost, part by part, before it runs: multiply-adds, bytes, memory and
-//! time. Rates are measured on small programs in the same process; with --measure, the true times stand beside.
+//! `regard cost`: what a pass or a step of training will cost, part by part, before it runs: multiply-adds,
+//! bytes, memory and time. Rates are measured on small programs in the same process; with --measure, the true
+//! times stand beside.
 
 mod advice;
 mod parts;
@@ -33,11 +34,12 @@ whole runs: their median, the least and the most. Times of parts are sums of the
 
 Example:  regard cost crates/conformance/goldens/parity/gpt2/model --tokens 16 --measure")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a `.bin` of
-    /// llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
+    /// `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
-    /// Positions of each text; of an encoder-decoder, of source and target [default: 128, or all that the model has]
+    /// Positions of each text; of an encoder-decoder, of source and target [default: 128, or all that the
+    /// model has]
     #[arg(long, value_name = "N")]
     tokens: Option<usize>,
     /// Texts or images at once

@@ -1,5 +1,5 @@
-//! `regard data batches`: the batches of a recipe as training sees them, written to a safetensors file, so that another
-//! program can train on exactly the same, or a person can see what a model is really given.
+//! `regard data batches`: the batches of a recipe as training sees them, written to a safetensors file, so
+//! that another program can train on exactly the same, or a person can see what a model is really given.
 
 use crate::output::Replace;
 use anyhow::{Result, bail};

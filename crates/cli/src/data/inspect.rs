@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
                         regard data inspect people/train.tsv\n\n\
                         The second after regard data generate people.")]
 pub struct Options {
-    /// A text, .tsv, .csv or .jsonl file, a CIFAR-10 .bin file, a folder with a folder of images for each class; or an idx
-    /// file of images and one of labels
+    /// A text, .tsv, .csv or .jsonl file, a CIFAR-10 .bin file, a folder with a folder of images for each
+    /// class; or an idx file of images and one of labels
     #[arg(required = true, num_args = 1..=2)]
     files: Vec<PathBuf>,
     /// The first line of the table names its columns

@@ -12,7 +12,8 @@ use std::io::Write;
 pub struct Change {
     /// Whether no bit is another.
     same: bool,
-    /// Kullback–Leibler divergence from the answer before, in nats: mean, and at the last position; of scores only.
+    /// Kullback–Leibler divergence from the answer before, in nats: mean, and at the last position; of scores
+    /// only.
     divergence: Option<(f64, f64)>,
     /// The mean loss of the next token, before and after; of decoders only.
     loss: Option<(f64, f64)>,

@@ -1,5 +1,6 @@
-//! `regard look`: who attends to whom in a text, for any model: maps of heads, rows of tokens, heads in numbers; and what
-//! changes in the answer when a head or a tap is left out, or is what it was in another text.
+//! `regard look`: who attends to whom in a text, for any model: maps of heads, rows of tokens, heads in
+//! numbers; and what changes in the answer when a head or a tap is left out, or is what it was in another
+//! text.
 
 mod change;
 mod input;
@@ -39,8 +40,8 @@ computed anew; both texts have the same number of tokens.
 Example:  regard look crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3 4\" --patch block.0.head.1 --from-ids \"4 3 2 1\"
 Example:  regard look crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3 1 2 3\" --layer 1 --head 0 --rows 5 --topk 3 --without block.1.head.0")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a `.bin` of
-    /// llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
+    /// `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// A text, for a model with a tokenizer beside it
@@ -70,8 +71,8 @@ pub struct Options {
     /// How many keys are shown of each row
     #[arg(long, value_name = "K", default_value_t = 5)]
     topk: usize,
-    /// Leave a head or a tap out and show what changes, as in block.2.head.5 or block.2.feed_forward.added; can be given
-    /// several times
+    /// Leave a head or a tap out and show what changes, as in block.2.head.5 or block.2.feed_forward.added;
+    /// can be given several times
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
     /// Take a head or a tap from the run on another text and show what changes; can be given several times

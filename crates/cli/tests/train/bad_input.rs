@@ -1,5 +1,5 @@
-//! Everything that a person can get wrong on the way to a trained model is met with a sentence that says what to do, and
-//! nothing is left behind.
+//! Everything that a person can get wrong on the way to a trained model is met with a sentence that says what
+//! to do, and nothing is left behind.
 
 use super::scratch::{CLASSIFY, classify, language, sentences};
 

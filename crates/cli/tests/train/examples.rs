@@ -1,11 +1,13 @@
-//! The examples of `--help` work as they are typed at the root of the repository. Here its folders are linked into a
-//! scratch, so that nothing is written there, and small runs stand for the trained ones that some of them begin with.
+//! The examples of `--help` work as they are typed at the root of the repository. Here its folders are linked
+//! into a scratch, so that nothing is written there, and small runs stand for the trained ones that some of
+//! them begin with.
 
 use super::scratch::{Scratch, classify};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// Commands whose examples begin with a run or with files of the repository; those that take minutes have tests of their own.
+/// Commands whose examples begin with a run or with files of the repository; those that take minutes have
+/// tests of their own.
 const COMMANDS: [&[&str]; 21] = [
     &["data"],
     &["data", "generate"],

@@ -297,7 +297,8 @@ fn a_classifier_of_images_is_trained_examined_and_used() {
     scratch.write("broken.png", "not a picture");
     let message = scratch.refused(&["classify", "runs/tiny", "--image", "broken.png"]);
     assert!(message.starts_with("regard: broken.png: cannot be decoded: "), "{message}");
-    // transformers' ViT has no pooling by the mean: such a model is written in our own words, and opens again.
+    // transformers' ViT has no pooling by the mean: such a model is written in our own words, and opens
+    // again.
     scratch.printed(&["train", "tiny.toml", "model.pooling=mean", "train.steps=2", "--out", "runs/mean"]);
     let config = std::fs::read_to_string(scratch.path("runs/mean/model/config.json")).unwrap();
     assert!(config.contains("\"regard-vit\""), "{config}");

@@ -1,5 +1,5 @@
-//! Mechanisms by recipe: a model is trained with what a recipe asks for, saved in our own form, opened again, and keeps its
-//! promises; what a family cannot have is refused with the reason before anything is written.
+//! Mechanisms by recipe: a model is trained with what a recipe asks for, saved in our own form, opened again,
+//! and keeps its promises; what a family cannot have is refused with the reason before anything is written.
 
 use crate::scratch::{LANGUAGE, Scratch};
 

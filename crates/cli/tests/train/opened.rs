@@ -1,5 +1,5 @@
-//! What a name leads to: runs that are finished, runs that are not, their checkpoints, models, and what is not there; and that
-//! `translate` and `evaluate` end alike.
+//! What a name leads to: runs that are finished, runs that are not, their checkpoints, models, and what is
+//! not there; and that `translate` and `evaluate` end alike.
 
 use super::scratch::{Scratch, classify, language, metric};
 use serde_json::{Value, json};
@@ -126,7 +126,8 @@ fn every_command_takes_a_run_and_a_model_and_says_what_is_not_there() {
     }
 }
 
-/// One folder, one end: what evaluate examines is what translate writes, whatever the files beside the model say.
+/// One folder, one end: what evaluate examines is what translate writes, whatever the files beside the model
+/// say.
 #[test]
 fn translate_and_evaluate_end_alike() {
     let scratch = Scratch::new("ends");

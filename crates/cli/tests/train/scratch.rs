@@ -1,4 +1,5 @@
-//! Folders of tests, in which the real command runs, and the recipes and data of a few lines that they begin with.
+//! Folders of tests, in which the real command runs, and the recipes and data of a few lines that they begin
+//! with.
 
 use serde_json::Value;
 use std::fmt::Write as _;

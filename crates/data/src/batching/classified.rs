@@ -13,8 +13,8 @@ pub struct Classified {
 }
 
 impl Classified {
-    /// A source of the texts and classes that `make` makes of (epoch, example), a pure function. A class of -100 is
-    /// ignored.
+    /// A source of the texts and classes that `make` makes of (epoch, example), a pure function. A class of
+    /// -100 is ignored.
     pub fn new(
         plan: Plan,
         padding: Padding,

@@ -1,5 +1,5 @@
-//! From examples to batches: in which order, how many at a time, padded how. Every source here is a pure function of
-//! (epoch, index) and names its fields after the inputs that models record:
+//! From examples to batches: in which order, how many at a time, padded how. Every source here is a pure
+//! function of (epoch, index) and names its fields after the inputs that models record:
 //!
 //! | source | fields |
 //! |---|---|
@@ -38,8 +38,8 @@ pub(crate) mod purity {
 
     use crate::{Batch, Source};
 
-    /// Asks for all batches of two epochs forwards, backwards and from several threads: they must not differ. Gives
-    /// back those of epoch 0.
+    /// Asks for all batches of two epochs forwards, backwards and from several threads: they must not differ.
+    /// Gives back those of epoch 0.
     pub fn check(source: &dyn Source) -> Vec<Batch> {
         let get = |epoch, index| source.batch(epoch, index).unwrap();
         let epoch = |epoch| (0..source.batches(epoch)).map(|i| get(epoch, i)).collect::<Vec<Batch>>();

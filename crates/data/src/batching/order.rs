@@ -1,5 +1,6 @@
-//! In which order examples come. A shuffled order is a permutation by keys: a Feistel network over counter-based random
-//! numbers, which gives any place of it at once and stores nothing, however many examples there are.
+//! In which order examples come. A shuffled order is a permutation by keys: a Feistel network over
+//! counter-based random numbers, which gives any place of it at once and stores nothing, however many
+//! examples there are.
 
 use crate::draws::mixed;
 use regard_device::random::Stream;

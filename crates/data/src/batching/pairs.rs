@@ -1,10 +1,11 @@
-//! Pairs of texts for encoder-decoders: translation, sentinels, anything that reads one text and writes another.
+//! Pairs of texts for encoder-decoders: translation, sentinels, anything that reads one text and writes
+//! another.
 
 use super::{Make, Padding, Plan};
 use crate::{Batch, Result, Source};
 
-/// Pairs of a source and a target: `source` and `source_mask` \[B S\], `ids` (what the decoder is given) and `labels`
-/// (what it should say) \[B T\].
+/// Pairs of a source and a target: `source` and `source_mask` \[B S\], `ids` (what the decoder is given) and
+/// `labels` (what it should say) \[B T\].
 pub struct Pairs {
     plan: Plan,
     padding: Padding,
@@ -15,8 +16,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// A source of the pairs that `make` makes of (epoch, example), a pure function. The decoder is given `start` and then
-    /// the target, which is closed by `end`, unless `make` closes it itself.
+    /// A source of the pairs that `make` makes of (epoch, example), a pure function. The decoder is given
+    /// `start` and then the target, which is closed by `end`, unless `make` closes it itself.
     pub fn new(
         plan: Plan,
         padding: Padding,

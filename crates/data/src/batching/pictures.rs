@@ -28,8 +28,8 @@ pub struct Augmentation {
 }
 
 impl Pictures {
-    /// A source of pictures that lie one after the other, each channel by channel and row by row; `dims` are channels,
-    /// height and width. Bytes become numbers from 0 to 1.
+    /// A source of pictures that lie one after the other, each channel by channel and row by row; `dims` are
+    /// channels, height and width. Bytes become numbers from 0 to 1.
     pub fn new(
         plan: Plan,
         pixels: impl Into<Arc<[u8]>>,
@@ -55,8 +55,8 @@ impl Pictures {
         Pictures::from_fn(plan, dims, move |_, example| Ok((picture(example), classes[example])))
     }
 
-    /// A source of the pictures and classes that `make` makes of (epoch, example), a pure function; for those that do not
-    /// lie one after the other, or are only some of them. A class of -100 is ignored.
+    /// A source of the pictures and classes that `make` makes of (epoch, example), a pure function; for those
+    /// that do not lie one after the other, or are only some of them. A class of -100 is ignored.
     pub fn from_fn(
         plan: Plan,
         dims: [usize; 3],
@@ -215,14 +215,16 @@ mod tests {
                 }
             }
         }
-        // Down by -1, 0 or 1: the bright pixel stays in its row, moves to the second or leaves. Right likewise.
+        // Down by -1, 0 or 1: the bright pixel stays in its row, moves to the second or leaves. Right
+        // likewise.
         let near = |count: u32, rate: f64| {
             let bound = 5.0 * (N as f64 * rate * (1.0 - rate)).sqrt();
             assert!((count as f64 - N as f64 * rate).abs() < bound, "{count} {rate} {counts:?}");
         };
         [1, 2, 3, 6, 7, 8].iter().for_each(|&place| near(counts[place], 1.0 / 9.0));
         assert_eq!([counts[0], counts[4], counts[5], counts[9]], [0; 4]);
-        // The dimmer pixel shows beside it where both rows are seen (one in three), mirrored every other time.
+        // The dimmer pixel shows beside it where both rows are seen (one in three), mirrored every other
+        // time.
         near(flipped, 1.0 / 6.0);
         assert_ne!(source.batch(0, 0).unwrap(), source.batch(1, 0).unwrap());
     }

@@ -1,5 +1,5 @@
-//! Which examples share a batch: a fixed number of them, or as many of about the same length as a number of tokens
-//! allows.
+//! Which examples share a batch: a fixed number of them, or as many of about the same length as a number of
+//! tokens allows.
 
 use super::Order;
 use crate::{Error, Result};
@@ -25,16 +25,18 @@ pub struct ByLength {
     pub tokens: usize,
     /// The most examples of a batch.
     pub examples: usize,
-    /// How many examples, in the order of the epoch, are sorted by length at a time. The more, the less padding; the
-    /// fewer, the more chance in who meets whom.
+    /// How many examples, in the order of the epoch, are sorted by length at a time. The more, the less
+    /// padding; the fewer, the more chance in who meets whom.
     pub window: usize,
 }
 
-/// Batches by length are made for a whole epoch at once. The last two epochs are kept: one that ends, one that begins.
+/// Batches by length are made for a whole epoch at once. The last two epochs are kept: one that ends, one
+/// that begins.
 type Made = Mutex<Vec<(u64, Arc<Vec<Vec<usize>>>)>>;
 
 impl Plan {
-    /// Batches of `size` examples. The last of an epoch is smaller where the examples do not fill it, or left out.
+    /// Batches of `size` examples. The last of an epoch is smaller where the examples do not fill it, or left
+    /// out.
     pub fn fixed(examples: usize, size: usize, order: Order, drop_last: bool) -> Result<Plan> {
         let whole = if drop_last { examples.checked_div(size) } else { Some(examples.min(size)) };
         if whole.unwrap_or(0) == 0 {
@@ -46,8 +48,8 @@ impl Plan {
         Ok(Plan { order, kind: Kind::Fixed { examples, size, drop_last } })
     }
 
-    /// Batches of examples of about the same length. `lengths` are those of all examples, or what they are at most.
-    /// The batches of an epoch come in random order if the examples do.
+    /// Batches of examples of about the same length. `lengths` are those of all examples, or what they are at
+    /// most. The batches of an epoch come in random order if the examples do.
     pub fn by_length(lengths: Vec<u32>, settings: ByLength, order: Order) -> Result<Plan> {
         let ByLength { tokens, examples, window } = settings;
         if lengths.is_empty() || tokens == 0 || examples == 0 || window == 0 {

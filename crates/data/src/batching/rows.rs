@@ -29,8 +29,9 @@ enum Windows {
 }
 
 impl TokenRows {
-    /// Rows that follow each other without overlap, `size` to a batch. Every token but the first is a target exactly once
-    /// in an epoch, unless the last batch is left out; what the text does not fill in its last row is ignored.
+    /// Rows that follow each other without overlap, `size` to a batch. Every token but the first is a target
+    /// exactly once in an epoch, unless the last batch is left out; what the text does not fill in its last
+    /// row is ignored.
     pub fn consecutive(
         text: impl Into<Arc<[u32]>>,
         context: usize,

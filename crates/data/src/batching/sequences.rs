@@ -1,4 +1,5 @@
-//! Rows of tokens with a target at each: language models over separate texts, masked tokens, labels of tokens.
+//! Rows of tokens with a target at each: language models over separate texts, masked tokens, labels of
+//! tokens.
 
 use super::{Make, Padding, Plan};
 use crate::corruption::Example;

@@ -1,7 +1,8 @@
-//! Biographies of people who never lived in places that do not exist: the data of the birth-place study that comes with
-//! the program. A text of a few lines for each person, to be learned by heart, and questions of where they were born. A
-//! fact that is read in one wording only can be recited, but hardly be told in another (Allen-Zhu and Li 2023), so that
-//! each line of a person has its own. Made from a seed, always the same, and written in the form of the real data, so that the same code reads both.
+//! Biographies of people who never lived in places that do not exist: the data of the birth-place study that
+//! comes with the program. A text of a few lines for each person, to be learned by heart, and questions of
+//! where they were born. A fact that is read in one wording only can be recited, but hardly be told in
+//! another (Allen-Zhu and Li 2023), so that each line of a person has its own. Made from a seed, always the
+//! same, and written in the form of the real data, so that the same code reads both.
 
 mod names;
 mod sentences;
@@ -175,7 +176,8 @@ impl Biographies {
         people.map(|person| (person.question(), person.place.as_str()))
     }
 
-    /// Writes `text.txt`, `train.tsv`, `dev.tsv` (question, tab, place) and `test_inputs.tsv` (questions alone).
+    /// Writes `text.txt`, `train.tsv`, `dev.tsv` (question, tab, place) and `test_inputs.tsv` (questions
+    /// alone).
     pub fn write(&self, folder: impl AsRef<Path>) -> Result<()> {
         let folder = folder.as_ref();
         std::fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, error))?;
@@ -254,8 +256,8 @@ fn rest_at_most(count: usize, places: usize) -> usize {
     (count - most_common(count)).div_ceil(places - 1)
 }
 
-/// The place of birth of each of `count` people: the first place for one in twenty, the others as evenly as can be. So
-/// who always answers with one place is right in 5 %, for every seed.
+/// The place of birth of each of `count` people: the first place for one in twenty, the others as evenly as
+/// can be. So who always answers with one place is right in 5 %, for every seed.
 fn births(seed: u64, split: Split, count: usize, places: usize) -> Vec<usize> {
     let common = most_common(count);
     let shuffled = |name, n| Order::Shuffled { seed }.named(name, split as u64, n);

@@ -1,5 +1,5 @@
-//! Invented names of people and places, made of syllables. All names of one kind are distinct by construction: a name is
-//! the digits of a number, and the numbers are a permutation.
+//! Invented names of people and places, made of syllables. All names of one kind are distinct by
+//! construction: a name is the digits of a number, and the numbers are a permutation.
 
 use crate::batching::Order;
 

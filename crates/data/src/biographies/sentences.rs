@@ -1,5 +1,6 @@
-//! The sentences in which biographies tell where somebody was born: before the name or after it, in other words each time.
-//! They are short and say nothing else that would have to be learned by heart, so that a small model is done in a minute.
+//! The sentences in which biographies tell where somebody was born: before the name or after it, in other
+//! words each time. They are short and say nothing else that would have to be learned by heart, so that a
+//! small model is done in a minute.
 
 /// One way to say it, of a name and a place.
 type Sentence = fn(&str, &str) -> String;

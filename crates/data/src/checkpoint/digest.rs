@@ -1,6 +1,6 @@
-//! The checksum of a checkpoint: SHA-256 over names, dtypes, shapes and bytes. Tensors are digested one by one and
-//! then together in the order of their names, so that neither the order in a file nor the division into shards
-//! changes it.
+//! The checksum of a checkpoint: SHA-256 over names, dtypes, shapes and bytes. Tensors are digested one by
+//! one and then together in the order of their names, so that neither the order in a file nor the division
+//! into shards changes it.
 
 use super::{DType, Tensor};
 use sha2::{Digest as _, Sha256};
@@ -34,7 +34,8 @@ pub(super) struct Digests(BTreeMap<String, [u8; 32]>);
 impl Digests {
     /// Adds a tensor whose bytes went through `content`.
     pub fn add(&mut self, name: &str, dtype: DType, shape: &[usize], content: Sha256) {
-        // Every part is closed by its length or has a fixed one: no two lists of tensors give the same stream.
+        // Every part is closed by its length or has a fixed one: no two lists of tensors give the same
+        // stream.
         let mut one = Sha256::new();
         one.update(dtype.name());
         one.update([0]);

@@ -1,6 +1,7 @@
-//! The header of a `safetensors` file: eight bytes of length, then JSON, then the tensors. It comes from anywhere,
-//! so that nothing in it is believed: every length is compared with the file before it is used, arithmetic is
-//! checked, and memory grows with the bytes that are really there, never with a number that they spell.
+//! The header of a `safetensors` file: eight bytes of length, then JSON, then the tensors. It comes from
+//! anywhere, so that nothing in it is believed: every length is compared with the file before it is used,
+//! arithmetic is checked, and memory grows with the bytes that are really there, never with a number that
+//! they spell.
 
 use super::{DType, Entry};
 use crate::error::{shown, shown_text};
@@ -12,12 +13,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// The longest header that is read, as in the reference implementation, so that what others write is read: over a
-/// million tensors fit, and the worst header of this length (all short metadata) takes a gigabyte to parse. A file
-/// that claims more is hostile or not of this format.
+/// The longest header that is read, as in the reference implementation, so that what others write is read:
+/// over a million tensors fit, and the worst header of this length (all short metadata) takes a gigabyte to
+/// parse. A file that claims more is hostile or not of this format.
 pub(crate) const MAX_HEADER: u64 = 100_000_000;
 
-/// The most extents of a shape, as in PyTorch: two bytes of header (`1,`) must not become eight of memory for long.
+/// The most extents of a shape, as in PyTorch: two bytes of header (`1,`) must not become eight of memory for
+/// long.
 const MAX_RANK: usize = 64;
 
 /// The bytes before the JSON.
@@ -136,7 +138,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
     }
 }
 
-/// A visitor of our own, because a map would let a second tensor of the same name replace the first in silence.
+/// A visitor of our own, because a map would let a second tensor of the same name replace the first in
+/// silence.
 struct RawVisitor;
 
 impl<'de> Visitor<'de> for RawVisitor {

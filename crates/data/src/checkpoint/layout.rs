@@ -1,6 +1,6 @@
-//! One file to be: which tensor goes where, and the bytes of the header, the same as the reference implementation
-//! writes (widest dtype first, then by name; JSON without spaces; padded to eight bytes), and how elements become
-//! bytes, a piece at a time.
+//! One file to be: which tensor goes where, and the bytes of the header, the same as the reference
+//! implementation writes (widest dtype first, then by name; JSON without spaces; padded to eight bytes), and
+//! how elements become bytes, a piece at a time.
 
 use super::digest::Digests;
 use super::{DType, Data, Digest, Save, header};

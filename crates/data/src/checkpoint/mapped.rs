@@ -24,11 +24,12 @@ impl Bytes {
             return Err(Error::file(path, what, "name a file"));
         }
         let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-        // SAFETY: the mapping is private and read-only, so that nothing in this process writes to it. That no other
-        // process changes the file is for the caller to uphold, as with every mapped file: a file cut short in place
-        // ends the process with SIGBUS, and one rewritten in place shows other numbers. Neither breaks a bound: the
-        // slice keeps its length, ranges were checked against that length, and every pattern of bits is a valid
-        // element; text is checked to be UTF-8 each time it is lent. `save_file` and `save_folder` never write in place.
+        // SAFETY: the mapping is private and read-only, so that nothing in this process writes to it. That no
+        // other process changes the file is for the caller to uphold, as with every mapped file: a file cut
+        // short in place ends the process with SIGBUS, and one rewritten in place shows other numbers.
+        // Neither breaks a bound: the slice keeps its length, ranges were checked against that length, and
+        // every pattern of bits is a valid element; text is checked to be UTF-8 each time it is lent.
+        // `save_file` and `save_folder` never write in place.
         let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io("map", path, e))?;
         Ok(Bytes::Mapped(map))
     }

@@ -1,5 +1,5 @@
-//! Finds the files of a checkpoint and opens them: one file, or shards under an index that says which tensor lies
-//! where. Names in an index are file names beside it, never paths.
+//! Finds the files of a checkpoint and opens them: one file, or shards under an index that says which tensor
+//! lies where. Names in an index are file names beside it, never paths.
 
 use super::{Bytes, Checkpoint, Entry, Source, header};
 use crate::error::{listed, shown, shown_path};
@@ -26,8 +26,8 @@ pub(super) fn open(path: &Path) -> Result<Checkpoint> {
     if !known.is_dir() {
         return open_file(path.to_path_buf());
     }
-    // Somebody may be saving to this folder: between index and shards it can change under our eyes. Then the error
-    // is not the folder's, and a second look finds the new checkpoint.
+    // Somebody may be saving to this folder: between index and shards it can change under our eyes. Then the
+    // error is not the folder's, and a second look finds the new checkpoint.
     let mut looks = 0;
     loop {
         let before = state(path);
@@ -123,8 +123,8 @@ fn choose(folder: &Path) -> Result<PathBuf> {
     }
 }
 
-/// An index and its shards. Every tensor that the index names must be in the shard that it names; all that are not
-/// are listed at once.
+/// An index and its shards. Every tensor that the index names must be in the shard that it names; all that
+/// are not are listed at once.
 fn sharded(path: &Path) -> Result<Checkpoint> {
     let index = read_index(path)?;
     let folder = path.parent().unwrap_or(Path::new(""));

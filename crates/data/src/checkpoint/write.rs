@@ -1,6 +1,6 @@
-//! Saves tensors as `safetensors`, one file or shards with an index, whole or not at all: nothing takes its final
-//! name before all of it is on the disk, and one last rename (or removal) is the moment when the new checkpoint
-//! replaces the old one.
+//! Saves tensors as `safetensors`, one file or shards with an index, whole or not at all: nothing takes its
+//! final name before all of it is on the disk, and one last rename (or removal) is the moment when the new
+//! checkpoint replaces the old one.
 
 use super::layout::{Layout, WriteError, stored};
 use super::read::{INDEX, SINGLE, is_plain, read_index};
@@ -114,11 +114,12 @@ pub fn save_file(path: impl AsRef<Path>, tensors: &[Save], options: &SaveOptions
     Ok(Saved { files: vec![path.into()], bytes: layout.size, digest: digests.finish() })
 }
 
-/// Saves to a folder, which is made if need be: `model.safetensors`, or shards and `model.safetensors.index.json`.
+/// Saves to a folder, which is made if need be: `model.safetensors`, or shards and
+/// `model.safetensors.index.json`.
 ///
-/// The names of shards carry eight digits of the checksum (`model-1f0c5a77-00001-of-00003.safetensors`), so that
-/// new shards lie beside the old ones until the index is replaced: a reader finds the old checkpoint or the new
-/// one, never a mixture. What the old one leaves over is removed afterwards.
+/// The names of shards carry eight digits of the checksum (`model-1f0c5a77-00001-of-00003.safetensors`), so
+/// that new shards lie beside the old ones until the index is replaced: a reader finds the old checkpoint or
+/// the new one, never a mixture. What the old one leaves over is removed afterwards.
 pub fn save_folder(folder: impl AsRef<Path>, tensors: &[Save], options: &SaveOptions) -> Result<Saved> {
     let folder = folder.as_ref();
     check(tensors, options)?;
@@ -247,8 +248,8 @@ fn index_text(shards: &[Vec<&Save>], names: &[String], dtype: Option<DType>) -> 
     Ok(format!("{json:#}\n"))
 }
 
-/// The shards that the index of a folder names, if it has a readable one. They will be removed: so only what is
-/// called like a shard, whatever else an index may name.
+/// The shards that the index of a folder names, if it has a readable one. They will be removed: so only what
+/// is called like a shard, whatever else an index may name.
 fn old_shards(folder: &Path) -> BTreeSet<String> {
     let map = read_index(&folder.join(INDEX)).unwrap_or_default();
     map.into_values().filter(|name| is_plain(name) && is_shard(name)).collect()

@@ -1,5 +1,5 @@
-//! Masked tokens as in BERT (Devlin et al. 2019): of the tokens chosen, 80 % become the mask, 10 % some other token, 10 %
-//! stay as they are; the model is to say what they were.
+//! Masked tokens as in BERT (Devlin et al. 2019): of the tokens chosen, 80 % become the mask, 10 % some other
+//! token, 10 % stay as they are; the model is to say what they were.
 
 use super::{Example, IGNORE};
 use crate::draws::Draws;
@@ -18,8 +18,8 @@ pub struct Masked {
 }
 
 impl Masked {
-    /// Masking at a rate of 0.15, with tokens of `0..vocabulary`. `special` are the ids that are left alone: padding, the
-    /// beginning and end of texts; the mask is one of them.
+    /// Masking at a rate of 0.15, with tokens of `0..vocabulary`. `special` are the ids that are left alone:
+    /// padding, the beginning and end of texts; the mask is one of them.
     pub fn new(seed: u64, mask: u32, vocabulary: usize, special: &[u32]) -> Result<Masked> {
         if vocabulary > i32::MAX as usize {
             return Err(Error::invalid(
@@ -60,8 +60,8 @@ impl Masked {
         }
     }
 
-    /// The text with tokens masked; targets are what the chosen tokens were. Each token is chosen by itself, so that a
-    /// short text may have no target.
+    /// The text with tokens masked; targets are what the chosen tokens were. Each token is chosen by itself,
+    /// so that a short text may have no target.
     pub fn example(&self, epoch: u64, example: u64, ids: &[u32]) -> Result<Example> {
         let mut draws = Draws::new(self.seed, epoch, "corruption.masked", example);
         let mut out = Example { ids: ids.to_vec(), targets: vec![IGNORE; ids.len()] };
@@ -75,7 +75,8 @@ impl Masked {
                     "take the vocabulary of the tokenizer that made the text",
                 )
             })?;
-            // Always the same number of draws: what is special does not change what happens to the tokens after it.
+            // Always the same number of draws: what is special does not change what happens to the tokens
+            // after it.
             let (chosen, what, other) =
                 (draws.unit() < self.rate, draws.unit(), draws.below(self.ordinary.len()));
             if special || !chosen {

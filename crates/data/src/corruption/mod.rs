@@ -1,6 +1,6 @@
-//! What a model is asked to make of a text: the next token, a part that was cut out, tokens that were masked, an answer.
-//! All of it is drawn by (seed, epoch, example), so that an example comes out the same in whatever batch, order or
-//! thread it is made.
+//! What a model is asked to make of a text: the next token, a part that was cut out, tokens that were masked,
+//! an answer. All of it is drawn by (seed, epoch, example), so that an example comes out the same in whatever
+//! batch, order or thread it is made.
 
 mod masked;
 mod sentinels;
@@ -31,7 +31,8 @@ impl Example {
     }
 }
 
-/// Each token but the last, with the one that follows it as its target. A text of fewer than two tokens has none.
+/// Each token but the last, with the one that follows it as its target. A text of fewer than two tokens has
+/// none.
 pub fn next_token(ids: &[u32]) -> Example {
     match ids {
         [] => Example::default(),
@@ -41,8 +42,8 @@ pub fn next_token(ids: &[u32]) -> Example {
     }
 }
 
-/// A question with its answer, both closed by `mark`: `question mark answer mark`. Targets begin with the answer; the
-/// mark that ends it is the last.
+/// A question with its answer, both closed by `mark`: `question mark answer mark`. Targets begin with the
+/// answer; the mark that ends it is the last.
 pub fn answer(question: &[u32], answer: &[u32], mark: u32) -> Result<Example> {
     without_mark(question, mark)?;
     without_mark(answer, mark)?;
@@ -61,8 +62,8 @@ pub fn prompt(question: &[u32], mark: u32) -> Vec<u32> {
     ids
 }
 
-/// The answer in `question mark answer mark …`: what stands between the first two marks, or all after the first if there
-/// is no second.
+/// The answer in `question mark answer mark …`: what stands between the first two marks, or all after the
+/// first if there is no second.
 pub fn answered(ids: &[u32], mark: u32) -> &[u32] {
     ids.split(|&id| id == mark).nth(1).unwrap_or(&[])
 }

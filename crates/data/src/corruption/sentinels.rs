@@ -1,6 +1,6 @@
-//! The span corruption of T5 (Raffel et al. 2020), for encoder-decoders: several short spans are taken out of the text, a
-//! sentinel stands for each, and the decoder says each sentinel and what it stands for. T5's own code always takes the
-//! last token out and never the first; here both ends of a text are alike.
+//! The span corruption of T5 (Raffel et al. 2020), for encoder-decoders: several short spans are taken out of
+//! the text, a sentinel stands for each, and the decoder says each sentinel and what it stands for. T5's own
+//! code always takes the last token out and never the first; here both ends of a text are alike.
 
 use crate::draws::Draws;
 use crate::{Error, Result};
@@ -43,8 +43,8 @@ impl Sentinels {
         Ok(self)
     }
 
-    /// What the encoder reads and what the decoder should say: `a b <0> e <1>` and `<0> c d <1> f g <2>`. A text of fewer
-    /// than two tokens is left whole.
+    /// What the encoder reads and what the decoder should say: `a b <0> e <1>` and `<0> c d <1> f g <2>`. A
+    /// text of fewer than two tokens is left whole.
     pub fn corrupt(&self, epoch: u64, example: u64, ids: &[u32]) -> Result<(Vec<u32>, Vec<u32>)> {
         if let Some(position) = ids.iter().position(|&id| self.sentinel(id).is_some()) {
             return Err(Error::invalid(
@@ -64,7 +64,8 @@ impl Sentinels {
             ));
         }
         let missing = segments(&mut draws, noise, spans);
-        // One more part stays than goes. The first and the last may be empty: each is cut with a token too many.
+        // One more part stays than goes. The first and the last may be empty: each is cut with a token too
+        // many.
         let mut staying = segments(&mut draws, ids.len() - noise + 2, spans + 1);
         staying[0] -= 1;
         let (mut source, mut target) = (Vec::with_capacity(ids.len()), Vec::with_capacity(noise + spans + 1));
@@ -107,8 +108,8 @@ impl Sentinels {
     }
 }
 
-/// The lengths of `parts` parts of `whole`, none of them empty, all ways alike: cuts are chosen one by one, each place
-/// with the chance that the cuts still to come have among the places still to come.
+/// The lengths of `parts` parts of `whole`, none of them empty, all ways alike: cuts are chosen one by one,
+/// each place with the chance that the cuts still to come have among the places still to come.
 fn segments(draws: &mut Draws, whole: usize, parts: usize) -> Vec<usize> {
     let mut lengths = Vec::with_capacity(parts);
     let (mut cuts, mut length) = (parts.saturating_sub(1), 0);
@@ -167,8 +168,8 @@ mod tests {
             target.iter().filter(|&&id| id < 100).for_each(|&id| gone[id as usize] += 1);
         }
         assert_eq!(gone.iter().sum::<u32>() as u64, 15 * N);
-        // The first part of six is empty, of all ways to cut 85 tokens and two more, in 5 of 86; so is the last. Five
-        // standard deviations.
+        // The first part of six is empty, of all ways to cut 85 tokens and two more, in 5 of 86; so is the
+        // last. Five standard deviations.
         let expected = N as f64 * 5.0 / 86.0;
         assert!((gone[0] as f64 - expected).abs() < 165.0, "{}", gone[0]);
         assert!((gone[99] as f64 - expected).abs() < 165.0, "{}", gone[99]);

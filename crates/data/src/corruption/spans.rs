@@ -1,5 +1,6 @@
-//! The span corruption of the birth-place study, for decoders of one stream: a text is cut to a random length, one part
-//! of it is taken out, and the model is to say it at the end: `prefix mark suffix mark masked`.
+//! The span corruption of the birth-place study, for decoders of one stream: a text is cut to a random
+//! length, one part of it is taken out, and the model is to say it at the end: `prefix mark suffix mark
+//! masked`.
 
 use super::{Example, next_token, without_mark};
 use crate::draws::Draws;
@@ -55,8 +56,8 @@ impl Spans {
         let mut draws = Draws::new(self.seed, epoch, "corruption.spans", example);
         let choices = (self.longest() + 1).saturating_sub(SHORTEST);
         let length = (SHORTEST + draws.below(choices)).min(tokens);
-        // Evenly from 1 to m has the mean (m + 1) / 2, which is a quarter of the length for m = length / 2 - 1. Where
-        // the length is odd, m is rounded up half of the time.
+        // Evenly from 1 to m has the mean (m + 1) / 2, which is a quarter of the length for m = length / 2 -
+        // 1. Where the length is odd, m is rounded up half of the time.
         let most = (length + draws.below(2)).saturating_sub(2) / 2;
         let masked = (1 + draws.below(most)).min(length);
         Cut { length, start: draws.below(length - masked + 1), masked }

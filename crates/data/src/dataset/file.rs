@@ -1,5 +1,5 @@
-//! Opens a file of data, and says what is there instead if it is not: a folder, a name that is nearly the same,
-//! nothing. Files that end in `.gz`, or begin as such files do, are unpacked as they are read.
+//! Opens a file of data, and says what is there instead if it is not: a folder, a name that is nearly the
+//! same, nothing. Files that end in `.gz`, or begin as such files do, are unpacked as they are read.
 
 use super::nearest::nearest;
 use crate::checkpoint::Bytes;
@@ -99,8 +99,8 @@ impl<'a> Reading<'a> {
         Ok(out)
     }
 
-    /// All that is left, which must be whole records of this size, and no more than `most` bytes: a packed file of a
-    /// few bytes can become any number.
+    /// All that is left, which must be whole records of this size, and no more than `most` bytes: a packed
+    /// file of a few bytes can become any number.
     pub fn records(&mut self, size: usize, most: u64, what: &str) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let room = most.min(self.most);

@@ -1,5 +1,5 @@
-//! Images of one size with a class each, as bytes in the order (channel, y, x): from folders of PNG and JPEG files, one
-//! folder for each class, or from the packed files of MNIST and CIFAR.
+//! Images of one size with a class each, as bytes in the order (channel, y, x): from folders of PNG and JPEG
+//! files, one folder for each class, or from the packed files of MNIST and CIFAR.
 
 use super::{Labels, file};
 use crate::error::{listed, shown_path, shown_text};

@@ -1,5 +1,6 @@
-//! The lines of a text file: mapped, with an index of where each begins, eight bytes a line. A byte order mark is
-//! skipped, a line ends with a line feed or a carriage return and a line feed, and the last one need not.
+//! The lines of a text file: mapped, with an index of where each begins, eight bytes a line. A byte order
+//! mark is skipped, a line ends with a line feed or a carriage return and a line feed, and the last one need
+//! not.
 
 use super::file;
 use crate::checkpoint::Bytes;

@@ -1,6 +1,6 @@
-//! Data sets: texts by line or document, tables, parallel texts, labels, images, and how to divide them. Texts stay
-//! where they are, memory-mapped, with an index of where each line begins, so that a file need not fit in memory. What a
-//! file gets wrong is said when it is opened, with its line.
+//! Data sets: texts by line or document, tables, parallel texts, labels, images, and how to divide them.
+//! Texts stay where they are, memory-mapped, with an index of where each line begins, so that a file need not
+//! fit in memory. What a file gets wrong is said when it is opened, with its line.
 
 mod file;
 mod images;

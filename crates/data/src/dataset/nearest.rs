@@ -2,7 +2,8 @@
 
 use strsim::generic_levenshtein;
 
-/// The nearest of some names, if any is near: at most a third of its letters differ, or one is a part of the other.
+/// The nearest of some names, if any is near: at most a third of its letters differ, or one is a part of the
+/// other.
 pub(super) fn nearest<S: AsRef<str>>(name: &str, known: impl IntoIterator<Item = S>) -> Option<S> {
     let wanted: Vec<char> = name.to_lowercase().chars().take(LONGEST).collect();
     let mut best: Option<(usize, S)> = None;

@@ -1,5 +1,5 @@
-//! Packed images: the idx files of MNIST and the binary files of CIFAR, plain or compressed by gzip. Sizes in a header
-//! are compared with the file before anything is allocated for them.
+//! Packed images: the idx files of MNIST and the binary files of CIFAR, plain or compressed by gzip. Sizes in
+//! a header are compared with the file before anything is allocated for them.
 
 use super::file::Reading;
 use super::images::{Images, numbered};
@@ -25,7 +25,8 @@ const CIFAR_10: [&str; 10] =
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
 impl Images {
-    /// Reads a file of images and one of labels in the idx format of MNIST. The classes are named by their numbers.
+    /// Reads a file of images and one of labels in the idx format of MNIST. The classes are named by their
+    /// numbers.
     pub fn idx(images: impl AsRef<Path>, labels: impl AsRef<Path>) -> Result<Images> {
         let (images, labels) = (images.as_ref(), labels.as_ref());
         let mut reading = Reading::open(images)?;
@@ -53,8 +54,8 @@ impl Images {
         cifar(paths, labels, 1, 0)
     }
 
-    /// Reads binary files of CIFAR-100: of each image its group, its class, then as in CIFAR-10. The classes are named
-    /// by their numbers.
+    /// Reads binary files of CIFAR-100: of each image its group, its class, then as in CIFAR-10. The classes
+    /// are named by their numbers.
     pub fn cifar100<P: AsRef<Path>>(paths: &[P], by: Cifar100) -> Result<Images> {
         let (classes, place) = match by {
             Cifar100::Coarse => (20, 0),

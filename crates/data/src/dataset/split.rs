@@ -1,5 +1,5 @@
-//! Which rows are for training and which are held out: by chance, the same ones for the same seed, or by place, such as
-//! the last tenth.
+//! Which rows are for training and which are held out: by chance, the same ones for the same seed, or by
+//! place, such as the last tenth.
 
 use crate::error::shown;
 use crate::{Error, Result};
@@ -68,9 +68,9 @@ impl Part {
     }
 }
 
-/// Divides rows by chance: those that are left for training, and those held out, both in order and neither empty. Each
-/// row's lot depends on seed and row alone, and the lowest lots are held out, so that holding out more keeps those
-/// that were.
+/// Divides rows by chance: those that are left for training, and those held out, both in order and neither
+/// empty. Each row's lot depends on seed and row alone, and the lowest lots are held out, so that holding out
+/// more keeps those that were.
 pub fn held_out(rows: usize, amount: Amount, seed: u64) -> Result<(Vec<usize>, Vec<usize>)> {
     let mut count = amount.of(rows)?;
     if rows < 2 {

@@ -1,5 +1,6 @@
-//! Tables: tab-separated lines, CSV with quotes as in RFC 4180, or one JSON object a line. The file stays mapped, with
-//! the place of each row; cells are cut out when they are asked for. All rows are checked when the table is opened.
+//! Tables: tab-separated lines, CSV with quotes as in RFC 4180, or one JSON object a line. The file stays
+//! mapped, with the place of each row; cells are cut out when they are asked for. All rows are checked when
+//! the table is opened.
 
 use super::lines::{at, check, check_length};
 use super::nearest::nearest;
@@ -19,7 +20,8 @@ use std::path::{Path, PathBuf};
 pub enum Format {
     /// A row is a line, cells are separated by tabs, and quotes are letters like others.
     Tsv,
-    /// Cells are separated by commas. One in double quotes may hold commas, line ends, and double quotes twice.
+    /// Cells are separated by commas. One in double quotes may hold commas, line ends, and double quotes
+    /// twice.
     Csv,
     /// A row is a line with a JSON object; cells are its strings, numbers and truths.
     Jsonl,
@@ -64,8 +66,8 @@ impl Format {
 }
 
 impl Table {
-    /// Opens a table. With `header`, the first row names the columns; without, they are called `0`, `1` and so on. In
-    /// JSON each row names its cells itself, and those of the first row are the columns.
+    /// Opens a table. With `header`, the first row names the columns; without, they are called `0`, `1` and
+    /// so on. In JSON each row names its cells itself, and those of the first row are the columns.
     pub fn open(path: impl AsRef<Path>, format: Format, header: bool) -> Result<Table> {
         let path = path.as_ref().to_path_buf();
         let bytes = file::map(&path)?;
@@ -301,8 +303,8 @@ fn reader(text: &[u8]) -> csv::Reader<&[u8]> {
     csv::ReaderBuilder::new().has_headers(false).flexible(true).buffer_capacity(1 << 12).from_reader(text)
 }
 
-/// The cells of the row that a text begins with. `csv` finds the rows; to set it up again for each of them would take a
-/// hundred times as long as to cut one.
+/// The cells of the row that a text begins with. `csv` finds the rows; to set it up again for each of them
+/// would take a hundred times as long as to cut one.
 fn split(mut rest: &[u8]) -> Vec<Cow<'_, [u8]>> {
     let mut cells = Vec::new();
     loop {
@@ -420,7 +422,8 @@ impl<'a> Column<'a> {
 mod tests {
     use super::*;
 
-    /// Every text of up to six out of five bytes: rows whose quotes are closed have the cells that `csv` finds.
+    /// Every text of up to six out of five bytes: rows whose quotes are closed have the cells that `csv`
+    /// finds.
     #[test]
     fn rows_are_split_as_csv_splits_them() {
         let mut rows = 0;

@@ -67,8 +67,8 @@ impl TextRows {
         self.rows.is_empty()
     }
 
-    /// A row, the first one being 0. Its lines end with line feeds, whatever they end with in the file; the whole file
-    /// keeps the last one.
+    /// A row, the first one being 0. Its lines end with line feeds, whatever they end with in the file; the
+    /// whole file keeps the last one.
     pub fn get(&self, index: usize) -> Result<Cow<'_, str>> {
         let Some(row) = self.rows.get(index) else {
             return Err(Error::file(

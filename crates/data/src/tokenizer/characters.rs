@@ -1,5 +1,5 @@
-//! Characters as tokens: reserved ones first, then the distinct characters of a text, sorted. So ids are known from the
-//! text alone, and a reserved character that stands in a text is that token.
+//! Characters as tokens: reserved ones first, then the distinct characters of a text, sorted. So ids are
+//! known from the text alone, and a reserved character that stands in a text is that token.
 
 use super::Special;
 use crate::error::shown;

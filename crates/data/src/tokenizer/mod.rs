@@ -1,6 +1,6 @@
-//! Text to ids and back. Four kinds: Hugging Face's `tokenizer.json`, the tokenizers of llama2.c, characters, and bytes.
-//! [`Tokenizer::train`] makes new ones from texts, [`Tokenizer::stream`] turns ids to text as they come, a whole
-//! character at a time.
+//! Text to ids and back. Four kinds: Hugging Face's `tokenizer.json`, the tokenizers of llama2.c, characters,
+//! and bytes. [`Tokenizer::train`] makes new ones from texts, [`Tokenizer::stream`] turns ids to text as they
+//! come, a whole character at a time.
 
 mod characters;
 mod ours;
@@ -69,8 +69,9 @@ impl Tokenizer {
         Ok(Tokenizer { kind: Kind::Characters(Characters::of(texts, reserved)?) })
     }
 
-    /// Reads a `tokenizer.json`: of Hugging Face, or what [`Tokenizer::save`] wrote. What a foreign one says of cutting and padding is not followed: how long a text
-    /// may be is a matter of the model, and a cut that nobody sees is an error.
+    /// Reads a `tokenizer.json`: of Hugging Face, or what [`Tokenizer::save`] wrote. What a foreign one says
+    /// of cutting and padding is not followed: how long a text may be is a matter of the model, and a cut
+    /// that nobody sees is an error.
     pub fn open(path: impl AsRef<Path>) -> Result<Tokenizer> {
         let path = path.as_ref();
         let bytes = read_small(path, JSON_LIMIT)?;
@@ -107,8 +108,8 @@ impl Tokenizer {
         Ok(Tokenizer { kind: Kind::Pieces(pieces) })
     }
 
-    /// The tokenizer that lies beside a model: `tokenizer.json` in its folder, else, for a `.bin` of llama2.c,
-    /// `tokenizer.bin` or the only `tok*.bin`. `model` is the folder, or a file in it.
+    /// The tokenizer that lies beside a model: `tokenizer.json` in its folder, else, for a `.bin` of
+    /// llama2.c, `tokenizer.bin` or the only `tok*.bin`. `model` is the folder, or a file in it.
     pub fn of_model(model: &Path, vocabulary: usize) -> Result<Tokenizer> {
         let folder = match model.parent() {
             Some(parent) if !model.is_dir() => parent,
@@ -153,8 +154,8 @@ impl Tokenizer {
         }
     }
 
-    /// The ids of a text, with the special tokens that the model expects around it: `[CLS]` and `[SEP]` for BERT, the
-    /// one that begins a text for Llama, none for GPT-2.
+    /// The ids of a text, with the special tokens that the model expects around it: `[CLS]` and `[SEP]` for
+    /// BERT, the one that begins a text for Llama, none for GPT-2.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         match &self.kind {
             Kind::HuggingFace(inner) => {
@@ -182,8 +183,8 @@ impl Tokenizer {
         }
     }
 
-    /// The ids of two texts in one row, with the special tokens that the model expects around and between them. Only
-    /// tokenizers of Hugging Face say which these are.
+    /// The ids of two texts in one row, with the special tokens that the model expects around and between
+    /// them. Only tokenizers of Hugging Face say which these are.
     pub fn encode_pair(&self, first: &str, second: &str) -> Result<Pair> {
         let Kind::HuggingFace(inner) = &self.kind else {
             return Err(Error::invalid(
@@ -256,7 +257,8 @@ impl Tokenizer {
         })
     }
 
-    /// The text of one token as the vocabulary has it: `##ing`, `Ġthe`, `[PAD]`. Bytes that are no character are `�`.
+    /// The text of one token as the vocabulary has it: `##ing`, `Ġthe`, `[PAD]`. Bytes that are no character
+    /// are `�`.
     pub fn token_of(&self, id: u32) -> Option<String> {
         match &self.kind {
             Kind::HuggingFace(inner) => inner.id_to_token(id),
@@ -266,7 +268,8 @@ impl Tokenizer {
         }
     }
 
-    /// Whether some token has this id. Models often know a few more than their tokenizers, to round up a size.
+    /// Whether some token has this id. Models often know a few more than their tokenizers, to round up a
+    /// size.
     pub fn knows(&self, id: u32) -> bool {
         match &self.kind {
             Kind::HuggingFace(inner) => inner.id_to_token(id).is_some(),
@@ -320,7 +323,8 @@ fn no_ids(error: String) -> Error {
     Error::invalid(format!("the text has no ids: {error}"), "check that the tokenizer belongs to the model")
 }
 
-/// Runs a function of the package `tokenizers`, which returns errors for most mistakes in a file and panics at others.
+/// Runs a function of the package `tokenizers`, which returns errors for most mistakes in a file and panics
+/// at others.
 fn guarded<T>(run: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
     // What may be left half done is dropped with the closure, or only read.
     match catch_unwind(AssertUnwindSafe(run)) {

@@ -1,5 +1,5 @@
-//! Tokenizers that the field has no file for, in a small JSON of ours under the usual name: which kind, and for
-//! characters what is reserved and all others in the order of their ids.
+//! Tokenizers that the field has no file for, in a small JSON of ours under the usual name: which kind, and
+//! for characters what is reserved and all others in the order of their ids.
 
 use super::characters::{Characters, Reserved};
 use super::{Kind, Tokenizer};
@@ -33,7 +33,8 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Option<Tokenizer>> {
     if !text.contains(KEY) {
         return Ok(None);
     }
-    // A piece of a foreign vocabulary may have that name, too; as a key of the whole file it can only be ours.
+    // A piece of a foreign vocabulary may have that name, too; as a key of the whole file it can only be
+    // ours.
     let marked = serde_json::from_str::<serde_json::Value>(text).is_ok_and(|value| value.get(KEY).is_some());
     if !marked {
         return Ok(None);
@@ -58,8 +59,8 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Option<Tokenizer>> {
 }
 
 impl Tokenizer {
-    /// Writes it to a file, whole or not at all. By the name `tokenizer.json`, beside a model, [`Tokenizer::of_model`]
-    /// finds it again.
+    /// Writes it to a file, whole or not at all. By the name `tokenizer.json`, beside a model,
+    /// [`Tokenizer::of_model`] finds it again.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let ours = |name, reserved, characters| {

@@ -1,6 +1,7 @@
-//! The tokenizer of llama2.c, as its `run.c` encodes and decodes. A text gets a space in front; each character becomes
-//! its piece, or one piece for each of its bytes; then neighbours are merged, the best score first, the leftmost among
-//! equals. `run.c` looks through all pairs for each merge; a heap of candidates gives the same merges in less time.
+//! The tokenizer of llama2.c, as its `run.c` encodes and decodes. A text gets a space in front; each
+//! character becomes its piece, or one piece for each of its bytes; then neighbours are merged, the best
+//! score first, the leftmost among equals. `run.c` looks through all pairs for each merge; a heap of
+//! candidates gives the same merges in less time.
 
 use super::Special;
 use crate::llama2c::Tokenizer;

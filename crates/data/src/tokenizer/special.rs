@@ -1,5 +1,5 @@
-//! Tokens with a part to play: which id pads, masks, begins, ends. Files do not say it, so it is told by the names that
-//! the field gives to such tokens.
+//! Tokens with a part to play: which id pads, masks, begins, ends. Files do not say it, so it is told by the
+//! names that the field gives to such tokens.
 
 use super::{Kind, Tokenizer};
 use crate::{Error, Result};

@@ -1,5 +1,6 @@
-//! Ids to text as they come. Some tokens hold a part of a character only, and some decoders look at what stands before:
-//! so text is held back until it ends with a whole character, and never longer than one can be.
+//! Ids to text as they come. Some tokens hold a part of a character only, and some decoders look at what
+//! stands before: so text is held back until it ends with a whole character, and never longer than one can
+//! be.
 
 use super::{Kind, Tokenizer};
 use crate::Result;

@@ -1,6 +1,7 @@
-//! Makes tokenizers from texts with the trainers of the package `tokenizers`. These walk hash maps and add in parallel,
-//! so that ids, and for Unigram scores as well, differ from run to run; here words are counted in order, every
-//! choice that was left to a hash is made before or after, and the same texts give the same file.
+//! Makes tokenizers from texts with the trainers of the package `tokenizers`. These walk hash maps and add in
+//! parallel, so that ids, and for Unigram scores as well, differ from run to run; here words are counted in
+//! order, every choice that was left to a hash is made before or after, and the same texts give the same
+//! file.
 
 use super::{Kind, Tokenizer, check_room, guarded};
 use crate::error::listed;
@@ -35,7 +36,8 @@ pub struct Training {
 /// The ways to cut texts that can be learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Byte-level BPE, as in GPT-2: every text has ids, and they give it back exactly. Puts no token around a text.
+    /// Byte-level BPE, as in GPT-2: every text has ids, and they give it back exactly. Puts no token around a
+    /// text.
     Bpe,
     /// WordPiece, as in BERT: words and `##` parts of words, `[CLS]` before and `[SEP]` after a text.
     WordPiece {
@@ -204,7 +206,8 @@ fn bpe(training: &Training, words: Words) -> Result<tokenizers::Tokenizer> {
     Ok(inner)
 }
 
-/// Pairs are counted in whole numbers and the lower ids win among equals, so the merges depend on nothing else.
+/// Pairs are counted in whole numbers and the lower ids win among equals, so the merges depend on nothing
+/// else.
 fn merges(trainer: &BpeTrainer, words: Words, model: &mut BPE) -> Result<()> {
     let words = words.into_iter().map(|(word, times)| (word.into(), u64::from(times))).collect();
     guarded(|| trainer.do_train(&words, model))
@@ -217,8 +220,9 @@ fn word_piece(training: &Training, words: Words) -> Result<tokenizers::Tokenizer
     let letters: BTreeSet<char> = words.keys().flat_map(|word| word.chars()).collect();
     let inside: BTreeSet<char> = words.keys().flat_map(|word| word.chars().skip(1)).collect();
     training.room(letters.len() + inside.len(), "letters, at the beginning and inside of words")?;
-    // The trainer gives ids to letters inside of words as it meets them in a hash map. Among the special tokens they
-    // have theirs already; that they are none is said by leaving them out of the special tokens of the result.
+    // The trainer gives ids to letters inside of words as it meets them in a hash map. Among the special
+    // tokens they have theirs already; that they are none is said by leaving them out of the special tokens
+    // of the result.
     let mut first = training.added();
     first.extend(inside.iter().map(|c| AddedToken::from(format!("{INSIDE}{c}"), false)));
     let trainer = BpeTrainer::builder()
@@ -277,8 +281,9 @@ fn unigram(training: &Training, words: Words) -> Result<tokenizers::Tokenizer> {
     Ok(inner)
 }
 
-/// Characters that the trainer had dropped and puts back get the lowest score, the next 0.0001 more, and so on, in the
-/// order of a hash set: here in the order of the characters. Then all by score, by text among equals.
+/// Characters that the trainer had dropped and puts back get the lowest score, the next 0.0001 more, and so
+/// on, in the order of a hash set: here in the order of the characters. Then all by score, by text among
+/// equals.
 fn order(pieces: &mut [(String, f64)]) {
     const STEP: f64 = 0.0001;
     let lowest = pieces.iter().map(|piece| piece.1).fold(f64::INFINITY, f64::min);
@@ -300,7 +305,8 @@ fn order(pieces: &mut [(String, f64)]) {
     pieces.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
 }
 
-/// Where characters alone fill the vocabulary, the trainer adds longer pieces all the same; the lowest of these go.
+/// Where characters alone fill the vocabulary, the trainer adds longer pieces all the same; the lowest of
+/// these go.
 fn fit(pieces: &mut Vec<(String, f64)>, most: usize) {
     let mut excess = pieces.len().saturating_sub(most);
     let mut kept: Vec<bool> = vec![true; pieces.len()];

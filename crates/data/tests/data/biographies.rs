@@ -4,8 +4,8 @@ use crate::scratch::Scratch;
 use regard_data::biographies::{Biographies, Settings};
 use std::path::Path;
 
-/// Lines and questions with their answers, read as the study reads them: so many lines for each person, in the order of
-/// the questions.
+/// Lines and questions with their answers, read as the study reads them: so many lines for each person, in
+/// the order of the questions.
 fn read([text, train, dev, inputs]: [&Path; 4], tellings: usize) -> (Vec<String>, Vec<(String, String)>) {
     let lines = |path: &Path| -> Vec<String> {
         let text = std::fs::read_to_string(path).unwrap();

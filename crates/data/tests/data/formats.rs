@@ -342,7 +342,8 @@ fn many_readers_while_a_writer_replaces() {
     assert_eq!(scratch.names(), ["model.safetensors"]);
 }
 
-/// One file, shards, other shards, one file: readers find an old checkpoint or a new one, never a mixture or nothing.
+/// One file, shards, other shards, one file: readers find an old checkpoint or a new one, never a mixture or
+/// nothing.
 #[test]
 fn many_readers_while_shards_come_and_go() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! Files from an enemy, or from a broken download: every one is an error with a text, or a valid checkpoint; none is
-//! a panic, a hang or a large allocation.
+//! Files from an enemy, or from a broken download: every one is an error with a text, or a valid checkpoint;
+//! none is a panic, a hang or a large allocation.
 
 use crate::noise::Noise;
 use crate::scratch::Scratch;

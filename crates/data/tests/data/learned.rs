@@ -1,4 +1,5 @@
-//! Tokenizers that are made here: from characters and by training; the same every time, saved and opened again.
+//! Tokenizers that are made here: from characters and by training; the same every time, saved and opened
+//! again.
 
 use crate::many::sentences;
 use crate::scratch::Scratch;

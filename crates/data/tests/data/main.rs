@@ -1,5 +1,5 @@
-//! The disk, tested from outside: what a person, another program or an enemy can put there, and what must be there
-//! after we wrote.
+//! The disk, tested from outside: what a person, another program or an enemy can put there, and what must be
+//! there after we wrote.
 
 mod biographies;
 mod disk;

@@ -1,5 +1,5 @@
-//! Ten thousand random strings, from all of Unicode, through three tokenizers: ids and texts are those of the Python
-//! package. `tests/tokenizers/many.py` made the tokenizers and the answers.
+//! Ten thousand random strings, from all of Unicode, through three tokenizers: ids and texts are those of the
+//! Python package. `tests/tokenizers/many.py` made the tokenizers and the answers.
 
 use crate::noise::Noise;
 use regard_data::Tokenizer;

@@ -1,4 +1,5 @@
-//! Images from folders, idx and CIFAR files, plain and compressed; and files that claim what they do not hold.
+//! Images from folders, idx and CIFAR files, plain and compressed; and files that claim what they do not
+//! hold.
 
 use crate::noise::Noise;
 use crate::scratch::Scratch;

@@ -1,4 +1,5 @@
-//! Texts by line and document, pairs of files, and how rows are divided; and what is said of files that are none.
+//! Texts by line and document, pairs of files, and how rows are divided; and what is said of files that are
+//! none.
 
 use crate::scratch::Scratch;
 use crate::{shared, text};

@@ -1,5 +1,5 @@
-//! Tokenizers: five small ones against the Python package `tokenizers`, the WordPiece of a real BERT, the pieces of
-//! llama2.c, text as it streams, and files that are none.
+//! Tokenizers: five small ones against the Python package `tokenizers`, the WordPiece of a real BERT, the
+//! pieces of llama2.c, text as it streams, and files that are none.
 
 use crate::scratch::Scratch;
 use crate::{shared, text};
@@ -42,7 +42,8 @@ fn ids_and_texts_are_those_of_the_python_package() {
     }
 }
 
-/// Piece by piece, from every place on, the stream says what the whole would; and it never says half a character.
+/// Piece by piece, from every place on, the stream says what the whole would; and it never says half a
+/// character.
 #[test]
 fn a_stream_says_what_the_whole_says() {
     for (kind, text, ids, decoded) in golden() {

@@ -1,5 +1,5 @@
-//! Every kernel against the host in f64, with random inputs and poisoned outputs; bits that must not depend on anything
-//! are compared as bits.
+//! Every kernel against the host in f64, with random inputs and poisoned outputs; bits that must not depend
+//! on anything are compared as bits.
 
 use crate::reference::{self, Values};
 use crate::{Report, Room};
@@ -204,7 +204,8 @@ fn norms(room: &Room, report: &mut Report) -> Result<(), CudaError> {
             let limit = bound(output).max(1e-5);
             let name = format!("norm of {width}, {} to {}", input.name(), output.name());
             let detail = format!("{worst:.1e}, statistics: {statistics}, alone the same bits: {same}");
-            // A row of one element has the variance 0: its scale is 1 / sqrt(epsilon), which magnifies nothing here.
+            // A row of one element has the variance 0: its scale is 1 / sqrt(epsilon), which magnifies
+            // nothing here.
             report.check(&name, worst <= limit && statistics && guard && same, detail);
         }
     }

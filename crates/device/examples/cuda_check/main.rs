@@ -1,9 +1,10 @@
-//! Checks on a machine with a card what the CUDA room promises, answers what only a card can answer, and prints a table.
+//! Checks on a machine with a card what the CUDA room promises, answers what only a card can answer, and
+//! prints a table.
 //!
-//! Run with `cargo run --release -p regard-device --example cuda_check`, and with the names of parts to run these alone:
-//! `memory`, `kernels`, `graphs`, `products`, `questions`, `speed`. The exit code is 0 when everything that was
-//! checked agrees, 1 when something does not, and 2 when there is no card to ask. What is marked `fact` is found out here
-//! and may differ from card to card.
+//! Run with `cargo run --release -p regard-device --example cuda_check`, and with the names of parts to run
+//! these alone: `memory`, `kernels`, `graphs`, `products`, `questions`, `speed`. The exit code is 0 when
+//! everything that was checked agrees, 1 when something does not, and 2 when there is no card to ask. What is
+//! marked `fact` is found out here and may differ from card to card.
 
 #![allow(unsafe_code)] // every use of an address on the card is
 
@@ -81,8 +82,8 @@ impl Room {
 
     /// Puts a launch on the stream. Its addresses are those of live memory.
     pub fn launch(&self, launch: &Launch) -> Result<(), CudaError> {
-        // SAFETY: the parts of this program pass the memory that the launch was described with, and hold it until they
-        // have read the result.
+        // SAFETY: the parts of this program pass the memory that the launch was described with, and hold it
+        // until they have read the result.
         unsafe { self.function(launch)?.launch(&self.stream, launch.grid, &launch.arguments) }
     }
 

@@ -53,8 +53,8 @@ fn reservation(room: &Room, report: &mut Report, total: usize) -> Result<(), Cud
     for bytes in [1 << 22, 100 << 20, (100 << 20) + 1, 1 << 30, 3 << 30] {
         reservation.grow(bytes)?;
         let region = reservation.region();
-        // The pattern at the end of what is there now; those written before must stay. It is shorter than the least that
-        // is mapped at a time, so that no two overlap.
+        // The pattern at the end of what is there now; those written before must stay. It is shorter than the
+        // least that is mapped at a time, so that no two overlap.
         let at = region.bytes - (1 << 20);
         // SAFETY: inside of the reservation, which lives to the end of this function.
         unsafe { ring.upload(&room.stream, region.part(at, 1 << 20), &pattern) }?;

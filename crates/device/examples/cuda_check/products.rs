@@ -1,4 +1,5 @@
-//! Products of every kind of number, layout and epilogue against f64, and a table of which of them cuBLASLt has.
+//! Products of every kind of number, layout and epilogue against f64, and a table of which of them cuBLASLt
+//! has.
 
 use crate::reference::{self, Values};
 use crate::{Report, Room};

@@ -1,5 +1,5 @@
-//! What only a card can answer about cuBLASLt: whether an algorithm repeats its bits, whether it can be written down, and
-//! whether a row's bits depend on how many rows there are.
+//! What only a card can answer about cuBLASLt: whether an algorithm repeats its bits, whether it can be
+//! written down, and whether a row's bits depend on how many rows there are.
 
 use crate::products::KINDS;
 use crate::reference::Values;
@@ -66,8 +66,8 @@ impl Run {
     }
 }
 
-/// Same algorithm, same sizes: same bits, whatever is in the workspace, and from its text as well. The long sums are where
-/// a library splits them and adds the parts in some order.
+/// Same algorithm, same sizes: same bits, whatever is in the workspace, and from its text as well. The long
+/// sums are where a library splits them and adds the parts in some order.
 fn repeats(
     room: &Room,
     report: &mut Report,
@@ -97,8 +97,8 @@ fn repeats(
     Ok(())
 }
 
-/// Whether the first rows of a product have the same bits when there are fewer of them, with the algorithm of many rows
-/// and with the one that the heuristic would take.
+/// Whether the first rows of a product have the same bits when there are fewer of them, with the algorithm of
+/// many rows and with the one that the heuristic would take.
 fn rows(
     room: &Room,
     report: &mut Report,

@@ -1,5 +1,6 @@
-//! What the machine can do at best, measured here and now: multiply-adds in registers, and bytes read in a row. Rooflines
-//! are drawn against these two. Caches show in [`reading`]: the less is read again and again, the faster it goes.
+//! What the machine can do at best, measured here and now: multiply-adds in registers, and bytes read in a
+//! row. Rooflines are drawn against these two. Caches show in [`reading`]: the less is read again and again,
+//! the faster it goes.
 
 use super::level::Level;
 use super::threads::Pool;
@@ -85,8 +86,8 @@ const AGAIN: [usize; 7] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 <
 /// Bytes that each thread reads in one measurement at the least.
 const ENOUGH: usize = 8 << 20;
 
-/// How fast memory is read, by how much of it: pairs of the bytes that all threads together read again and again, and the
-/// bytes that they read a nanosecond. Takes about a fifth of a second.
+/// How fast memory is read, by how much of it: pairs of the bytes that all threads together read again and
+/// again, and the bytes that they read a nanosecond. Takes about a fifth of a second.
 pub fn reading(pool: &Pool, level: Level) -> Result<Vec<(usize, f64)>, DeviceError> {
     let threads = pool.threads();
     let most = AGAIN[AGAIN.len() - 1];

@@ -25,13 +25,14 @@ pub enum Kind {
     Amx,
 }
 
-/// How the sums of bf16 products are chained. Levels with the same chain give the same bits; f32 programs have the
-/// same bits at all levels.
+/// How the sums of bf16 products are chained. Levels with the same chain give the same bits; f32 programs
+/// have the same bits at all levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bf16Chain {
     /// For each pair of k a multiply-add of the odd element, then one of the even element.
     Pairs,
-    /// Even and odd elements of thirty-two k each in a chain of their own; both are added up, then added to the sum.
+    /// Even and odd elements of thirty-two k each in a chain of their own; both are added up, then added to
+    /// the sum.
     Tiles,
 }
 
@@ -93,7 +94,8 @@ impl Level {
         if self.0 == Kind::Amx { Bf16Chain::Tiles } else { Bf16Chain::Pairs }
     }
 
-    /// Whether a program gives the same bits at both levels: always in f32, in bf16 where the chains are the same.
+    /// Whether a program gives the same bits at both levels: always in f32, in bf16 where the chains are the
+    /// same.
     pub fn same_bits(self, other: Level, bf16: bool) -> bool {
         !bf16 || self.bf16_chain() == other.bf16_chain()
     }
@@ -109,7 +111,8 @@ impl Level {
 #[derive(Clone, Copy)]
 struct Found {
     widest: Kind,
-    /// `vdpbf16ps` does twice the work of a multiply-add in the same time, as on AMD; on Intel it takes twice the time.
+    /// `vdpbf16ps` does twice the work of a multiply-add in the same time, as on AMD; on Intel it takes twice
+    /// the time.
     pairs_gain: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The CPU: SIMD levels and the macro that compiles one body for each of them, elementary functions,
-//! conversions, reductions, zeros past the caches, a pool of threads with a log of stores for debugging, and packed matrix
-//! products.
+//! conversions, reductions, zeros past the caches, a pool of threads with a log of stores for debugging, and
+//! packed matrix products.
 
 pub mod ceiling;
 pub mod convert;

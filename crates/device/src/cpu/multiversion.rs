@@ -5,10 +5,11 @@
 //!
 //! [`Level`]: crate::Level
 
-/// Compiles each function for every SIMD level; those above AVX-512 differ in products of bf16 alone. `pub fn name(x: &[f32]) -> f32 { … }` becomes
-/// `pub fn name(level: Level, x: &[f32]) -> f32`. Functions called from the body must be
-/// `#[inline(always)]`, or they are compiled without the level's instructions. Loops over slices vectorise
-/// best with one plain innermost loop; sums need explicit lanes, as in [`reduce`](crate::reduce).
+/// Compiles each function for every SIMD level; those above AVX-512 differ in products of bf16 alone. `pub fn
+/// name(x: &[f32]) -> f32 { … }` becomes `pub fn name(level: Level, x: &[f32]) -> f32`. Functions called from
+/// the body must be `#[inline(always)]`, or they are compiled without the level's instructions. Loops over
+/// slices vectorise best with one plain innermost loop; sums need explicit lanes, as in
+/// [`reduce`](crate::reduce).
 ///
 /// ```
 /// regard_device::multiversion! {

@@ -106,7 +106,8 @@ pub fn max_inline(x: &[f32]) -> f32 {
     max_lanes(lanes)
 }
 
-/// Takes `first` from every element; gives the sum of what is left, and of its squares. For use inside a `multiversion!` body.
+/// Takes `first` from every element; gives the sum of what is left, and of its squares. For use inside a
+/// `multiversion!` body.
 #[inline(always)]
 pub fn centre_inline(h: &mut [f32], first: f32) -> (f32, f32) {
     let (mut sums, mut squares) = ([0.0; LANES], [0.0; LANES]);
@@ -123,7 +124,8 @@ pub fn centre_inline(h: &mut [f32], first: f32) -> (f32, f32) {
         *part = left;
         from += LANES;
     }
-    // Keeps the lanes together: the tree of `sum_lanes` would tempt the compiler to split the loop's registers.
+    // Keeps the lanes together: the tree of `sum_lanes` would tempt the compiler to split the loop's
+    // registers.
     (sums, squares) = black_box((sums, squares));
     for (j, h) in h[whole..].iter_mut().enumerate() {
         *h -= first;

@@ -1,9 +1,11 @@
-//! The debug mode of kernels: which task stored each byte. A pool with a log numbers its runs and their tasks; whatever
-//! hands out memory for writing ([`Disjoint`](crate::Disjoint), the stores of the ops crate) notes the bytes under the task
-//! at work, and two tasks of one run that meet at a byte are a conflict, whether or not threads met there this time.
+//! The debug mode of kernels: which task stored each byte. A pool with a log numbers its runs and their
+//! tasks; whatever hands out memory for writing ([`Disjoint`](crate::Disjoint), the stores of the ops crate)
+//! notes the bytes under the task at work, and two tasks of one run that meet at a byte are a conflict,
+//! whether or not threads met there this time.
 //!
-//! It sees what goes through such a handle, at the size of the handle: a task that is handed a whole row and writes half of
-//! it has stored the row. It does not see plain writes to a slice that one thread holds alone, nor the scratch of threads.
+//! It sees what goes through such a handle, at the size of the handle: a task that is handed a whole row and
+//! writes half of it has stored the row. It does not see plain writes to a slice that one thread holds alone,
+//! nor the scratch of threads.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,8 +18,8 @@ thread_local! {
     static AT_WORK: RefCell<Option<(Arc<StoreLog>, TaskNumber)>> = const { RefCell::new(None) };
 }
 
-/// A task of a run: the run in the upper half, the task's number and 1 in the lower. 0 is no task at all: the one thread
-/// between two runs, which no other works beside.
+/// A task of a run: the run in the upper half, the task's number and 1 in the lower. 0 is no task at all: the
+/// one thread between two runs, which no other works beside.
 type TaskNumber = u64;
 
 /// Several tasks of a run.
@@ -60,8 +62,8 @@ struct Stretch {
 }
 
 impl StoreLog {
-    /// Watches these stretches of memory from here on, each given by its first byte and its length, instead of others
-    /// before, and makes this thread note its stores until the guard is dropped.
+    /// Watches these stretches of memory from here on, each given by its first byte and its length, instead
+    /// of others before, and makes this thread note its stores until the guard is dropped.
     pub fn watch(self: &Arc<Self>, stretches: impl Iterator<Item = (*const u8, usize)>) -> Noting {
         let mut watched = self.lock();
         watched.conflict = None;

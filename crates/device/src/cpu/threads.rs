@@ -1,8 +1,8 @@
-//! A pool of threads that share out numbered tasks. No allocation, a short spin before sleep, and the caller works
-//! too. Each worker begins with its own run of neighbouring tasks, the same part of the whole in every job: what it wrote
-//! in one kernel is still in its caches when it reads it in the next. Whoever is done goes on with what others have left;
-//! so who does which task is chance in the end. What a task computes must not depend on it, and then results do not
-//! depend on the number of threads.
+//! A pool of threads that share out numbered tasks. No allocation, a short spin before sleep, and the caller
+//! works too. Each worker begins with its own run of neighbouring tasks, the same part of the whole in every
+//! job: what it wrote in one kernel is still in its caches when it reads it in the next. Whoever is done goes
+//! on with what others have left; so who does which task is chance in the end. What a task computes must not
+//! depend on it, and then results do not depend on the number of threads.
 
 use super::store_log::{self, StoreLog};
 use crate::DeviceError;
@@ -400,8 +400,9 @@ impl<'a, T> Disjoint<'a, T> {
         part
     }
 
-    /// Where a tile of rows begins that are `stride` apart and `width` long. Panics as [`Self::range`] does if they reach
-    /// beyond the slice; whoever writes keeps to elements of the tile, and to tiles that nobody else uses.
+    /// Where a tile of rows begins that are `stride` apart and `width` long. Panics as [`Self::range`] does
+    /// if they reach beyond the slice; whoever writes keeps to elements of the tile, and to tiles that nobody
+    /// else uses.
     #[inline]
     pub(super) fn tile(&self, first: usize, rows: usize, stride: usize, width: usize) -> *mut T {
         let range = first..first + (rows - 1) * stride + width;

@@ -1,5 +1,5 @@
-//! Zeros written past the caches. An ordinary store reads its cache line first and drives out another; for zeros of
-//! more bytes than the caches hold, that is twice the traffic and of no use.
+//! Zeros written past the caches. An ordinary store reads its cache line first and drives out another; for
+//! zeros of more bytes than the caches hold, that is twice the traffic and of no use.
 
 use crate::Level;
 
@@ -7,8 +7,9 @@ use crate::Level;
 #[repr(align(64))]
 struct Line(#[allow(dead_code)] [u8; 64]);
 
-/// Writes zeros over all parts without bringing them into the caches, where the CPU has such stores (x86-64). For
-/// parts of several KiB that are not read soon, many to a call: each call waits for its stores once, at the end.
+/// Writes zeros over all parts without bringing them into the caches, where the CPU has such stores (x86-64).
+/// For parts of several KiB that are not read soon, many to a call: each call waits for its stores once, at
+/// the end.
 ///
 /// ```
 /// let mut bytes = [1u8; 500];
@@ -35,7 +36,8 @@ fn store(level: Level, lines: &mut [Line]) {
     #[target_feature(enable = "avx512f")]
     fn avx512(lines: &mut [Line]) {
         for line in lines {
-            // SAFETY: one aligned line, borrowed for writing; `finish` orders the store before any that follow.
+            // SAFETY: one aligned line, borrowed for writing; `finish` orders the store before any that
+            // follow.
             unsafe { _mm512_stream_ps((&raw mut *line).cast(), _mm512_setzero_ps()) };
         }
     }

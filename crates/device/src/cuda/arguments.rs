@@ -1,5 +1,6 @@
-//! The arguments of a launch: numbers and addresses at the places where the kernel reads them. They can be made and
-//! compared without a card, and a launch compares their layout with the one that the compiler gave the kernel.
+//! The arguments of a launch: numbers and addresses at the places where the kernel reads them. They can be
+//! made and compared without a card, and a launch compares their layout with the one that the compiler gave
+//! the kernel.
 
 use super::Address;
 

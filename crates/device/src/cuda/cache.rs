@@ -1,5 +1,5 @@
-//! Cubins on disk, each under a hash of everything that it depends on. A file is written whole or not at all, and carries
-//! a hash of its content: what was damaged is compiled again.
+//! Cubins on disk, each under a hash of everything that it depends on. A file is written whole or not at all,
+//! and carries a hash of its content: what was damaged is compiled again.
 
 use sha2::{Digest, Sha256};
 use std::io;
@@ -59,7 +59,8 @@ impl CubinCache {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         std::fs::create_dir_all(&self.folder)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        // Processes and threads that compile the same write files of their own; the last to rename wins with equal bytes.
+        // Processes and threads that compile the same write files of their own; the last to rename wins with
+        // equal bytes.
         let temporary = self.folder.join(format!("{key}.{}.{number}", std::process::id()));
         let content = [MAGIC, &Sha256::digest(cubin)[..], cubin].concat();
         let written =

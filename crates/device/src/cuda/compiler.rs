@@ -1,5 +1,6 @@
-//! From CUDA C++ to cubins with NVRTC. It needs no driver, so that sources are checked where there is no card, and no
-//! headers but our own. What was compiled once is taken from the cache; the rest is compiled on several threads.
+//! From CUDA C++ to cubins with NVRTC. It needs no driver, so that sources are checked where there is no
+//! card, and no headers but our own. What was compiled once is taken from the cache; the rest is compiled on
+//! several threads.
 
 use super::error::CudaError;
 use super::{CubinCache, libraries};
@@ -52,8 +53,8 @@ impl Source {
         self
     }
 
-    /// What the compiler is told. No fast math: a sum or an `exp` has the same bits on every architecture and version as
-    /// far as the compiler can promise it.
+    /// What the compiler is told. No fast math: a sum or an `exp` has the same bits on every architecture and
+    /// version as far as the compiler can promise it.
     fn options(&self, architecture: Architecture) -> Vec<String> {
         let mut options = vec![
             format!("--gpu-architecture={architecture}"),
@@ -74,7 +75,8 @@ impl Source {
 pub struct Compiled {
     /// Machine code for one architecture.
     pub cubin: Vec<u8>,
-    /// Warnings and what each kernel needs, see [`resources`](super::resources). Empty when the cubin is from the cache.
+    /// Warnings and what each kernel needs, see [`resources`](super::resources). Empty when the cubin is from
+    /// the cache.
     pub log: String,
 }
 
@@ -92,8 +94,8 @@ impl Compiler {
         Ok(Compiler { version: libraries::nvrtc()?.version, driver, cache })
     }
 
-    /// What to compile for a card: its own architecture, with all of its instructions on sm_90; else the nearest older one
-    /// of the same generation, whose code it runs.
+    /// What to compile for a card: its own architecture, with all of its instructions on sm_90; else the
+    /// nearest older one of the same generation, whose code it runs.
     pub fn architecture(&self, capability: (u32, u32)) -> Result<Architecture, CudaError> {
         let mut count = 0;
         // SAFETY: the library is loaded; one number is written.
@@ -123,7 +125,8 @@ impl Compiler {
         Ok(compiled)
     }
 
-    /// Compiles many on several threads; the results are in the order of the sources, the error is the first one's.
+    /// Compiles many on several threads; the results are in the order of the sources, the error is the first
+    /// one's.
     pub fn compile_all(
         &self,
         sources: &[Source],

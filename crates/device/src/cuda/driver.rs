@@ -134,7 +134,8 @@ impl Card {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: retained once in `open`, released once here; everything that lives in it holds a clone of the card.
+        // SAFETY: retained once in `open`, released once here; everything that lives in it holds a clone of
+        // the card.
         unsafe { cu::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }

@@ -1,5 +1,6 @@
-//! What can go wrong on the way to a card and on it. Each error is a sentence that says what to do; a card that is lost
-//! in the middle is a value like every other, so that a run can end with its last checkpoint whole.
+//! What can go wrong on the way to a card and on it. Each error is a sentence that says what to do; a card
+//! that is lost in the middle is a value like every other, so that a run can end with its last checkpoint
+//! whole.
 
 use cudarc::driver::sys;
 use std::ffi::CStr;
@@ -117,7 +118,8 @@ pub enum CudaError {
         /// Its text.
         text: String,
     },
-    /// The card is gone for this process: it fell off the bus, or a kernel faulted and took the context with it.
+    /// The card is gone for this process: it fell off the bus, or a kernel faulted and took the context with
+    /// it.
     #[error(
         "the card was lost while {doing}: {name} ({code}: {text}); nothing more can run on it in this process: start again with --resume, and if it happens again look at `nvidia-smi -q` and at the system's log"
     )]
@@ -215,7 +217,8 @@ impl CudaError {
     }
 }
 
-/// Codes after which every further call of the context fails: the card is gone, or a kernel's fault broke the context.
+/// Codes after which every further call of the context fails: the card is gone, or a kernel's fault broke the
+/// context.
 const FINAL: [u32; 17] = [4, 46, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999];
 
 /// The driver's answer as a result.
@@ -230,9 +233,11 @@ pub(super) fn check(code: sys::CUresult, doing: &'static str) -> Result<(), Cuda
 pub(super) fn refusal(code: sys::CUresult, doing: &'static str) -> CudaError {
     let read = |ask: unsafe fn(sys::CUresult, *mut *const std::ffi::c_char) -> sys::CUresult| {
         let mut text = std::ptr::null();
-        // SAFETY: the driver's library is loaded, since it gave this code; it writes one pointer to a static text.
+        // SAFETY: the driver's library is loaded, since it gave this code; it writes one pointer to a static
+        // text.
         let known = unsafe { ask(code, &mut text) } as u32 == 0 && !text.is_null();
-        // SAFETY: a pointer that the driver gave for a known code is a C string that lives as long as the library.
+        // SAFETY: a pointer that the driver gave for a known code is a C string that lives as long as the
+        // library.
         if known { unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned() } else { "unknown".into() }
     };
     described(code as u32, doing, read(sys::cuGetErrorName), read(sys::cuGetErrorString))

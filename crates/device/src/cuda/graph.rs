@@ -16,8 +16,9 @@ pub struct Capture {
 unsafe impl Send for Capture {}
 
 impl Stream {
-    /// Captures what `record` puts on this stream instead of running it. When `record` fails nothing is captured and the
-    /// stream is as before. Only this thread's calls are watched for what may not happen meanwhile.
+    /// Captures what `record` puts on this stream instead of running it. When `record` fails nothing is
+    /// captured and the stream is as before. Only this thread's calls are watched for what may not happen
+    /// meanwhile.
     pub fn capture<E: From<CudaError>>(
         &self,
         record: impl FnOnce(&Stream) -> Result<(), E>,
@@ -83,16 +84,17 @@ impl Graph {
     /// Puts the work on the stream by one call.
     ///
     /// # Safety
-    /// What was captured may run: the kernels' modules are loaded, and the memory that they and the copies touch is valid
-    /// until the stream has passed.
+    /// What was captured may run: the kernels' modules are loaded, and the memory that they and the copies
+    /// touch is valid until the stream has passed.
     pub unsafe fn launch(&self, stream: &Stream) -> Result<(), CudaError> {
         self.card.bind()?;
         // SAFETY: both handles are alive; the work is the caller's promise.
         check(unsafe { cu::cuGraphLaunch(self.handle, stream.handle()) }, "replaying a graph")
     }
 
-    /// Takes over the sizes and addresses of another capture of the same work, which is cheaper than making it ready.
-    /// `false` when the two differ in more than that: then the other must be instantiated and this one is of no use.
+    /// Takes over the sizes and addresses of another capture of the same work, which is cheaper than making
+    /// it ready. `false` when the two differ in more than that: then the other must be instantiated and this
+    /// one is of no use.
     pub fn update(&mut self, capture: &Capture) -> Result<bool, CudaError> {
         self.card.bind()?;
         let mut result = cu::CUgraphExecUpdateResultInfo {
@@ -112,7 +114,8 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         if self.card.bind().is_ok() {
-            // SAFETY: made by `instantiate` and freed only here; the driver keeps it until its replays have run.
+            // SAFETY: made by `instantiate` and freed only here; the driver keeps it until its replays have
+            // run.
             unsafe { cu::cuGraphExecDestroy(self.handle) };
         }
     }

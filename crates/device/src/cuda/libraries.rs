@@ -1,8 +1,10 @@
-//! Finding the three libraries: the driver's `libcuda`, the compiler `libnvrtc` and the products' `libcublasLt`.
+//! Finding the three libraries: the driver's `libcuda`, the compiler `libnvrtc` and the products'
+//! `libcublasLt`.
 //!
-//! The bindings open a library by its name at the first call and panic when there is none, so it is loaded here first:
-//! from the folders in [`FOLDERS`], else by the loader, else from CUDA toolkits and Python packages. A library that is
-//! loaded already is found by its name again, and that is how the bindings come to use it.
+//! The bindings open a library by its name at the first call and panic when there is none, so it is loaded
+//! here first: from the folders in [`FOLDERS`], else by the loader, else from CUDA toolkits and Python
+//! packages. A library that is loaded already is found by its name again, and that is how the bindings come
+//! to use it.
 
 use super::error::{CudaError, check};
 use cudarc::{cublaslt::sys as lt, driver::sys as cu, nvrtc::sys as rtc};
@@ -132,8 +134,8 @@ fn start_driver() -> Result<(u32, u32), CudaError> {
     }
 }
 
-/// The compiler opens its built-in headers by name, which the loader finds only on its own path: loaded from beside the
-/// compiler first, they are there already.
+/// The compiler opens its built-in headers by name, which the loader finds only on its own path: loaded from
+/// beside the compiler first, they are there already.
 fn load_builtins(library: &Library) {
     let Some(folder) = library.path.as_ref().and_then(|path| path.parent()) else { return };
     let (major, minor) = library.version;
@@ -185,8 +187,8 @@ fn folders(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     found
 }
 
-/// The prefixes of the Python in a folder of programs: its own, and those of the files to which it is linked, as a virtual
-/// environment may be reached by a link from elsewhere.
+/// The prefixes of the Python in a folder of programs: its own, and those of the files to which it is linked,
+/// as a virtual environment may be reached by a link from elsewhere.
 fn pythons(bin: &Path) -> Vec<PathBuf> {
     const LINKS: usize = 8;
     let mut python = bin.join("python3");

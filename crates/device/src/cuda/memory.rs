@@ -1,7 +1,7 @@
 //! Addresses on a card, regions of them, and a plain block of its memory.
 //!
-//! An address is a number: making one is safe, and launch lists can be written where there is no card. Using one is what
-//! the unsafe functions of [`Stream`](super::Stream) and [`Function`](super::Function) do.
+//! An address is a number: making one is safe, and launch lists can be written where there is no card. Using
+//! one is what the unsafe functions of [`Stream`](super::Stream) and [`Function`](super::Function) do.
 
 use super::error::{CudaError, check};
 use super::{Card, Stream};
@@ -53,7 +53,8 @@ impl Memory {
     pub fn new(card: &Card, bytes: usize) -> Result<Memory, CudaError> {
         card.bind()?;
         let mut start = 0;
-        // SAFETY: the context is current; the call writes one address. A block of no bytes is refused, so one is asked for.
+        // SAFETY: the context is current; the call writes one address. A block of no bytes is refused, so one
+        // is asked for.
         let answer = unsafe { cu::cuMemAlloc_v2(&mut start, bytes.max(1)) };
         check(answer, "taking memory of the card").map_err(|error| card.out_of_memory(error, bytes))?;
         Ok(Memory { card: card.clone(), region: Region { start: Address(start), bytes } })
@@ -76,8 +77,8 @@ impl Memory {
         self.region.start
     }
 
-    /// Writes numbers from a byte on, after what is on the stream, and waits until they are there. Panics when they do not
-    /// fit.
+    /// Writes numbers from a byte on, after what is on the stream, and waits until they are there. Panics
+    /// when they do not fit.
     pub fn write<T: Element>(
         &mut self,
         stream: &Stream,
@@ -98,8 +99,8 @@ impl Memory {
         values: &mut [T],
     ) -> Result<(), CudaError> {
         let region = self.region.part(offset, size_of_val(values));
-        // SAFETY: the region is inside of this block, which outlives the wait below, as do the values; every bit pattern
-        // is a value of an `Element`.
+        // SAFETY: the region is inside of this block, which outlives the wait below, as do the values; every
+        // bit pattern is a value of an `Element`.
         unsafe { stream.download(values.as_mut_ptr().cast(), region) }?;
         stream.synchronize()
     }

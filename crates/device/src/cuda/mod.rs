@@ -1,14 +1,16 @@
-//! The metal of NVIDIA cards: what an engine for CUDA stands on. Everything of CUDA is looked for when it is asked for,
-//! so that the program builds and starts without it; what is missing is an error that names the package.
+//! The metal of NVIDIA cards: what an engine for CUDA stands on. Everything of CUDA is looked for when it is
+//! asked for, so that the program builds and starts without it; what is missing is an error that names the
+//! package.
 //!
 //! - [`libraries`]: the driver, the compiler and the product library, found and checked for their versions.
 //! - [`Card`] with its [`Facts`]; [`Stream`], [`Event`], [`Graph`]: what runs, and when.
 //! - [`Reservation`] (addresses that never move), [`Memory`], [`Pinned`], [`Ring`]: where things are.
-//! - [`Source`], [`Compiler`], [`CubinCache`], [`Module`], [`Function`], [`Arguments`]: from a `.cu` to a launch.
+//! - [`Source`], [`Compiler`], [`CubinCache`], [`Module`], [`Function`], [`Arguments`]: from a `.cu` to a
+//!   launch.
 //! - [`Products`], [`Product`], [`Algorithm`]: cuBLASLt, with algorithms that are chosen once and kept.
 //!
-//! Handles are freed on drop. Nothing here times anything to make a choice: same card, driver, libraries and sizes give
-//! the same bits.
+//! Handles are freed on drop. Nothing here times anything to make a choice: same card, driver, libraries and
+//! sizes give the same bits.
 
 mod arguments;
 mod cache;

@@ -54,7 +54,8 @@ impl Module {
         }
         card.bind()?;
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the context is current; the image is a cubin that lives through the call, and one handle is written.
+        // SAFETY: the context is current; the image is a cubin that lives through the call, and one handle is
+        // written.
         let answer = unsafe { cu::cuModuleLoadData(&mut handle, image.as_ptr().cast()) };
         check(answer, "loading kernels")?;
         Ok(Module { inner: Arc::new(Inner { card: card.clone(), handle, name: name.into() }) })
@@ -75,7 +76,8 @@ impl Module {
         }
         let mut layout = Vec::new();
         let (mut offset, mut size) = (0, 0);
-        // SAFETY: the function is of a loaded module; two numbers are written until the index is past the last.
+        // SAFETY: the function is of a loaded module; two numbers are written until the index is past the
+        // last.
         while unsafe { cu::cuFuncGetParamInfo(function, layout.len(), &mut offset, &mut size) } as u32 == 0 {
             layout.push((offset, size));
         }
@@ -85,9 +87,11 @@ impl Module {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Kernels of the module may still run. After a lost card the calls fail, and there is nothing left to free.
+        // Kernels of the module may still run. After a lost card the calls fail, and there is nothing left to
+        // free.
         if self.card.synchronize().is_ok() {
-            // SAFETY: loaded once in `load`, unloaded once here; its functions hold it alive and its kernels have ended.
+            // SAFETY: loaded once in `load`, unloaded once here; its functions hold it alive and its kernels
+            // have ended.
             unsafe { cu::cuModuleUnload(self.handle) };
         }
     }
@@ -123,7 +127,8 @@ impl Function {
         self.attribute(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
     }
 
-    /// Lets launches ask for so much dynamic shared memory, which past 48 KB must be said. What was allowed before stays so.
+    /// Lets launches ask for so much dynamic shared memory, which past 48 KB must be said. What was allowed
+    /// before stays so.
     pub fn allow_shared(&mut self, bytes: u32) -> Result<(), CudaError> {
         let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         if bytes <= self.attribute(attribute)? {
@@ -135,11 +140,12 @@ impl Function {
         check(answer, "asking for shared memory")
     }
 
-    /// Puts a launch on the stream. Panics when the arguments are not laid out as the kernel's are: their number, places
-    /// and sizes are compared, their types are not known.
+    /// Puts a launch on the stream. Panics when the arguments are not laid out as the kernel's are: their
+    /// number, places and sizes are compared, their types are not known.
     ///
     /// # Safety
-    /// With this grid and these arguments the kernel touches only memory that is valid until the stream has passed it.
+    /// With this grid and these arguments the kernel touches only memory that is valid until the stream has
+    /// passed it.
     pub unsafe fn launch(&self, stream: &Stream, grid: Grid, arguments: &Arguments) -> Result<(), CudaError> {
         assert_eq!(arguments.layout(), self.layout, "the arguments of `{}` (offset, bytes)", self.name);
         stream.card().bind()?;
@@ -155,8 +161,8 @@ impl Function {
             std::ptr::null_mut(),
         ];
         let Grid { blocks: [bx, by, bz], threads: [tx, ty, tz], shared } = grid;
-        // SAFETY: the driver copies the arguments, which have the kernel's layout, before the call returns; what the
-        // kernel touches is the caller's promise.
+        // SAFETY: the driver copies the arguments, which have the kernel's layout, before the call returns;
+        // what the kernel touches is the caller's promise.
         let answer = unsafe {
             cu::cuLaunchKernel(
                 self.handle,

@@ -1,4 +1,5 @@
-//! A product of matrices as we say it, row by row, and the name of an algorithm for it. No card is needed for either.
+//! A product of matrices as we say it, row by row, and the name of an algorithm for it. No card is needed for
+//! either.
 
 use super::CudaError;
 use std::fmt;
@@ -65,7 +66,8 @@ pub enum Epilogue {
         /// With a bias for each column.
         bias: bool,
     },
-    /// GELU by its tanh formula, after a bias where there is one; `keep` writes what stood before it to `aux`.
+    /// GELU by its tanh formula, after a bias where there is one; `keep` writes what stood before it to
+    /// `aux`.
     Gelu {
         /// With a bias for each column.
         bias: bool,
@@ -77,7 +79,8 @@ pub enum Epilogue {
         /// With the sums of the columns in `bias`.
         sums: bool,
     },
-    /// The product as it is, and in `bias` the sums of A's rows over K: the bias gradient beside a weight gradient.
+    /// The product as it is, and in `bias` the sums of A's rows over K: the bias gradient beside a weight
+    /// gradient.
     SumsOfA,
     /// The product as it is, and in `bias` the sums of B's columns over K.
     SumsOfB,
@@ -196,8 +199,8 @@ impl fmt::Display for Product {
     }
 }
 
-/// An algorithm of cuBLASLt, as the library wrote it: valid for the same library on the same kind of card. It can be
-/// written as text and read again.
+/// An algorithm of cuBLASLt, as the library wrote it: valid for the same library on the same kind of card. It
+/// can be written as text and read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Algorithm(pub(super) [u64; 8]);
 

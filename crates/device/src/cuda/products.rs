@@ -1,9 +1,9 @@
-//! Products of matrices by cuBLASLt. Algorithms come from the library's heuristic or from a table, and are never timed:
-//! the same algorithm on the same sizes gives the same bits.
+//! Products of matrices by cuBLASLt. Algorithms come from the library's heuristic or from a table, and are
+//! never timed: the same algorithm on the same sizes gives the same bits.
 //!
-//! The library thinks in columns: a matrix that lies row by row is for it the transposed one. So D = A B is asked of it as
-//! Dᵀ = Bᵀ Aᵀ: its first operand is our B, its rows are our columns, and its bias, one for each row, is one for each of
-//! our columns.
+//! The library thinks in columns: a matrix that lies row by row is for it the transposed one. So D = A B is
+//! asked of it as Dᵀ = Bᵀ Aᵀ: its first operand is our B, its rows are our columns, and its bias, one for
+//! each row, is one for each of our columns.
 
 use super::error::CudaError;
 use super::product::{Algorithm, Compute, Epilogue, Layout, Number, Product};
@@ -15,8 +15,8 @@ use cudarc::cublaslt::sys::{
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
-/// Stands for the address of a bias or of `aux` before there is one: only its alignment is looked at, and 0 would mean that
-/// there is none.
+/// Stands for the address of a bias or of `aux` before there is one: only its alignment is looked at, and 0
+/// would mean that there is none.
 const SOMEWHERE: u64 = 256;
 
 /// The library, opened on a card.
@@ -77,8 +77,8 @@ impl Products {
         Ok(Products { inner: Arc::new(Inner { card: card.clone(), handle }) })
     }
 
-    /// The algorithms that the heuristic offers with at most so much workspace, the best first, at most `most` of them.
-    /// None at all is an error that names the product.
+    /// The algorithms that the heuristic offers with at most so much workspace, the best first, at most
+    /// `most` of them. None at all is an error that names the product.
     pub fn choices(
         &self,
         product: &Product,
@@ -126,7 +126,8 @@ impl Products {
         let raw = lt::cublasLtMatmulAlgo_t { data: algorithm.0 };
         // SAFETY: plain numbers, for which zeros are a value.
         let mut result: lt::cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
-        // SAFETY: every handle is alive; the library checks the words of the algorithm and writes what it needs.
+        // SAFETY: every handle is alive; the library checks the words of the algorithm and writes what it
+        // needs.
         let answer = unsafe {
             lt::cublasLtMatmulAlgoCheck(
                 self.inner.handle,
@@ -197,12 +198,12 @@ impl Planned {
         self.workspace
     }
 
-    /// Puts D = epilogue(alpha A B + beta C) on the stream. Panics when the workspace is too small, or an operand is missing
-    /// or not aligned as the product says (bias and `aux`: to 16 bytes).
+    /// Puts D = epilogue(alpha A B + beta C) on the stream. Panics when the workspace is too small, or an
+    /// operand is missing or not aligned as the product says (bias and `aux`: to 16 bytes).
     ///
     /// # Safety
-    /// Operands and workspace are valid memory of the product's sizes until the stream has passed; nothing else uses the
-    /// workspace meanwhile.
+    /// Operands and workspace are valid memory of the product's sizes until the stream has passed; nothing
+    /// else uses the workspace meanwhile.
     pub unsafe fn run(
         &mut self,
         stream: &Stream,
@@ -231,7 +232,8 @@ impl Planned {
             self.described.set(Setting::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux.0)?;
         }
         let at = |address: Address| address.0 as *mut c_void;
-        // SAFETY: every handle is alive and the scales live through the call; the rest is the caller's promise.
+        // SAFETY: every handle is alive and the scales live through the call; the rest is the caller's
+        // promise.
         let answer = unsafe {
             lt::cublasLtMatmul(
                 self.products.inner.handle,
@@ -279,7 +281,8 @@ impl Described {
         // SAFETY: one handle is written.
         let answer = unsafe { lt::cublasLtMatmulDescCreate(&mut made.operation, compute, scale) };
         check(answer, "describing a product")?;
-        // Our B is the library's first operand. Lying row by row it is transposed already, so a second turn undoes it.
+        // Our B is the library's first operand. Lying row by row it is transposed already, so a second turn
+        // undoes it.
         made.set(Setting::CUBLASLT_MATMUL_DESC_TRANSA, product.b.transposed as i32)?;
         made.set(Setting::CUBLASLT_MATMUL_DESC_TRANSB, product.a.transposed as i32)?;
         made.set(Setting::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(product.epilogue) as u32)?;

@@ -1,5 +1,6 @@
-//! Memory whose addresses never move: a stretch of addresses is reserved once, which costs nothing, and real memory is put
-//! under its beginning as it is needed. What was captured or planned with an address stays valid when more is needed.
+//! Memory whose addresses never move: a stretch of addresses is reserved once, which costs nothing, and real
+//! memory is put under its beginning as it is needed. What was captured or planned with an address stays
+//! valid when more is needed.
 
 use super::error::{CudaError, check};
 use super::{Address, Card, Region};
@@ -51,8 +52,8 @@ impl Reservation {
         Region { start: self.start, bytes: self.mapped }
     }
 
-    /// Sees to it that the first `bytes` have memory. What is there keeps its address and content; the content of what
-    /// is new is undefined. On an error nothing has changed.
+    /// Sees to it that the first `bytes` have memory. What is there keeps its address and content; the
+    /// content of what is new is undefined. On an error nothing has changed.
     pub fn grow(&mut self, bytes: usize) -> Result<(), CudaError> {
         if bytes <= self.mapped {
             return Ok(());
@@ -70,7 +71,8 @@ impl Reservation {
         let at = self.start.after(self.mapped).0;
         // SAFETY: the addresses are reserved here and have no memory yet; both sizes are the handle's.
         let put = check(unsafe { cu::cuMemMap(at, piece, 0, handle, 0) }, "putting memory under addresses");
-        // SAFETY: made above. Memory that is mapped lives until it is unmapped, and otherwise it is given back now.
+        // SAFETY: made above. Memory that is mapped lives until it is unmapped, and otherwise it is given
+        // back now.
         unsafe { cu::cuMemRelease(handle) };
         put?;
         let flags = cu::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -91,7 +93,8 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // Unmapping does not wait for what runs. After a lost card the calls fail, and there is nothing left to free.
+        // Unmapping does not wait for what runs. After a lost card the calls fail, and there is nothing left
+        // to free.
         let _ = self.card.synchronize();
         let mut at = self.start;
         for &piece in &self.pieces {

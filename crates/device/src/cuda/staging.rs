@@ -1,5 +1,5 @@
-//! Memory of the host that the card can reach by itself, and a ring of it through which uploads go: the host fills one
-//! slot while the card still reads the others. An event guards each slot.
+//! Memory of the host that the card can reach by itself, and a ring of it through which uploads go: the host
+//! fills one slot while the card still reads the others. An event guards each slot.
 
 use super::error::{CudaError, check};
 use super::{Card, Event, Region, Stream};
@@ -17,7 +17,8 @@ pub struct Pinned {
 
 // SAFETY: the block is owned alone; shared access only reads.
 unsafe impl Send for Pinned {}
-// SAFETY: `&Pinned` gives only shared views; what the card writes goes through the unsafe functions of `Stream`.
+// SAFETY: `&Pinned` gives only shared views; what the card writes goes through the unsafe functions of
+// `Stream`.
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
@@ -56,7 +57,8 @@ impl Pinned {
 
     /// The block as numbers; trailing bytes that do not fill one are left out.
     pub fn as_slice<T: Element>(&self) -> &[T] {
-        // SAFETY: aligned to a page, inside of the block, initialised, and every bit pattern is a value of an `Element`.
+        // SAFETY: aligned to a page, inside of the block, initialised, and every bit pattern is a value of an
+        // `Element`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / size_of::<T>()) }
     }
 
@@ -95,8 +97,8 @@ impl Ring {
         self.slots[0].0.len()
     }
 
-    /// Lets `fill` write the bytes into a free slot and puts their copy to the card on the stream. Waits only when every
-    /// slot is still being read. Panics when the region is longer than a slot.
+    /// Lets `fill` write the bytes into a free slot and puts their copy to the card on the stream. Waits only
+    /// when every slot is still being read. Panics when the region is longer than a slot.
     ///
     /// # Safety
     /// The region is valid until the stream has passed the copy.
@@ -111,16 +113,16 @@ impl Ring {
         let (pinned, event) = &mut self.slots[self.next];
         event.synchronize()?;
         fill(&mut pinned.as_mut_slice()[..to.bytes]);
-        // SAFETY: the slot is not touched before its event is passed, which is recorded behind the copy; the region is
-        // the caller's promise.
+        // SAFETY: the slot is not touched before its event is passed, which is recorded behind the copy; the
+        // region is the caller's promise.
         unsafe { stream.upload(to, pinned.as_ptr()) }?;
         stream.record(event)?;
         self.next = (self.next + 1) % slots;
         Ok(())
     }
 
-    /// Uploads numbers of any count, slot by slot. They are copied before this returns; the card has them when the stream
-    /// has passed. Panics when the region has another length.
+    /// Uploads numbers of any count, slot by slot. They are copied before this returns; the card has them
+    /// when the stream has passed. Panics when the region has another length.
     ///
     /// # Safety
     /// The region is valid until the stream has passed the copies.
@@ -141,8 +143,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Reads numbers of any count after what is on the stream, slot by slot: while one slot is copied out the card fills
-    /// the next. Panics when the region has another length.
+    /// Reads numbers of any count after what is on the stream, slot by slot: while one slot is copied out the
+    /// card fills the next. Panics when the region has another length.
     ///
     /// # Safety
     /// The region is valid.
@@ -162,7 +164,8 @@ impl Ring {
                 let part = from.part(step * slot_bytes, chunks[step].len());
                 let (pinned, event) = &mut self.slots[step % slots];
                 event.synchronize()?;
-                // SAFETY: the slot is free, as its event is passed, and is not touched before the one recorded now is.
+                // SAFETY: the slot is free, as its event is passed, and is not touched before the one
+                // recorded now is.
                 unsafe { stream.download(pinned.as_mut_ptr(), part) }?;
                 stream.record(event)?;
             }
@@ -179,7 +182,8 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // The card may still read a slot; freeing waits for it only as far as the driver promises, so wait here.
+        // The card may still read a slot; freeing waits for it only as far as the driver promises, so wait
+        // here.
         for (_, event) in &self.slots {
             let _ = event.synchronize();
         }

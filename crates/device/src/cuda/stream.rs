@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 
 /// A queue of work. Freed on drop, after what is on it has run.
 ///
-/// It may move to another thread, but two threads never share it: the order of what is put on it is part of the result.
+/// It may move to another thread, but two threads never share it: the order of what is put on it is part of
+/// the result.
 #[derive(Debug)]
 pub struct Stream {
     card: Card,
@@ -15,7 +16,8 @@ pub struct Stream {
     not_shared: PhantomData<std::cell::Cell<()>>,
 }
 
-// SAFETY: a stream's handle may be used from any thread; that two do not use it at once is kept by the missing `Sync`.
+// SAFETY: a stream's handle may be used from any thread; that two do not use it at once is kept by the
+// missing `Sync`.
 unsafe impl Send for Stream {}
 
 impl Stream {
@@ -58,8 +60,8 @@ impl Stream {
     /// Copies `to.bytes` bytes from the host.
     ///
     /// # Safety
-    /// Both ends are valid, and until the stream has passed the copy the host's bytes stay where they are and are not
-    /// written.
+    /// Both ends are valid, and until the stream has passed the copy the host's bytes stay where they are and
+    /// are not written.
     pub unsafe fn upload(&self, to: Region, from: *const u8) -> Result<(), CudaError> {
         if to.bytes == 0 {
             return Ok(());
@@ -73,7 +75,8 @@ impl Stream {
     /// Copies `from.bytes` bytes to the host.
     ///
     /// # Safety
-    /// Both ends are valid, and until the stream has passed the copy nobody else reads or writes the host's bytes.
+    /// Both ends are valid, and until the stream has passed the copy nobody else reads or writes the host's
+    /// bytes.
     pub unsafe fn download(&self, to: *mut u8, from: Region) -> Result<(), CudaError> {
         if from.bytes == 0 {
             return Ok(());

@@ -1,9 +1,9 @@
 //! One recording, many readers: checks that the readers of a graph agree with each other and with numbers.
 //!
-//! A [`Case`] is a small recording with its data. [`Case::gradients`] compares the gradient reader with central
-//! differences, [`Case::cpu`] the CPU engine with the reference (and its bits over SIMD levels and threads),
-//! [`Case::cost`] the cost reader with what the reference counted, [`Case::reach`] the reach reader with what
-//! changes when an input is changed. An op of one's own is tested by the same four calls.
+//! A [`Case`] is a small recording with its data. [`Case::gradients`] compares the gradient reader with
+//! central differences, [`Case::cpu`] the CPU engine with the reference (and its bits over SIMD levels and
+//! threads), [`Case::cost`] the cost reader with what the reference counted, [`Case::reach`] the reach reader
+//! with what changes when an input is changed. An op of one's own is tested by the same four calls.
 
 mod agreement;
 mod cards;
@@ -143,7 +143,8 @@ impl<'a> Case<'a> {
         Ok(sizes)
     }
 
-    /// Draws what is not given, as numbers that f32 (or bf16) holds exactly, so that all engines see the same.
+    /// Draws what is not given, as numbers that f32 (or bf16) holds exactly, so that all engines see the
+    /// same.
     fn draw(&self, graph: &Graph) -> Result<Feed> {
         let sizes = self.sizes(graph)?;
         let mut feed = Feed::new();

@@ -14,8 +14,8 @@ const SAMPLES: usize = 40;
 
 impl Case<'_> {
     /// Moves elements of every float input and parameter, several times and by small and large amounts, and
-    /// compares which elements of the outputs change (to the bit, in f64) with what the reach reader says; and what ops say of
-    /// their axes with what they say of their reach.
+    /// compares which elements of the outputs change (to the bit, in f64) with what the reach reader says;
+    /// and what ops say of their axes with what they say of their reach.
     pub fn reach(&self, exactness: Exactness) -> Result<()> {
         let Recorded { graph, outputs, feed, .. } = self.forward()?;
         let before = run(&graph, &feed, Mode::Exact)?;

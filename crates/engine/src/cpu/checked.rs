@@ -1,15 +1,16 @@
-//! The debug mode of the CPU engine: what a kernel does to memory is checked while it runs. Every call is rehearsed twice in
-//! rooms of its own, filled with two different patterns, before it runs as planned:
-//! * results and scratch have guards before and behind them, which must stay as they are, and so must the operands;
-//! * what two rehearsals give must be the same to the last bit: otherwise a byte of a result was never stored, or the kernel
-//!   read a result or scratch before it wrote there;
-//! * what the planned run gives, with results over operands, must be the same again: otherwise an operand was read after
-//!   it was stored over;
-//! * no two tasks of one run may store the same byte of a result or of shared scratch, nor one load what another stores
-//!   ([`regard_device::store_log`] says what it sees and what not).
+//! The debug mode of the CPU engine: what a kernel does to memory is checked while it runs. Every call is
+//! rehearsed twice in rooms of its own, filled with two different patterns, before it runs as planned:
+//! * results and scratch have guards before and behind them, which must stay as they are, and so must the
+//!   operands;
+//! * what two rehearsals give must be the same to the last bit: otherwise a byte of a result was never
+//!   stored, or the kernel read a result or scratch before it wrote there;
+//! * what the planned run gives, with results over operands, must be the same again: otherwise an operand was
+//!   read after it was stored over;
+//! * no two tasks of one run may store the same byte of a result or of shared scratch, nor one load what
+//!   another stores ([`regard_device::store_log`] says what it sees and what not).
 //!
-//! What it cannot see: tasks that race only in plain writes to slices which an `unsafe` kernel made by itself, wild writes
-//! that miss rooms and operands, and the scratch of threads, which tasks take turns in.
+//! What it cannot see: tasks that race only in plain writes to slices which an `unsafe` kernel made by
+//! itself, wild writes that miss rooms and operands, and the scratch of threads, which tasks take turns in.
 
 use crate::{Error, Result};
 use regard_device::store_log::{Conflict, StoreLog};
@@ -57,7 +58,8 @@ impl Planned<'_> {
     /// # Safety
     /// As for [`Planned::run`].
     pub unsafe fn run_checked(&self, log: &Arc<StoreLog>, thread_scratch: usize) -> Result<()> {
-        // SAFETY: passed on to the caller: every operand has the bytes of its shape, and nothing writes there now.
+        // SAFETY: passed on to the caller: every operand has the bytes of its shape, and nothing writes there
+        // now.
         let before: Vec<&[u8]> = self.inputs.iter().map(|slot| unsafe { bytes_of(slot) }).collect();
         let before: Vec<Vec<u8>> = before.into_iter().map(<[u8]>::to_vec).collect();
         // SAFETY: passed on to the caller.
@@ -105,8 +107,8 @@ impl Planned<'_> {
         Ok(())
     }
 
-    /// Runs the kernel in rooms of its own, filled with a pattern, and gives the rooms of the results. State that it replaces
-    /// is a copy.
+    /// Runs the kernel in rooms of its own, filled with a pattern, and gives the rooms of the results. State
+    /// that it replaces is a copy.
     ///
     /// # Safety
     /// As for [`Planned::run`].
@@ -150,8 +152,8 @@ impl Planned<'_> {
             threads: (threads.start(), own),
             ..*self
         };
-        // SAFETY: rooms are as large as what was planned, aligned, apart from each other and from every operand, but that an
-        // updated state and its result are one; the operands are the caller's promise.
+        // SAFETY: rooms are as large as what was planned, aligned, apart from each other and from every
+        // operand, but that an updated state and its result are one; the operands are the caller's promise.
         unsafe { rehearsed.run() }?;
         drop(noting);
         self.no_conflict(log)?;

@@ -1,5 +1,6 @@
-//! What one axis is, and what becomes of it: moved by slices and concatenations, joined where operands meet, merged and
-//! cut by reshapes. An axis is a number with digits: `B·T` merged into one axis has two, examples and positions.
+//! What one axis is, and what becomes of it: moved by slices and concatenations, joined where operands meet,
+//! merged and cut by reshapes. An axis is a number with digits: `B·T` merged into one axis has two, examples
+//! and positions.
 
 use super::Label;
 use std::fmt;
@@ -24,9 +25,9 @@ struct Factor {
     spans: Vec<Span>,
 }
 
-/// A stretch of a digit and what stands there: from `start` on, `count` coordinates stand for `first`, `first + stride`, …
-/// of a label. Of a label that was cut, `within` says where the digit belongs: it tells apart groups of `stride` within
-/// groups of `within`.
+/// A stretch of a digit and what stands there: from `start` on, `count` coordinates stand for `first`, `first
+/// + stride`, … of a label. Of a label that was cut, `within` says where the digit belongs: it tells apart
+/// groups of `stride` within groups of `within`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Span {
     label: Label,
@@ -125,7 +126,8 @@ impl Axis {
         Some(span.first + (digit - span.start) * span.stride)
     }
 
-    /// As part of an axis of another size, its coordinates moved; all of them, or only what comes to stand at one.
+    /// As part of an axis of another size, its coordinates moved; all of them, or only what comes to stand at
+    /// one.
     pub(super) fn moved(&self, from: usize, shift: isize, to: usize, only: Option<usize>) -> Axis {
         let Digits::Known(factors) = &self.0 else { return self.clone() };
         if shift == 0 && from == to && only.is_none() {
@@ -182,8 +184,8 @@ impl Axis {
     }
 }
 
-/// `None` if they stand for different ones of the same label. What stands in place wins over what was moved there: the
-/// stream itself over a shifted copy of it.
+/// `None` if they stand for different ones of the same label. What stands in place wins over what was moved
+/// there: the stream itself over a shifted copy of it.
 fn join_factors(a: &Factor, b: &Factor) -> Option<Factor> {
     let size = a.size;
     let mut spans = a.spans.clone();

@@ -7,8 +7,8 @@ use crate::needed::everything;
 use crate::{Along, Concrete, Error, Graph, Integers, Relation, Result, Sizes};
 use std::collections::BTreeMap;
 
-/// What the axes of every value are, given those of inputs. Parameters, states, constants and inputs that are not declared
-/// have axes of their own, which take over the label of what they meet.
+/// What the axes of every value are, given those of inputs. Parameters, states, constants and inputs that are
+/// not declared have axes of their own, which take over the label of what they meet.
 pub fn axes(g: &Graph, declared: &[Declared], sizes: &Sizes, integers: &Integers) -> Result<Axes> {
     let mut extents = BTreeMap::new();
     let mut values: Vec<Vec<Axis>> = Vec::new();
@@ -109,9 +109,9 @@ struct Brought {
     axis: Axis,
 }
 
-/// Operands may disagree on where a label lies: positions of the one meet heads of the other, and the other way round. Who
-/// knows both axes is right, and of two such the first; what the other brings is then no position of the result, and a
-/// value that feels it from there has been told of another position.
+/// Operands may disagree on where a label lies: positions of the one meet heads of the other, and the other
+/// way round. Who knows both axes is right, and of two such the first; what the other brings is then no
+/// position of the result, and a value that feels it from there has been told of another position.
 fn settle(brought: &mut [Brought]) {
     let mut labels: Vec<Label> = brought.iter().flat_map(|one| one.axis.labels().cloned()).collect();
     labels.sort();
@@ -139,9 +139,9 @@ fn settle(brought: &mut [Brought]) {
     }
 }
 
-/// Whether the layouts of all ops fit their relations: where an element depends on one coordinate of an operand's axis, the
-/// one that it has itself, or has but for a shift, its axis is that axis. (The other way round there is nothing to
-/// check: what depends on everything can still lie along something.)
+/// Whether the layouts of all ops fit their relations: where an element depends on one coordinate of an
+/// operand's axis, the one that it has itself, or has but for a shift, its axis is that axis. (The other way
+/// round there is nothing to check: what depends on everything can still lie along something.)
 pub fn check_layouts(g: &Graph, sizes: &Sizes, integers: &Integers) -> Result<()> {
     let known = integers.resolve(g, sizes, "axes")?;
     let needed = everything(g);

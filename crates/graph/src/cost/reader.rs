@@ -103,8 +103,8 @@ impl Costs {
         groups
     }
 
-    /// A table with one line for each node and a total; beside what an engine executes, where its count of the same graph
-    /// is given.
+    /// A table with one line for each node and a total; beside what an engine executes, where its count of
+    /// the same graph is given.
     pub fn table(&self, executed: Option<&Costs>) -> String {
         let executed_here = |node: usize| {
             let row = executed.and_then(|costs| costs.rows.iter().find(|row| row.node == node));
@@ -121,8 +121,8 @@ impl Costs {
         table("node", rows.collect(), self.total(), executed.map(Costs::total))
     }
 
-    /// A table with one line for each op, the most multiply-adds first, and a total; beside what an engine executes, where
-    /// its count of the same graph is given.
+    /// A table with one line for each op, the most multiply-adds first, and a total; beside what an engine
+    /// executes, where its count of the same graph is given.
     pub fn table_by_op(&self, executed: Option<&Costs>) -> String {
         let executed_here = executed.map(Costs::by_op);
         let of = |op: &str| executed_here.as_ref().and_then(|ops| ops.get(op).copied());

@@ -1,5 +1,5 @@
-//! A graph at a glance: the ops of the forward pass by scope, with the shape that each makes. Blocks that look
-//! alike are shown once.
+//! A graph at a glance: the ops of the forward pass by scope, with the shape that each makes. Blocks that
+//! look alike are shown once.
 
 use super::Scope;
 use crate::{Alias, Graph, Node, Pass};

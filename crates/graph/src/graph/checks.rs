@@ -37,7 +37,8 @@ impl Graph {
         self.results_replacing(op, declared, inputs, &[])
     }
 
-    /// The same in the place of a node that reads some of them already: state that was replaced since is not stale to it.
+    /// The same in the place of a node that reads some of them already: state that was replaced since is not
+    /// stale to it.
     pub(super) fn results_replacing(
         &self,
         op: &dyn Op,
@@ -185,8 +186,9 @@ impl Graph {
     }
 }
 
-/// What an op says of shared memory must hold together: an output has the bytes of one input, and no two outputs those of
-/// the same one. How many elements a `Reuse` needs is for the plan: it is a leave, not a demand.
+/// What an op says of shared memory must hold together: an output has the bytes of one input, and no two
+/// outputs those of the same one. How many elements a `Reuse` needs is for the plan: it is a leave, not a
+/// demand.
 fn check_aliases(op: &dyn Op, declared: &Declared, inputs: &[Fact], outputs: &[Fact]) -> Result<()> {
     let wrong = |what: String| Err(Error::invalid(op.name(), what, "mend `aliases` of the op"));
     for (index, alias) in declared.aliases.iter().enumerate() {

@@ -1,13 +1,14 @@
-//! What planning may change in a recorded graph: nodes that nobody needs go, a node computes the same in another way, and a
-//! node takes up what its only reader does behind it. No number changes: whatever is still made has the bits that it had.
+//! What planning may change in a recorded graph: nodes that nobody needs go, a node computes the same in
+//! another way, and a node takes up what its only reader does behind it. No number changes: whatever is still
+//! made has the bits that it had.
 
 use super::{Attachment, Flow, Graph, Node, Origin, Value, Var};
 use crate::{Declared, Error, Fact, Op, Result, needed};
 use std::sync::Arc;
 
 impl Graph {
-    /// The same recording once more, under the same handles: for those who want to know what planning makes of it, and keep
-    /// what was recorded.
+    /// The same recording once more, under the same handles: for those who want to know what planning makes
+    /// of it, and keep what was recorded.
     pub fn duplicate(&self) -> Graph {
         let Graph {
             values, nodes, stored, stored_by_name, inputs, outputs, taps, letters, scope, names, ..
@@ -33,8 +34,9 @@ impl Graph {
         }
     }
 
-    /// Leaves out the nodes that neither `keep` nor an update of state needs. Their results stay as values that nobody
-    /// makes ([`Origin::Gone`]), so that handles keep their meaning; so do taps of them, as names of nothing.
+    /// Leaves out the nodes that neither `keep` nor an update of state needs. Their results stay as values
+    /// that nobody makes ([`Origin::Gone`]), so that handles keep their meaning; so do taps of them, as names
+    /// of nothing.
     pub fn prune(&mut self, keep: &[Var]) -> Result<()> {
         let needed = needed(self, keep)?;
         if needed.nodes.iter().all(|&needed| needed) {
@@ -52,10 +54,10 @@ impl Graph {
         Ok(())
     }
 
-    /// Has a node do what another does behind it: `op` gives what the node gave, but in the place of the one result that
-    /// `reader` reads, what `reader` made of it. The reader goes, and what lay between the two is made no more, so nobody
-    /// else may read it; that the numbers are those of both nodes, one after the other, is up to the caller. Operands must
-    /// come from before the node.
+    /// Has a node do what another does behind it: `op` gives what the node gave, but in the place of the one
+    /// result that `reader` reads, what `reader` made of it. The reader goes, and what lay between the two is
+    /// made no more, so nobody else may read it; that the numbers are those of both nodes, one after the
+    /// other, is up to the caller. Operands must come from before the node.
     pub fn absorb(
         &mut self,
         node: usize,
@@ -110,9 +112,10 @@ impl Graph {
         Ok(())
     }
 
-    /// Gives a node an op that computes the same in another way, perhaps from more operands and with more results. The
-    /// results that it has stay as they are, whoever reads them: that the numbers are the same, too, is up to the caller. New
-    /// ones come last, and no gradient flows through them. Operands must come from before the node. Returns all results.
+    /// Gives a node an op that computes the same in another way, perhaps from more operands and with more
+    /// results. The results that it has stay as they are, whoever reads them: that the numbers are the same,
+    /// too, is up to the caller. New ones come last, and no gradient flows through them. Operands must come
+    /// from before the node. Returns all results.
     pub fn refine(
         &mut self,
         node: usize,

@@ -19,8 +19,8 @@ impl Graph {
         })
     }
 
-    /// Checks that handles belong to this graph. Recording does so by itself; this is for methods that look at
-    /// a value before they record: what [`Graph::fact`] says of another graph's handle means nothing.
+    /// Checks that handles belong to this graph. Recording does so by itself; this is for methods that look
+    /// at a value before they record: what [`Graph::fact`] says of another graph's handle means nothing.
     pub fn check_operands(&self, op: &str, operands: &[Var]) -> Result<()> {
         match operands.iter().position(|&var| !self.owns(var)) {
             Some(operand) => Err(Error::ForeignVar { op: op.into(), operand }),
@@ -67,9 +67,9 @@ impl Graph {
         Var { graph: self.id, index: index as u32 }
     }
 
-    /// Whether a kernel may find a result written over an operand of its node: where the op declared so and the result has as
-    /// many elements of the same width. Equal bytes alone could be another layout, whose elements a kernel would write over
-    /// others that it has yet to read.
+    /// Whether a kernel may find a result written over an operand of its node: where the op declared so and
+    /// the result has as many elements of the same width. Equal bytes alone could be another layout, whose
+    /// elements a kernel would write over others that it has yet to read.
     pub fn may_overwrite(&self, node: &Node, output: usize, input: usize) -> bool {
         let layout = |var: Var| (self.shape(var).count(), self.dtype(var).bytes());
         let declared = |alias: &Alias| {

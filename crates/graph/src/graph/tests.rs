@@ -283,7 +283,8 @@ fn aliases_must_fit_the_op() {
 
 #[test]
 fn an_op_is_asked_once_what_it_is() {
-    /// Says at first that it only views, and ever after that it has a result of its own and no operand at all.
+    /// Says at first that it only views, and ever after that it has a result of its own and no operand at
+    /// all.
     #[derive(Debug)]
     struct Fickle(AtomicUsize, Mock);
     impl Op for Fickle {

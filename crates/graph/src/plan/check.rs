@@ -43,13 +43,13 @@ impl Memory {
 }
 
 impl Plan {
-    /// Plays the plan and reports the first value that would be read after something else was written over it, the first
-    /// kernel that would write over its own operands, or the first place outside of its memory. What an engine relies on
-    /// when it turns places into addresses:
+    /// Plays the plan and reports the first value that would be read after something else was written over
+    /// it, the first kernel that would write over its own operands, or the first place outside of its memory.
+    /// What an engine relies on when it turns places into addresses:
     /// * every place lies inside of its memory, aligned, and has the bytes of its value at the bounds;
     /// * every operand of a step, and all that is kept, holds what was last written to it as that value;
-    /// * what a step writes, results and scratch, overlaps neither each other nor an operand, except where it may
-    ///   ([`Graph::may_overwrite`]), and then exactly.
+    /// * what a step writes, results and scratch, overlaps neither each other nor an operand, except where it
+    ///   may ([`Graph::may_overwrite`]), and then exactly.
     pub fn check(&self, g: &Graph) -> Result<()> {
         let player = Player { plan: self, g, sharing: Sharing::of(g) };
         // The arena, what is fed and kept, the constants, and each stored value by itself.

@@ -1,4 +1,5 @@
-//! Every family that has a golden: opened, loaded and asked; saved as transformers keeps it, byte for byte; opened again.
+//! Every family that has a golden: opened, loaded and asked; saved as transformers keeps it, byte for byte;
+//! opened again.
 
 use crate::golden::{CASES, Own, asked, folder, model, open};
 use regard_data::{Checkpoint, DType};

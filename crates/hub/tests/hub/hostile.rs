@@ -1,4 +1,5 @@
-//! Folders that are no model, half a model or another one, and stores that hold something else: what is said, word for word.
+//! Folders that are no model, half a model or another one, and stores that hold something else: what is said,
+//! word for word.
 
 use crate::golden::{Own, folder, model, open};
 use regard_data::{Checkpoint, Data, Field, Save, SaveOptions, Tensor, save_folder};

@@ -1,4 +1,5 @@
-//! Models that no other software has a form for: saved in our own words, opened again, and the same in every number.
+//! Models that no other software has a form for: saved in our own words, opened again, and the same in every
+//! number.
 
 use crate::golden::{Own, open};
 use regard_data::{Checkpoint, Data, Save, save_file};

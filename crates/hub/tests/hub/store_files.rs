@@ -1,4 +1,5 @@
-//! Stores in files: what was saved comes back bit by bit, and what does not fit is refused with nothing changed.
+//! Stores in files: what was saved comes back bit by bit, and what does not fit is refused with nothing
+//! changed.
 
 use regard_data::{Data, Save, SaveOptions, save_file};
 use regard_engine::Store;

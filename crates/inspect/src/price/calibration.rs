@@ -1,6 +1,7 @@
-//! Measuring the rates: ceilings and small programs, in rounds that lie moments apart, of which the best counts. A machine that
-//! others use, or that shares its metal, is slow for seconds at a time. Whoever measures a model as well does so between the
-//! rounds, so that rates and model meet the machine in the same moods.
+//! Measuring the rates: ceilings and small programs, in rounds that lie moments apart, of which the best
+//! counts. A machine that others use, or that shares its metal, is slow for seconds at a time. Whoever
+//! measures a model as well does so between the rounds, so that rates and model meet the machine in the same
+//! moods.
 
 use super::cards::{Cards, Sample};
 use super::clock::Nodes;
@@ -11,7 +12,8 @@ use regard_device::cpu::ceiling;
 use regard_engine::{Cpu, Program, Store};
 use regard_graph::{Init, Precision, Role};
 
-/// As many rounds are enough on a machine that is calm now and then. Each takes two seconds, with training three.
+/// As many rounds are enough on a machine that is calm now and then. Each takes two seconds, with training
+/// three.
 pub const ROUNDS: usize = 4;
 
 /// In a round each small program is run for so many nanoseconds, but no fewer and no more times than these.

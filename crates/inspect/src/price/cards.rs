@@ -1,6 +1,6 @@
-//! How near the usual ops come to what the machine can do at best, measured on small programs. For each kind of node the rates
-//! of its start, arithmetic and memory are fitted, and how far off the fit is at each measured shape is kept: a node is priced
-//! by the rates, and by the errors at the shapes most like its own.
+//! How near the usual ops come to what the machine can do at best, measured on small programs. For each kind
+//! of node the rates of its start, arithmetic and memory are fitted, and how far off the fit is at each
+//! measured shape is kept: a node is priced by the rates, and by the errors at the shapes most like its own.
 
 use super::fit::{TERMS, rates, sum};
 use super::late::Late;
@@ -37,12 +37,13 @@ pub struct Cards {
 const AT_BEST: [f64; TERMS] = [0.0, 1.0, 1.0, 1.0];
 /// So few samples fit no rates of their own: nodes with other settings are asked as well.
 const FEW: usize = 6;
-/// How far apart shapes are, as a square of a distance in logarithms, that still say half as much as the same shape does.
+/// How far apart shapes are, as a square of a distance in logarithms, that still say half as much as the same
+/// shape does.
 const APART: f64 = 0.1;
 
 impl Cards {
-    /// Nothing measured but the machine: what a run would take if every op were at its best, the roofline. `reading` are bytes
-    /// that are read again and again, and bytes read a nanosecond then.
+    /// Nothing measured but the machine: what a run would take if every op were at its best, the roofline.
+    /// `reading` are bytes that are read again and again, and bytes read a nanosecond then.
     pub fn at_best(ceilings: Ceilings, reading: &[(usize, f64)]) -> Cards {
         let machine = Machine { ceilings, reading: reading.to_vec() };
         let late = Late { threads: 1.0, alone: 0.0 };
@@ -64,7 +65,8 @@ impl Cards {
         let best =
             fits.min_by(|a, b| unexplained(samples, &a.1, a.0).total_cmp(&unexplained(samples, &b.1, b.0)));
         let (late, kinds) = best.expect("threads that are there from the start are always tried");
-        // The one in the middle, as any program may have been disturbed; a run is never shorter than its nodes.
+        // The one in the middle, as any program may have been disturbed; a run is never shorter than its
+        // nodes.
         wholes.sort_by(f64::total_cmp);
         let whole = wholes.get(wholes.len() / 2).map_or(1.0, |middle| middle.max(1.0));
         Cards { machine, kinds, late, whole }
@@ -73,7 +75,8 @@ impl Cards {
     fn kinds(groups: &BTreeMap<String, Vec<&Sample>>, late: Late) -> BTreeMap<String, Card> {
         let mut kinds: BTreeMap<String, Card> = BTreeMap::new();
         for (kind, own) in groups {
-            // With settings, an op is expected to be like itself without them, which comes first in the alphabet.
+            // With settings, an op is expected to be like itself without them, which comes first in the
+            // alphabet.
             let [telling, op, _] = &own[0].load.kinds;
             let known = kinds.get(op).filter(|_| kind == telling);
             let expected = known.map_or(AT_BEST, |card| card.rates);
@@ -138,7 +141,8 @@ impl Card {
         late.late(sum(&self.rates, &load.amounts)) * self.correction(load.shape).exp()
     }
 
-    /// How far off the rates are at a shape, in the logarithm: what shapes like it say, and nothing far from all of them.
+    /// How far off the rates are at a shape, in the logarithm: what shapes like it say, and nothing far from
+    /// all of them.
     fn correction(&self, shape: Shape) -> f64 {
         let (mut weighed, mut weights) = (0.0, 1.0);
         for (other, off) in &self.off {

@@ -1,5 +1,6 @@
-//! True times of a program: of whole runs, by the clock on the wall, and of each node. On a machine that others use, a thread
-//! waits for a core now and then; where the system tells for how long, that is told beside.
+//! True times of a program: of whole runs, by the clock on the wall, and of each node. On a machine that
+//! others use, a thread waits for a core now and then; where the system tells for how long, that is told
+//! beside.
 
 use crate::{Error, Result};
 use regard_device::machine::waited;
@@ -12,11 +13,11 @@ use std::time::Instant;
 pub struct Clocked {
     /// Whole runs, the shortest first. Nothing else was measured meanwhile.
     pub runs: Vec<f64>,
-    /// The least run without what its thread waited for a core, that others had; none with several threads, as one goes on
-    /// while another waits, and none where the system does not tell.
+    /// The least run without what its thread waited for a core, that others had; none with several threads,
+    /// as one goes on while another waits, and none where the system does not tell.
     pub alone: Option<f64>,
-    /// The least time of each node, by its number, from as many runs more, each after a whole one. Whoever else uses the
-    /// machine can only make a node slower, so their sum may be less than any run took.
+    /// The least time of each node, by its number, from as many runs more, each after a whole one. Whoever
+    /// else uses the machine can only make a node slower, so their sum may be less than any run took.
     pub nodes: BTreeMap<usize, f64>,
 }
 
@@ -58,8 +59,9 @@ impl Clocked {
     }
 }
 
-/// Runs a program whose inputs are set: once to warm up, then until so many nanoseconds have passed, but no fewer and no more
-/// times than these; and as often again, in turns, for the times of its nodes. `threads` are those of its engine.
+/// Runs a program whose inputs are set: once to warm up, then until so many nanoseconds have passed, but no
+/// fewer and no more times than these; and as often again, in turns, for the times of its nodes. `threads`
+/// are those of its engine.
 pub fn clock(
     program: &mut Program,
     store: &mut Store,
@@ -95,9 +97,9 @@ pub fn clock(
     Ok(Clocked { runs, alone, nodes: nodes.least })
 }
 
-/// A run that took so long, without what was waited in it. The wait is known between two questions, which lie outside of the
-/// run, and take a while themselves: if there was none, the run is as it is, and else the whole between the questions counts,
-/// which is rather too much.
+/// A run that took so long, without what was waited in it. The wait is known between two questions, which lie
+/// outside of the run, and take a while themselves: if there was none, the run is as it is, and else the
+/// whole between the questions counts, which is rather too much.
 fn without_waiting(took: f64, between: f64, waited: f64) -> f64 {
     if waited > 0.0 { (between - waited).max(1.0) } else { took }
 }

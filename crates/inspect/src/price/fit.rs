@@ -1,8 +1,9 @@
-//! Times as sums of a few amounts of work, each at a rate of its own: the rates that come nearest to what was measured, none
-//! below zero. Errors count relative to the measured time, so that a node of a microsecond says as much as one of a second,
-//! and one that was disturbed, and looks too long, pulls but little. Amounts often grow together, as an op that adds has as
-//! much to read as to add: which of two rates it is then hangs on noise, and other sizes would be priced by chance. So rates
-//! are expected to be like others, but not so firmly that samples which tell them apart would not be believed.
+//! Times as sums of a few amounts of work, each at a rate of its own: the rates that come nearest to what was
+//! measured, none below zero. Errors count relative to the measured time, so that a node of a microsecond
+//! says as much as one of a second, and one that was disturbed, and looks too long, pulls but little. Amounts
+//! often grow together, as an op that adds has as much to read as to add: which of two rates it is then hangs
+//! on noise, and other sizes would be priced by chance. So rates are expected to be like others, but not so
+//! firmly that samples which tell them apart would not be believed.
 
 /// How many amounts a time is a sum of.
 pub const TERMS: usize = 4;
@@ -13,10 +14,10 @@ const EXPECTED: f64 = 0.3;
 /// Turns of the search; a handful of numbers is still after some hundreds.
 const TURNS: usize = 2000;
 
-/// The rates that make the sums of the amounts nearest to the times, and are like the expected ones. Minimises
-/// Σ (Σ rate · amount / time − 1)² over samples, and beside it w Σ (rate − expected)² · (amount / time)² over amounts, the last
-/// square a mean over samples, for rates that are not negative, one rate at a time, round and round. Amounts that no sample
-/// has are at the expected rate.
+/// The rates that make the sums of the amounts nearest to the times, and are like the expected ones.
+/// Minimises Σ (Σ rate · amount / time − 1)² over samples, and beside it w Σ (rate − expected)² · (amount /
+/// time)² over amounts, the last square a mean over samples, for rates that are not negative, one rate at a
+/// time, round and round. Amounts that no sample has are at the expected rate.
 pub fn rates(samples: &[([f64; TERMS], f64)], expected: &[f64; TERMS]) -> [f64; TERMS] {
     let mut squares = [[0.0; TERMS]; TERMS];
     let mut sums = [0.0; TERMS];

@@ -1,6 +1,7 @@
-//! Threads that come late. Whoever calls works at once; the other threads have to be woken, which takes a while, and far longer
-//! where somebody else has their cores. A small kernel is over before they come, a large one takes hardly longer for it, and
-//! no rate can say that: so times are told from what they would be if all threads had been there from the start.
+//! Threads that come late. Whoever calls works at once; the other threads have to be woken, which takes a
+//! while, and far longer where somebody else has their cores. A small kernel is over before they come, a
+//! large one takes hardly longer for it, and no rate can say that: so times are told from what they would be
+//! if all threads had been there from the start.
 
 /// How late the other threads come.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,7 +13,8 @@ pub struct Late {
 }
 
 impl Late {
-    /// What is worth trying: nanoseconds from none to half a millisecond, each half as many again as the one before.
+    /// What is worth trying: nanoseconds from none to half a millisecond, each half as many again as the one
+    /// before.
     pub fn tried(threads: usize) -> impl Iterator<Item = Late> {
         let steps = if threads == 1 { 0 } else { 14 };
         let waits = (0..steps).map(|step| 2000.0 * 1.5f64.powi(step));

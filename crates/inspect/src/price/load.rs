@@ -1,6 +1,6 @@
-//! The load of a node: what it has to do in the time that the machine would need at its best. Arithmetic is counted as the CPU
-//! executes it. Memory is counted by distance: a value that was last touched long ago has left the near caches, and reading it takes
-//! as long as reading that much memory again and again does.
+//! The load of a node: what it has to do in the time that the machine would need at its best. Arithmetic is
+//! counted as the CPU executes it. Memory is counted by distance: a value that was last touched long ago has
+//! left the near caches, and reading it takes as long as reading that much memory again and again does.
 
 use super::fit::TERMS;
 use super::{counted, executed, runs};
@@ -29,8 +29,8 @@ impl Machine {
         self
     }
 
-    /// Nanoseconds to read a byte that was last touched so many bytes ago. Between two measured distances the logarithms lie
-    /// on a line.
+    /// Nanoseconds to read a byte that was last touched so many bytes ago. Between two measured distances the
+    /// logarithms lie on a line.
     fn nanoseconds_a_byte(&self, distance: f64) -> f64 {
         let points = self.reading.iter().map(|&(bytes, speed)| ((bytes as f64).ln(), -speed.ln()));
         let at = distance.max(1.0).ln();
@@ -117,7 +117,8 @@ fn memory(g: &Graph, rows: &[CostRow], machine: &Machine) -> Vec<f64> {
             let mut nanoseconds = 0.0;
             let begun = at;
             for (place, bytes) in inputs {
-                // Read in the same order as before, each byte was last touched a whole operand earlier than its last one.
+                // Read in the same order as before, each byte was last touched a whole operand earlier than
+                // its last one.
                 let bytes = part * bytes;
                 let distance = touched.get(&place).map_or(f64::INFINITY, |last| begun - last + bytes);
                 nanoseconds += bytes * machine.nanoseconds_a_byte(distance);
@@ -132,7 +133,8 @@ fn memory(g: &Graph, rows: &[CostRow], machine: &Machine) -> Vec<f64> {
                 at += bytes(var);
                 touched.insert(place, at);
             }
-            // A weight that the run changes is packed anew before it is first used: the copy is written where it was.
+            // A weight that the run changes is packed anew before it is first used: the copy is written where
+            // it was.
             if let Some((weight, layout)) =
                 weight(g, node).filter(|(var, _)| changed.contains(&place[var.index()]))
             {
@@ -152,7 +154,8 @@ fn memory(g: &Graph, rows: &[CostRow], machine: &Machine) -> Vec<f64> {
     spent
 }
 
-/// The stored weight that a product multiplies with, of which the engine keeps a packed copy, and how that is laid out.
+/// The stored weight that a product multiplies with, of which the engine keeps a packed copy, and how that is
+/// laid out.
 fn weight(g: &Graph, node: &Node) -> Option<(Var, WeightLayout)> {
     let (op, weight) = (node.op_as::<Linear>()?, *node.inputs.get(1)?);
     let kept = g.value(weight).version_of.is_some() && g.dtype(weight) == DType::F32;
@@ -171,7 +174,8 @@ fn changed(g: &Graph, place: &[usize]) -> BTreeSet<usize> {
     updates.collect()
 }
 
-/// Where each value lives, as far as a graph tells: a view, and the next version of a state, where the first one does.
+/// Where each value lives, as far as a graph tells: a view, and the next version of a state, where the first
+/// one does.
 fn places(g: &Graph) -> Vec<usize> {
     let mut place: Vec<usize> = (0..g.values().len()).collect();
     for node in g.nodes() {
@@ -184,7 +188,8 @@ fn places(g: &Graph) -> Vec<usize> {
     place
 }
 
-/// The most bytes of intermediate values at one time: about as long ago was the place of a new value last touched.
+/// The most bytes of intermediate values at one time: about as long ago was the place of a new value last
+/// touched.
 fn most_alive(g: &Graph, rows: &[CostRow], place: &[usize]) -> f64 {
     let mut last: BTreeMap<usize, usize> = BTreeMap::new();
     for (at, row) in rows.iter().enumerate() {
@@ -213,7 +218,8 @@ fn most_alive(g: &Graph, rows: &[CostRow], place: &[usize]) -> f64 {
 /// Numbers in the longest vectors.
 const VECTOR: usize = 16;
 
-/// What a node is called: with the settings that its speed depends on, without them, and by whether it multiplies.
+/// What a node is called: with the settings that its speed depends on, without them, and by whether it
+/// multiplies.
 fn kinds(g: &Graph, row: &CostRow) -> [String; 3] {
     const RELEVANT: [&str; 8] =
         ["activation", "layout", "precision", "causal", "gate", "function", "bias", "output"];
@@ -224,8 +230,8 @@ fn kinds(g: &Graph, row: &CostRow) -> [String; 3] {
         .filter(|(name, _)| RELEVANT.contains(name))
         .filter_map(|(_, value)| value.split(' ').next())
         .collect();
-    // Rows that do not fill vectors have an end of their own, and attention works on short ones. Where all operands have the
-    // shape of the result, all rows are one.
+    // Rows that do not fill vectors have an end of their own, and attention works on short ones. Where all
+    // operands have the shape of the result, all rows are one.
     let node = &g.nodes()[row.node];
     let dims = |var: Var| g.shape(var).bound();
     let result = node
@@ -315,7 +321,8 @@ mod tests {
         let gradients = g.gradient(loss, &weights).unwrap();
         let pairs: Vec<_> = weights.into_iter().zip(gradients).collect();
         g.adamw_step(&pairs, &AdamW::default(), rate, step, None).unwrap();
-        // Forward, each weight once, though the second serves twice; backward in the other layout, and x needs no gradient.
+        // Forward, each weight once, though the second serves twice; backward in the other layout, and x
+        // needs no gradient.
         let linear = |(row, load): (CostRow, Load)| (row.op == "linear").then_some(load.amounts[3]);
         let took: Vec<f64> = loads(&g, &machine()).unwrap().into_iter().filter_map(linear).collect();
         let [a, first, second, back, again] = took.as_slice() else { panic!("{took:?}") };

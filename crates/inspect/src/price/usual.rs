@@ -1,5 +1,5 @@
-//! The small programs on which rates are measured: an embedding, a block or some, and a head, in the styles that most models
-//! are of, at sizes that lie apart. No model is one of them.
+//! The small programs on which rates are measured: an embedding, a block or some, and a head, in the styles
+//! that most models are of, at sizes that lie apart. No model is one of them.
 
 use regard_engine::Program;
 use regard_graph::{DType, Graph, Precision, Result};
@@ -32,9 +32,9 @@ impl Size {
     }
 }
 
-/// From hardly anything, where starting a kernel is all there is, to one token in a wide model and many in a narrow one; heads
-/// that fill vectors of sixteen, and heads that do not. One layer alone stays in the caches unless it is large; of several,
-/// each comes from afar when it is its turn, with weights that are small.
+/// From hardly anything, where starting a kernel is all there is, to one token in a wide model and many in a
+/// narrow one; heads that fill vectors of sixteen, and heads that do not. One layer alone stays in the caches
+/// unless it is large; of several, each comes from afar when it is its turn, with weights that are small.
 const SIZES: [Size; 23] = [
     size(1, 14, 80, 5, 400).layers(16),
     size(1, 20, 176, 4, 1200).layers(6),
@@ -74,8 +74,8 @@ pub enum Style {
     Bucketed,
 }
 
-/// The programs: all styles of a size, or one where a pass takes long. Steps of training take three times as long, so two
-/// styles have to do, and none is as large.
+/// The programs: all styles of a size, or one where a pass takes long. Steps of training take three times as
+/// long, so two styles have to do, and none is as large.
 pub fn programs(training: bool) -> impl Iterator<Item = (Size, Style)> {
     let weights = |size: &Size| 12 * size.layers * size.width * size.width;
     let sizes = SIZES.into_iter().filter(move |size| !training || weights(size) <= LARGE);

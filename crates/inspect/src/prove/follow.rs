@@ -1,5 +1,5 @@
-//! A pass of which every value is followed: what its cells stand for, by the axes reader, and what they feel of an input,
-//! by the reach reader.
+//! A pass of which every value is followed: what its cells stand for, by the axes reader, and what they feel
+//! of an input, by the reach reader.
 
 use super::{Guilty, ProofCase, Stream};
 use crate::{Error, Result};
@@ -158,8 +158,8 @@ impl ProofCase {
         Ok(found.ok_or_else(|| regard_graph::Error::unknown("input", name, names))?)
     }
 
-    /// The inputs with what a model is about: its streams, or whatever floats it is fed, the batch in front. Masks and
-    /// positions are not among them: what they can change is known only from what they say.
+    /// The inputs with what a model is about: its streams, or whatever floats it is fed, the batch in front.
+    /// Masks and positions are not among them: what they can change is known only from what they say.
     pub(super) fn contents(&self) -> Vec<String> {
         if !self.streams.is_empty() {
             return self.streams.iter().map(|stream| stream.input.clone()).collect();

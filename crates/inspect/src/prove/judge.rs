@@ -197,8 +197,9 @@ impl Followed<'_> {
         finding(outcome, sentence, Coverage { judged: 1, ..Coverage::default() })
     }
 
-    /// Judges every value that the input can change. The breach is the earliest on the way to the first value that the
-    /// promise speaks of and that breaks it: what is aside cannot break a promise, but a break can begin there.
+    /// Judges every value that the input can change. The breach is the earliest on the way to the first value
+    /// that the promise speaks of and that breaks it: what is aside cannot break a promise, but a break can
+    /// begin there.
     fn survey(&self, felt: &Felt, part: &dyn Fn(Var) -> Part, rule: &Rule<'_>) -> Result<Survey> {
         let mut survey = Survey { breach: None, coverage: Coverage::default(), lost_output: None };
         let (mut beginnings, mut broken) = (Vec::new(), None);

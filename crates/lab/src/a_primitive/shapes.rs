@@ -1,4 +1,5 @@
-//! Shapes and layouts: the notes' formulas, written out as products and a softmax, against the one attention op.
+//! Shapes and layouts: the notes' formulas, written out as products and a softmax, against the one attention
+//! op.
 
 use crate::attend::Scene;
 use crate::compute::{array, compute, compute_on_cpu, largest_difference};

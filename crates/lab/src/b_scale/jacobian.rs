@@ -19,8 +19,8 @@ pub fn softmax(scores: &[f64], keys: usize) -> Result<Vec<f64>> {
     Ok(found[0].data().to_vec())
 }
 
-/// ‖diag(a) − aaᵀ‖_F² by a sum without cancellation: every term is a square. The shorter Σa² − 2Σa³ + (Σa²)² takes
-/// nearly equal numbers from each other and goes below 0 where a is nearly one-hot.
+/// ‖diag(a) − aaᵀ‖_F² by a sum without cancellation: every term is a square. The shorter Σa² − 2Σa³ + (Σa²)²
+/// takes nearly equal numbers from each other and goes below 0 where a is nearly one-hot.
 pub fn squared_norm(a: &[f64]) -> f64 {
     let total: f64 = a.iter().sum();
     let (mut diagonal, mut pairs, mut before) = (0.0, 0.0, 0.0);

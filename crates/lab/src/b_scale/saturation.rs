@@ -8,8 +8,9 @@ use crate::{Context, Finding, Number, Table, Verdict};
 use regard::Result;
 
 const KEYS: usize = 32;
-/// Width, the quoted median norm of the unscaled Jacobian, half a unit of its last digit, and whether so many digits are
-/// right. Beyond d = 64 norms spread over many powers of ten, and the median of a few hundred draws is only a rough guess.
+/// Width, the quoted median norm of the unscaled Jacobian, half a unit of its last digit, and whether so many
+/// digits are right. Beyond d = 64 norms spread over many powers of ten, and the median of a few hundred
+/// draws is only a rough guess.
 const QUOTED: [(usize, f64, f64, bool); 6] = [
     (1, 0.20, 0.005, true),
     (16, 0.34, 0.005, true),

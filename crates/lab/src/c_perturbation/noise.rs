@@ -1,5 +1,6 @@
-//! One key is shaken: what is left on average, and what is not. The geometry is that of the quoted figures: a = 0.045,
-//! σ = 0.3, and β‖q‖ and the distance of values such that the predicted bias is 0.001835 and the rms change 0.0138.
+//! One key is shaken: what is left on average, and what is not. The geometry is that of the quoted figures: a
+//! = 0.045, σ = 0.3, and β‖q‖ and the distance of values such that the predicted bias is 0.001835 and the rms
+//! change 0.0138.
 
 use crate::attend::{Scene, logit, sigmoid};
 use crate::compute::{dot, length};

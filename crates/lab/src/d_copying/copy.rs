@@ -16,7 +16,8 @@ fn bound(keys: usize, margin: f64) -> f64 {
     1.0 / (1.0 + (keys as f64 - 1.0) * (-margin).exp())
 }
 
-/// Random scenes of one query with its best key pushed ahead; each with its margin, its best weight, and how far c is.
+/// Random scenes of one query with its best key pushed ahead; each with its margin, its best weight, and how
+/// far c is.
 fn scenes(context: &Context, name: &str) -> Result<Vec<(f64, f64, f64, f64)>> {
     let mut draws = context.draws(name);
     let mut found = vec![];

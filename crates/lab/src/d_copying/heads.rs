@@ -135,7 +135,8 @@ fn spreads(context: &Context, name: &str) -> Result<Vec<(f64, [Estimate; 4])>> {
 /// The quoted spreads were sampled themselves: they are right to about this.
 const SAMPLED: f64 = 0.005;
 
-/// The standard deviation of a function of the length of kₐ, by integration; of positive lengths only, or of all.
+/// The standard deviation of a function of the length of kₐ, by integration; of positive lengths only, or of
+/// all.
 fn spread_of(f: impl Fn(f64) -> f64, positive: bool) -> f64 {
     const STEP: f64 = 1e-4;
     let first = if positive { -2f64.sqrt() } else { -10.0 };
@@ -208,7 +209,8 @@ pub fn reason(context: &Context) -> Result<Finding> {
     let second: Vec<f64> = found.on_b.iter().map(|b| 2.0 * b).collect();
     let own = deviation(&positive(&found.first, &found.lengths));
     let other = deviation(&second);
-    // Were the reason averaging, two independent copies of the swinging head would do as well as the split pair.
+    // Were the reason averaging, two independent copies of the swinging head would do as well as the split
+    // pair.
     let (one, _) = swinging(context, "D13.first", t, found.on_a.len())?;
     let (again, _) = swinging(context, "D13.second", t, found.on_a.len())?;
     let averaged: Vec<f64> = one.iter().zip(&again).map(|(a, b)| (a + b) / 2.0).collect();

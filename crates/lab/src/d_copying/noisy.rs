@@ -1,4 +1,5 @@
-//! Noisy keys: the best length of a query, and a key whose length is uncertain. Ten keys, as in the quoted figures.
+//! Noisy keys: the best length of a query, and a key whose length is uncertain. Ten keys, as in the quoted
+//! figures.
 
 use crate::attend::{Scene, sigmoid};
 use crate::picture::{Axis, Chart, figure};
@@ -8,8 +9,9 @@ use regard::Result;
 
 pub const KEYS: usize = 10;
 
-/// Keys around unit vectors with noise of variance `noise` in every direction, and a factor 1 + ε on the first, ε of
-/// variance ½, where its length is uncertain. Values are unit vectors: outputs are weights. One query for each of `asked`.
+/// Keys around unit vectors with noise of variance `noise` in every direction, and a factor 1 + ε on the
+/// first, ε of variance ½, where its length is uncertain. Values are unit vectors: outputs are weights. One
+/// query for each of `asked`.
 pub fn many(
     draws: &mut Draws,
     samples: usize,

@@ -1,4 +1,5 @@
-//! Values in two subspaces: a projection takes their sum apart, the better the more upright the subspaces stand.
+//! Values in two subspaces: a projection takes their sum apart, the better the more upright the subspaces
+//! stand.
 
 use crate::compute::{array, compute, dot, largest_difference, length};
 use crate::picture::{Axis, Chart};

@@ -11,8 +11,9 @@ use regard::{Array, Result};
 /// Which key each head of each layer takes: layer, head, position -> position.
 type Targets<'a> = dyn Fn(usize, usize, usize) -> usize + 'a;
 
-/// The inputs that can change the last position after some layers of x + Σ heads, by the reach reader over the keys that
-/// hard attention takes, and, where asked for, by changing each input of the real hard attention in turn.
+/// The inputs that can change the last position after some layers of x + Σ heads, by the reach reader over
+/// the keys that hard attention takes, and, where asked for, by changing each input of the real hard
+/// attention in turn.
 fn field(length: usize, heads: usize, layers: usize, target: &Targets, numbers: bool) -> Result<[usize; 2]> {
     // By reach: an explicit mask with the one chosen key of each query.
     let mut g = Graph::inference();
@@ -35,7 +36,8 @@ fn field(length: usize, heads: usize, layers: usize, target: &Targets, numbers: 
         return Ok([by_reach, by_reach]);
     }
 
-    // By numbers: keys are one-hot positions, queries the positions to be taken, and attention is the hard kind.
+    // By numbers: keys are one-hot positions, queries the positions to be taken, and attention is the hard
+    // kind.
     let run = |x: &[f64]| -> Result<Vec<Array>> {
         let feed = Feed::new().with("x", array(&[1, length, 1], x)?);
         compute(&feed, |g| {

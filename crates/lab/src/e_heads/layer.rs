@@ -60,7 +60,8 @@ impl Scene {
         Ok(found[0].data().to_vec())
     }
 
-    /// The same by separate heads: rows of the projections for each, attention of one head, concatenation, one product.
+    /// The same by separate heads: rows of the projections for each, attention of one head, concatenation,
+    /// one product.
     fn by_heads(&self) -> Result<Vec<f64>> {
         let AttentionConfig { heads, head_width, value_width, width, .. } = self.config;
         let found = compute(&self.feed, |g| {

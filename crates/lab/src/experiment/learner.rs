@@ -1,5 +1,5 @@
-//! The step of any model as one program: a recorded loss, its gradients clipped at a norm of 1, AdamW, the schedule of
-//! [`train`](super::train).
+//! The step of any model as one program: a recorded loss, its gradients clipped at a norm of 1, AdamW, the
+//! schedule of [`train`](super::train).
 
 use super::one_cpu;
 use super::train::schedule;

@@ -1,4 +1,5 @@
-//! What trained attention looks at: the weights of every head, asked of the attentions that the model itself recorded.
+//! What trained attention looks at: the weights of every head, asked of the attentions that the model itself
+//! recorded.
 
 use super::{Batch, Model, one_cpu};
 use regard::Result;

@@ -1,4 +1,5 @@
-//! Tasks on sequences of small integers. Every example is drawn; the answer at each position follows from the rest.
+//! Tasks on sequences of small integers. Every example is drawn; the answer at each position follows from the
+//! rest.
 
 use crate::Draws;
 use regard::ops::IGNORE_INDEX;
@@ -84,7 +85,8 @@ impl Task {
         }
     }
 
-    /// Whether a position may see only what came before: where the answer would stand in the sequence otherwise.
+    /// Whether a position may see only what came before: where the answer would stand in the sequence
+    /// otherwise.
     pub fn causal(self) -> bool {
         matches!(self, Task::Back { .. } | Task::Induction { .. } | Task::SumOfTwo { .. })
     }

@@ -1,5 +1,5 @@
-//! A Transformer for experiments: the layers of the library, put together so that norms, residuals, positions and the
-//! feed-forward part can each be changed or left out.
+//! A Transformer for experiments: the layers of the library, put together so that norms, residuals, positions
+//! and the feed-forward part can each be changed or left out.
 
 use regard::layers::{
     AbsoluteConfig, AbsolutePositions, AttentionConfig, AttentionLayer, Context as Surroundings,
@@ -136,8 +136,8 @@ struct Block {
     norms: Option<[NormLayer; 2]>,
 }
 
-/// A model. Parameters: `token_embedding`, `position_embedding`, `relative`, `block.<n>.attention`, `.between`, `.norm`,
-/// `final_norm`, `head`.
+/// A model. Parameters: `token_embedding`, `position_embedding`, `relative`, `block.<n>.attention`,
+/// `.between`, `.norm`, `final_norm`, `head`.
 #[derive(Clone, Debug)]
 pub struct Model {
     config: Tiny,

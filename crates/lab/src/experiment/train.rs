@@ -1,4 +1,5 @@
-//! Training and evaluation of a tiny model: one program for the step, replayed; AdamW with a warm-up and a cosine.
+//! Training and evaluation of a tiny model: one program for the step, replayed; AdamW with a warm-up and a
+//! cosine.
 
 use super::{Batch, Model, Task};
 use crate::Context;

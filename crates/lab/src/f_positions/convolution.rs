@@ -10,7 +10,8 @@ use regard::prelude::*;
 const LENGTH: usize = 7;
 const WIDTH: usize = 3;
 
-/// Weights and outputs of attention without content: biases log w over distances −1, 0, 1 in a window, or no window at all.
+/// Weights and outputs of attention without content: biases log w over distances −1, 0, 1 in a window, or no
+/// window at all.
 fn banded(x: &[f64], taps: [f64; 3], reach: usize, window: bool) -> Result<[Vec<f64>; 2]> {
     let feed = Feed::new().with("x", array(&[1, LENGTH, 1, WIDTH], x)?);
     let found = compute(&feed, |g| {
@@ -36,7 +37,8 @@ fn interior(x: &[f64], taps: [f64; 3]) -> Vec<f64> {
         .collect()
 }
 
-/// A convolution with a matrix for each tap and zeros beyond the border, by three heads that each look at one offset.
+/// A convolution with a matrix for each tap and zeros beyond the border, by three heads that each look at one
+/// offset.
 fn by_heads(x: &[f64], kernel: &[f64]) -> Result<Vec<f64>> {
     let feed = Feed::new()
         .with("x", array(&[1, LENGTH, WIDTH], x)?)

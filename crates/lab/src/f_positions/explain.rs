@@ -1,4 +1,5 @@
-//! Do attention weights explain answers? Their ranks against two measures of influence, on a model that must look things up.
+//! Do attention weights explain answers? Their ranks against two measures of influence, on a model that must
+//! look things up.
 
 use crate::experiment::{
     Model, Task, Tiny, Training, carries, evaluate, number, one_cpu, over_seeds, patterns, seeds, spearman,

@@ -1,4 +1,5 @@
-//! Self-attention’s shape, biases by distance, and windows: weights by the reference engine, work by the cost reader.
+//! Self-attention’s shape, biases by distance, and windows: weights by the reference engine, work by the cost
+//! reader.
 
 use crate::compute::{array, compute, differing, largest_difference};
 use crate::picture::{Axis, Chart, Colours, Heat};

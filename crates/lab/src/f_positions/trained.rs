@@ -1,5 +1,5 @@
-//! Trained experiments on positions: other lengths, tasks with and without order, where absolute and where relative ones
-//! win, and whether a layer finds a convolution.
+//! Trained experiments on positions: other lengths, tasks with and without order, where absolute and where
+//! relative ones win, and whether a layer finds a convolution.
 
 use crate::experiment::{
     Encoding, Model, Task, Tiny, Training, carries, evaluate, number, one_cpu, over_seeds, seeds, train,

@@ -1,4 +1,5 @@
-//! Padding and the future in whole models, to the bit on the CPU engine: an encoder, a decoder, an encoder-decoder.
+//! Padding and the future in whole models, to the bit on the CPU engine: an encoder, a decoder, an
+//! encoder-decoder.
 
 use super::recogniser::{FEATURES, Recogniser};
 use crate::compute::{compute_on_cpu, differing};

@@ -1,7 +1,8 @@
-//! A recogniser of frames as sound gives them, small enough to train here: frames of features go through causal blocks with
-//! rotary positions and a bounded view of the past. The frames are drawn, not recorded: symbols last a few frames, come in
-//! pairs that sound alike, and only the last frame of a symbol tells which of the two it was, so that hearing a little of
-//! the future is worth something. Letters: B utterances, T frames, F features, C width, V symbols, S slots of the caches.
+//! A recogniser of frames as sound gives them, small enough to train here: frames of features go through
+//! causal blocks with rotary positions and a bounded view of the past. The frames are drawn, not recorded:
+//! symbols last a few frames, come in pairs that sound alike, and only the last frame of a symbol tells which
+//! of the two it was, so that hearing a little of the future is worth something. Letters: B utterances, T
+//! frames, F features, C width, V symbols, S slots of the caches.
 
 use crate::experiment::{Learner, one_cpu};
 use crate::{Context, Draws};
@@ -166,7 +167,8 @@ impl Recogniser {
         Ok(learner.store)
     }
 
-    /// What it makes of held-out utterances: the share of frames that are wrong, and edits over symbols of the texts.
+    /// What it makes of held-out utterances: the share of frames that are wrong, and edits over symbols of
+    /// the texts.
     pub fn examine(&self, delay: usize, store: &mut Store, count: usize) -> Result<[f64; 2]> {
         let length = FRAMES + delay;
         let mut g = Graph::inference();

@@ -1,4 +1,5 @@
-//! Sound as it arrives: what a recogniser costs in time and memory while it listens, and what it loses without the future.
+//! Sound as it arrives: what a recogniser costs in time and memory while it listens, and what it loses
+//! without the future.
 
 use super::recogniser::{FEATURES, Recogniser, SYMBOLS, text, utterance};
 use crate::experiment::{carries, number, one_cpu, over_seeds, seeds};
@@ -14,8 +15,8 @@ const FRAME_MS: f64 = 10.0;
 /// Frames that a position sees of the past.
 const WINDOW: usize = 48;
 
-/// A recogniser that hears frames in chunks, through caches that are a ring: a slot is taken over when its key is out of
-/// sight.
+/// A recogniser that hears frames in chunks, through caches that are a ring: a slot is taken over when its
+/// key is out of sight.
 struct Listening {
     program: Program,
     slots: usize,

@@ -1,5 +1,5 @@
-//! What attention costs, line by line, where its parts cross, and against recurrence: the cost reader against closed forms,
-//! and times on this machine beside them.
+//! What attention costs, line by line, where its parts cross, and against recurrence: the cost reader against
+//! closed forms, and times on this machine beside them.
 
 use crate::experiment::one_cpu;
 use crate::picture::{Axis, Chart, figure};
@@ -114,7 +114,8 @@ pub fn line_by_line(context: &Context) -> Result<Finding> {
         .how("The cost reader on the layer’s graph; times are the least of a few runs on one thread, d in {32, 64, 128}, n_t and n_s in {32, 128, 384}. The line numbers of the note’s listing are off by some (E27)."))
 }
 
-/// Weights of three terms that fit best; relative errors count, so that short runs are not drowned by long ones.
+/// Weights of three terms that fit best; relative errors count, so that short runs are not drowned by long
+/// ones.
 fn least_squares(rows: &[([f64; 3], f64)]) -> [f64; 3] {
     let (mut a, mut b) = ([[0.0; 3]; 3], [0.0; 3]);
     for (x, y) in rows {

@@ -1,4 +1,5 @@
-//! How far apart two positions are for a gradient: attention against recurrence, before training and in copying.
+//! How far apart two positions are for a gradient: attention against recurrence, before training and in
+//! copying.
 
 use crate::experiment::{Task, carries, number, one_cpu, over_seeds, seeds};
 use crate::picture::{Axis, Chart, figure};

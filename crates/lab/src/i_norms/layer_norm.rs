@@ -6,7 +6,8 @@ use crate::{Context, Finding, Number, Table, Verdict};
 use regard::Result;
 use regard::prelude::*;
 
-/// An ε that is nothing beside any variance here, in f64; the op refuses 0 itself, at which a constant row has no answer.
+/// An ε that is nothing beside any variance here, in f64; the op refuses 0 itself, at which a constant row
+/// has no answer.
 pub const VANISHING: f32 = 1e-30;
 
 /// Mean and variance of a row, dividing by its length.

@@ -1,5 +1,5 @@
-//! An encoder that classifies texts: short reviews from a small grammar, praise or blame. “Not” and “never” turn round the
-//! clause that they stand in, so that counting words is not enough.
+//! An encoder that classifies texts: short reviews from a small grammar, praise or blame. “Not” and “never”
+//! turn round the clause that they stand in, so that counting words is not enough.
 
 use crate::experiment::{Learner, Trained, carries, number, one_cpu, over_seeds, seeds};
 use crate::picture::{Axis, Chart, figure};

@@ -1,4 +1,5 @@
-//! The parts of a block and the families made of them: feed-forward parts, who mixes what, parameters, caches.
+//! The parts of a block and the families made of them: feed-forward parts, who mixes what, parameters,
+//! caches.
 
 use crate::compute::{array, compute, compute_on_cpu, differing, largest_difference};
 use crate::picture::{Axis, Chart, Colours, Heat};

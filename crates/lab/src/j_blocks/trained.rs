@@ -1,4 +1,5 @@
-//! Blocks in training: what the non-linearity is for, hidden width, vectors in context, and recurrence beside attention.
+//! Blocks in training: what the non-linearity is for, hidden width, vectors in context, and recurrence beside
+//! attention.
 
 use crate::compute::{dot, length};
 use crate::experiment::{

@@ -1,5 +1,6 @@
-//! Encoder-decoders that translate: numbers in English words into German ones, where units stand before tens, so that words
-//! must change places. A Transformer, and beside it a recurrent pair without attention, on the same data.
+//! Encoder-decoders that translate: numbers in English words into German ones, where units stand before tens,
+//! so that words must change places. A Transformer, and beside it a recurrent pair without attention, on the
+//! same data.
 
 use crate::experiment::{Learner, Trained, carries, number, one_cpu, over_seeds, seeds};
 use crate::picture::{Axis, Chart, Colours, Heat, figure};
@@ -238,7 +239,8 @@ fn translations(
     Ok(found)
 }
 
-/// The weights of the last cross-attention on one pair, mean of the heads: targets × sources, as far as there are words.
+/// The weights of the last cross-attention on one pair, mean of the heads: targets × sources, as far as there
+/// are words.
 fn cross_weights(model: &Transformer, store: &mut Store, n: usize) -> Result<(usize, Vec<f64>)> {
     let [english, german] = words(n);
     let (s, t) = (english.len() + 1, german.len() + 1);
@@ -318,7 +320,8 @@ pub fn translates(context: &Context) -> Result<Finding> {
     .how("Numbers below 10 000 as words; German puts units before tens. Width 32, four heads; the library’s Transformer, beam search and metrics."))
 }
 
-/// A recurrent pair: one reads the source into a state, the other writes from it. There is no attention between them.
+/// A recurrent pair: one reads the source into a state, the other writes from it. There is no attention
+/// between them.
 struct Pair {
     parameters: Parameters,
     source: EmbeddingLayer,

@@ -1,6 +1,6 @@
-//! A small convolutional network, recorded with the ops of the library: pixels are rows, a convolution gathers the
-//! neighbours of each and multiplies them with one matrix, so that its weights are the same everywhere. Letters: B images,
-//! P pixels, C channels.
+//! A small convolutional network, recorded with the ops of the library: pixels are rows, a convolution
+//! gathers the neighbours of each and multiplies them with one matrix, so that its weights are the same
+//! everywhere. Letters: B images, P pixels, C channels.
 
 use regard::layers::{LinearConfig, LinearLayer, Parameters};
 use regard::prelude::*;
@@ -9,8 +9,8 @@ use regard_graph::Result;
 /// Pixels of a side before the first layer.
 const SIDE: usize = 8;
 
-/// Three convolutions of 3 by 3 with ReLU, the last two behind a halving of the image by the mean of 2 by 2, then the mean
-/// over all pixels and a linear layer. Parameters: `conv.<n>`, `head`.
+/// Three convolutions of 3 by 3 with ReLU, the last two behind a halving of the image by the mean of 2 by 2,
+/// then the mean over all pixels and a linear layer. Parameters: `conv.<n>`, `head`.
 pub struct Cnn {
     parameters: Parameters,
     convolutions: Vec<LinearLayer>,
@@ -39,7 +39,8 @@ impl Cnn {
         &self.parameters
     }
 
-    /// Images B Ch 8 8 -> scores B V. The graph has inputs `neighbours.<side>` and `blocks.<side>`: see [`places`].
+    /// Images B Ch 8 8 -> scores B V. The graph has inputs `neighbours.<side>` and `blocks.<side>`: see
+    /// [`places`].
     pub fn logits(&self, g: &mut Graph, image: Var) -> Result<Var> {
         let rows = g.shape(image).bound()[0];
         let mut x = g.patches(image, [1, 1])?; // B Ch 8 8 -> B P Ch

@@ -1,5 +1,5 @@
-//! A CNN and ViTs on training sets of different sizes: a small glyph stands anywhere on a noisy image and is to be named.
-//! Where it stands means nothing, which a CNN assumes and a ViT must learn.
+//! A CNN and ViTs on training sets of different sizes: a small glyph stands anywhere on a noisy image and is
+//! to be named. Where it stands means nothing, which a CNN assumes and a ViT must learn.
 
 use super::cnn::{Cnn, places};
 use super::vit::config;
@@ -168,8 +168,8 @@ fn right(chosen: &[i32], set: &Set) -> f64 {
     chosen.iter().zip(&set.classes).filter(|(a, b)| a == b).count() as f64 / chosen.len() as f64
 }
 
-/// What one training came to: accuracy on its own set, on new images, and predictions that a shift by one and by two
-/// pixels changes.
+/// What one training came to: accuracy on its own set, on new images, and predictions that a shift by one and
+/// by two pixels changes.
 #[derive(Clone, Copy, Debug)]
 struct Came {
     own: f64,
@@ -205,7 +205,8 @@ fn trained(context: &Context, kind: Kind, size: usize, seed: u64) -> Result<Came
     Ok(found)
 }
 
-/// The share of images whose class changes when glyph and noise move by one pixel, and by two, which is one patch.
+/// The share of images whose class changes when glyph and noise move by one pixel, and by two, which is one
+/// patch.
 fn shifts(model: &Model, store: &mut Store, seed: u64) -> Result<[f64; 2]> {
     let mut draws = Context { seed, ..Default::default() }.draws("vision.shift");
     let (mut still, mut moved) = (vec![], [vec![], vec![]]);
@@ -397,7 +398,8 @@ pub fn pretraining(context: &Context) -> Result<Finding> {
         found[0].push(trained(context, Kind::Cnn, little, seed)?.new);
         found[1].push(trained(context, Kind::Vit, little, seed)?.new);
         let draws = |name: &str| Context { seed, ..*context }.draws(name);
-        // Another task on the same kind of images: glyphs are named in another order, so that only the body carries over.
+        // Another task on the same kind of images: glyphs are named in another order, so that only the body
+        // carries over.
         let mut more = images(&mut draws("vision.more"), much);
         more.classes.iter_mut().for_each(|class| *class = (*class * 5 + 2) % CLASSES as i32);
         let body = vit.train(&more, context.size(300, 800), seed, None)?;

@@ -1,5 +1,5 @@
-//! A tiny ViT trained on images that are drawn: a bright square on noise, to be named by its place. What its positions and
-//! its class token learn.
+//! A tiny ViT trained on images that are drawn: a bright square on noise, to be named by its place. What its
+//! positions and its class token learn.
 
 use super::vit::config;
 use crate::compute::{dot, length};
@@ -15,7 +15,8 @@ const SIDE: usize = 4;
 const PATCHES: usize = SIDE * SIDE;
 const ROWS: usize = 16;
 
-/// Noise with a bright square of 2 by 2 pixels anywhere; its class is the quarter of the image that its middle lies in.
+/// Noise with a bright square of 2 by 2 pixels anywhere; its class is the quarter of the image that its
+/// middle lies in.
 fn images(draws: &mut Draws, count: usize) -> (Vec<f32>, Vec<i32>, Vec<[usize; 2]>) {
     let (mut pixels, mut classes, mut places) = (vec![], vec![], vec![]);
     for _ in 0..count {

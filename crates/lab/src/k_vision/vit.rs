@@ -164,7 +164,8 @@ pub fn resolutions(context: &Context) -> Result<Finding> {
     let same = interpolate_positions(&table, width, [4, 4], [4, 4])?;
     let wide = interpolate_positions(&table, width, [2, 8], [4, 4])?;
     let large = interpolate_positions(&table, width, [4, 4], [8, 8])?;
-    // Row and column as channels, and a constant. Bicubic with a = −¾ keeps constants, and bends planes a little.
+    // Row and column as channels, and a constant. Bicubic with a = −¾ keeps constants, and bends planes a
+    // little.
     let plane = |rows: usize, columns: usize, per: f32| -> Vec<f32> {
         let cell = |r: usize, c: usize| [(r as f32 + 0.5) / per, (c as f32 + 0.5) / per, 1.0, 0.0];
         [0.0; 4]

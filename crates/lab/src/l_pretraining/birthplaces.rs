@@ -1,5 +1,5 @@
-//! What the study of birthplaces finds, in small: reading against not reading, a Perceiver, lines left out, names never
-//! seen, answers side by side.
+//! What the study of birthplaces finds, in small: reading against not reading, a Perceiver, lines left out,
+//! names never seen, answers side by side.
 
 use super::study::{Asked, Evidence, Student, baseline, students};
 use crate::experiment::{carries, number, over_seeds};

@@ -1,6 +1,6 @@
-//! The birth-place study in small, shared by the claims about it: invented people, a decoder that reads lines about them
-//! (or does not), then learns to answer, then is asked about people whose lines it read and people whose lines were left
-//! out. A model is trained once in a process, however many claims look at it.
+//! The birth-place study in small, shared by the claims about it: invented people, a decoder that reads lines
+//! about them (or does not), then learns to answer, then is asked about people whose lines it read and people
+//! whose lines were left out. A model is trained once in a process, however many claims look at it.
 
 use crate::experiment::{one_cpu, seeds};
 use crate::{Context, Effort};
@@ -111,8 +111,9 @@ fn settings(context: &Context, arm: Arm, seed: u64) -> StudySettings {
 type Key = (u64, Effort, &'static str);
 type Slot = Arc<Mutex<Option<Arc<Vec<Student>>>>>;
 
-/// The models of one arm, one for each seed: trained at the first call, remembered for the others. Seeds take turns in whose
-/// lines are left out, so that with two of them each dev person is asked about once read and once not.
+/// The models of one arm, one for each seed: trained at the first call, remembered for the others. Seeds take
+/// turns in whose lines are left out, so that with two of them each dev person is asked about once read and
+/// once not.
 pub fn students(context: &Context, arm: Arm) -> Result<Arc<Vec<Student>>> {
     static KNOWN: OnceLock<Mutex<HashMap<Key, Slot>>> = OnceLock::new();
     let broke = "another claim broke while it was trained";

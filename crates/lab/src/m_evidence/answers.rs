@@ -1,5 +1,5 @@
-//! Answers of a model that read about some people and not about others: what its confidence tells, what the text tells, and
-//! what a name alone does.
+//! Answers of a model that read about some people and not about others: what its confidence tells, what the
+//! text tells, and what a name alone does.
 
 use crate::experiment::{carries, number, over_seeds};
 use crate::l_pretraining::study::{Asked, Evidence, Student, above, students};
@@ -132,7 +132,8 @@ pub fn evidence(context: &Context) -> Result<Finding> {
     .how(HOW))
 }
 
-/// The largest error rate that so many errors of so many leave possible at 95 % (Clopper and Pearson 1934), by halving.
+/// The largest error rate that so many errors of so many leave possible at 95 % (Clopper and Pearson 1934),
+/// by halving.
 fn error_bound(errors: usize, of: usize) -> f64 {
     if of == 0 || errors >= of {
         return 1.0;
@@ -166,8 +167,9 @@ pub fn calibrated(context: &Context) -> Result<Finding> {
     let side = |half: usize| all.iter().filter(move |(_, at)| at / 2 % 2 == half).map(|(asked, _)| *asked);
     let mut first: Vec<&Asked> = side(0).collect();
     first.sort_by(|a, b| b.confidence.total_cmp(&a.confidence));
-    // The most answers such that the bound stays in the budget. It is tried from the fewest at which it could hold, one
-    // more at a time, up to the first failure: an order fixed beforehand, so that trying many costs no confidence.
+    // The most answers such that the bound stays in the budget. It is tried from the fewest at which it could
+    // hold, one more at a time, up to the first failure: an order fixed beforehand, so that trying many costs
+    // no confidence.
     let least = (1..100).find(|&n| error_bound(0, n) <= BUDGET).unwrap_or(100);
     let (mut errors, mut threshold, mut chosen, mut curve) = (0, f64::INFINITY, 0, vec![]);
     let mut holds = true;

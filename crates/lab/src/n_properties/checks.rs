@@ -1,4 +1,5 @@
-//! Properties of the library and of this laboratory itself: one convention, runnable identities, gradients, same bits, pages.
+//! Properties of the library and of this laboratory itself: one convention, runnable identities, gradients,
+//! same bits, pages.
 
 use crate::compute::{array, compute, differing};
 use crate::experiment::{Model, Task, Tiny, Training, train_on};

@@ -1,5 +1,5 @@
-//! The page of one claim: statement, verdict, formula, numbers, pictures, tables, errata, how it was computed, and the
-//! command that repeats it.
+//! The page of one claim: statement, verdict, formula, numbers, pictures, tables, errata, how it was
+//! computed, and the command that repeats it.
 
 use super::{badge, class_of, file_of, whole};
 use crate::json::criterion;

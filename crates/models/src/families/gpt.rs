@@ -1,5 +1,5 @@
-//! GPTs: decoders of one stream. Their files come in several forms, GPT-2's, minGPT's, Llama's and our own, which differ in
-//! names and layouts alone: a form is a line of data.
+//! GPTs: decoders of one stream. Their files come in several forms, GPT-2's, minGPT's, Llama's and our own,
+//! which differ in names and layouts alone: a form is a line of data.
 
 use super::{CONTEXT, HEADS, HIDDEN, LAYERS, PRESET, STD, TIED, VOCABULARY, WIDTH, with_mechanisms};
 use crate::family::{Dropout, Family, Form, Needs, Weights};
@@ -34,7 +34,8 @@ pub static GPT2: GptForm = GptForm {
     from_json: import::gpt2::config_from_json,
     to_json: import::gpt2::config_to_json,
     files: |gpt, weights| {
-        // Some files hold the bare model, whose names have no prefix; without weights to look at, it is there.
+        // Some files hold the bare model, whose names have no prefix; without weights to look at, it is
+        // there.
         let bare = weights.is_some_and(|weights| weights.has("wte.weight"));
         gpt2_files(gpt, import::gpt2::imports(gpt.config(), if bare { "" } else { "transformer." }))
     },

@@ -1,5 +1,6 @@
-//! How each model of this library enters the registry: what it answers to [`crate::Model`], how its folders are opened,
-//! and how a recipe makes one. A new family is one such file, and its line in [`crate::Registry::standard`].
+//! How each model of this library enters the registry: what it answers to [`crate::Model`], how its folders
+//! are opened, and how a recipe makes one. A new family is one such file, and its line in
+//! [`crate::Registry::standard`].
 
 pub mod bert;
 pub mod gpt;

@@ -1,4 +1,5 @@
-//! T5s: encoder-decoders that tell distances, in transformers' form, or in our own where that has no words for them.
+//! T5s: encoder-decoders that tell distances, in transformers' form, or in our own where that has no words
+//! for them.
 
 use super::{HEADS, HIDDEN, LAYERS, TIED, VOCABULARY, WIDTH, with_mechanisms};
 use crate::family::{Dropout, Family, Form, Needs, Weights};

@@ -1,4 +1,5 @@
-//! Transformers of 2017: encoder-decoders, in the words of PyTorch's `nn.Transformer`, or in our own where that has none.
+//! Transformers of 2017: encoder-decoders, in the words of PyTorch's `nn.Transformer`, or in our own where
+//! that has none.
 
 use super::{CONTEXT, HEADS, HIDDEN, LAYERS, TIED, VOCABULARY, WIDTH, with_mechanisms};
 use crate::family::{Dropout, Family, Form, Needs, Weights};

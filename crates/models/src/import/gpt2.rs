@@ -1,5 +1,5 @@
-//! GPT-2 as transformers writes it. Its matrices stand input first, so they are transposed; `c_attn` holds query, key
-//! and value side by side.
+//! GPT-2 as transformers writes it. Its matrices stand input first, so they are transposed; `c_attn` holds
+//! query, key and value side by side.
 
 use super::json::Fields;
 use super::{Import, Map};
@@ -11,7 +11,8 @@ use regard_layers::{FeedForwardKind, HeadScale, NormKind, NormPlace};
 use regard_ops::AttentionKind;
 use serde_json::{Value, json};
 
-/// Our names and theirs. The prefix is `transformer.` for a model with its head, empty for files of the bare model.
+/// Our names and theirs. The prefix is `transformer.` for a model with its head, empty for files of the bare
+/// model.
 pub fn imports(config: &GptConfig, prefix: &str) -> Vec<Import> {
     let mut table = vec![
         Import::new("token_embedding.weight", format!("{prefix}wte.weight"), Map::Same),

@@ -1,4 +1,5 @@
-//! The fields of a foreign config.json, with errors that name the field, what stands there and what was expected.
+//! The fields of a foreign config.json, with errors that name the field, what stands there and what was
+//! expected.
 
 use regard_graph::{Error, Result};
 use serde_json::{Map, Value};

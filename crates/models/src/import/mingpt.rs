@@ -1,5 +1,5 @@
-//! minGPT: GPT-2's names with PyTorch's linear layers, output first, and a head of its own. The masks that its
-//! checkpoints hold as `attn.bias` are no parameters.
+//! minGPT: GPT-2's names with PyTorch's linear layers, output first, and a head of its own. The masks that
+//! its checkpoints hold as `attn.bias` are no parameters.
 
 use super::json::Fields;
 use super::{Import, Map, gpt2};

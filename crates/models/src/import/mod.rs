@@ -1,5 +1,5 @@
-//! Foreign checkpoints: for each family a table from our names to theirs, and their config.json to ours and back.
-//! Reading files is not done here.
+//! Foreign checkpoints: for each family a table from our names to theirs, and their config.json to ours and
+//! back. Reading files is not done here.
 
 pub mod bert;
 mod encoder;
@@ -17,7 +17,8 @@ pub mod vit;
 pub struct Files {
     /// Where each parameter stands.
     pub imports: Vec<Import>,
-    /// What may stand there besides: masks, counters, a part that we have no use for. `*` is one part of a dotted name.
+    /// What may stand there besides: masks, counters, a part that we have no use for. `*` is one part of a
+    /// dotted name.
     pub ignored: &'static [&'static str],
     /// Tied matrices that some files hold twice: the other name, and the one that counts.
     pub copies: &'static [(&'static str, &'static str)],

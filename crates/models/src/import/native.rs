@@ -1,6 +1,6 @@
-//! Models in our own words: settings under the names of our configs, tensors under our own names. For models that no other
-//! software has a form for: a GPT with rotary positions and LayerNorm, a Perceiver, and any family with a mechanism that is not
-//! its own, such as a BERT with ALiBi.
+//! Models in our own words: settings under the names of our configs, tensors under our own names. For models
+//! that no other software has a form for: a GPT with rotary positions and LayerNorm, a Perceiver, and any
+//! family with a mechanism that is not its own, such as a BERT with ALiBi.
 
 use super::json::Fields;
 use super::{Import, Map};

@@ -1,5 +1,6 @@
-//! The Transformer around PyTorch's `nn.Transformer`: names of its parameters, and a small `config.json` in torch's
-//! words. The embeddings stand beside it as `embedding`, or as `source_embedding`, `target_embedding` and `output`.
+//! The Transformer around PyTorch's `nn.Transformer`: names of its parameters, and a small `config.json` in
+//! torch's words. The embeddings stand beside it as `embedding`, or as `source_embedding`, `target_embedding`
+//! and `output`.
 
 use super::json::Fields;
 use super::{Import, Map};

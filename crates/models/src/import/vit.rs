@@ -109,8 +109,8 @@ pub fn config_to_json(config: &VitConfig) -> Result<Value> {
     Ok(json)
 }
 
-/// Where each parameter stands: in a `ViTModel` without prefix, in a model with a head under `vit.`. A head with a hidden
-/// layer has no place there and begins anew, as does the head of a model with other classes.
+/// Where each parameter stands: in a `ViTModel` without prefix, in a model with a head under `vit.`. A head
+/// with a hidden layer has no place there and begins anew, as does the head of a model with other classes.
 pub fn imports(config: &VitConfig) -> Vec<Import> {
     let bare = matches!(config.head, VitHead::None | VitHead::Pooler(_));
     let prefix = if bare { "" } else { "vit." };

@@ -67,9 +67,10 @@ fn bound(trial: &Trial, op: &Op, output: usize) -> f64 {
     }
 }
 
-/// What a difference is relative to: the largest number wanted; and for the gradient of a table by distance at least the
-/// terms that it sums. Where all distances of a row share a bucket, its score gradients g cancel and nothing is wanted but
-/// their rounding. dq = β Σ g·k, so that the Σ |g| of some row is no less than the largest |dq| over |β| and the largest |k|.
+/// What a difference is relative to: the largest number wanted; and for the gradient of a table by distance
+/// at least the terms that it sums. Where all distances of a row share a bucket, its score gradients g cancel
+/// and nothing is wanted but their rounding. dq = β Σ g·k, so that the Σ |g| of some row is no less than the
+/// largest |dq| over |β| and the largest |k|.
 fn scale_of(trial: &Trial, call: &Call, output: usize, wanted: &[Vec<f64>]) -> f64 {
     let own = largest(&wanted[output]);
     let is_last = output + 1 == wanted.len();

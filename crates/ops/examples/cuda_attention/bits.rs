@@ -35,7 +35,8 @@ pub fn check(room: &Room, report: &mut Report) -> Result<(), CudaError> {
         (Precision::Bf16, 64),
         (Precision::Bf16, 128),
     ];
-    // Whole tiles of queries, and few that are split over the keys: T, S, how many of both are kept, and the lengths.
+    // Whole tiles of queries, and few that are split over the keys: T, S, how many of both are kept, and the
+    // lengths.
     let many = Sizes { queries: [150, 99], keys: [170, 140], lengths: [120.0, 77.0, 131.0] };
     let few = Sizes { queries: [4, 1], keys: [700, 530], lengths: [512.0, 77.0, 513.0] };
     for (precision, width) in widths {
@@ -47,7 +48,8 @@ pub fn check(room: &Room, report: &mut Report) -> Result<(), CudaError> {
     Ok(())
 }
 
-/// All and some of the queries and keys; fewer keys exist than are kept, so that what is cut away was padding.
+/// All and some of the queries and keys; fewer keys exist than are kept, so that what is cut away was
+/// padding.
 struct Sizes {
     queries: [usize; 2],
     keys: [usize; 2],

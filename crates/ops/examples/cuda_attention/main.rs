@@ -1,9 +1,10 @@
-//! Attention on a card: every trial against the reference in f64, bits that must not depend on neighbours or padding, and
-//! the time of forward and backward at the shapes of the bars.
+//! Attention on a card: every trial against the reference in f64, bits that must not depend on neighbours or
+//! padding, and the time of forward and backward at the shapes of the bars.
 //!
-//! Run with `cargo run --release -p regard-ops --example cuda_attention`, or with the names of parts to run these alone:
-//! `agreement`, `few` (a ninth of the trials, for sanitizers), `bits`, `speed`; `trials` computes them by the reference alone
-//! and needs no card. The exit code is 0 when everything agrees, 1 when something does not, and 2 when there is no card.
+//! Run with `cargo run --release -p regard-ops --example cuda_attention`, or with the names of parts to run
+//! these alone: `agreement`, `few` (a ninth of the trials, for sanitizers), `bits`, `speed`; `trials`
+//! computes them by the reference alone and needs no card. The exit code is 0 when everything agrees, 1 when
+//! something does not, and 2 when there is no card.
 
 #![allow(unsafe_code)] // every use of an address on the card is
 

@@ -1,4 +1,5 @@
-//! A card with its compiler, and what runs on it: operands are uploaded, results poisoned, launches put on the stream.
+//! A card with its compiler, and what runs on it: operands are uploaded, results poisoned, launches put on
+//! the stream.
 
 use regard_device::cuda::{
     Address, Architecture, Card, Compiler, CubinCache, CudaError, Event, Function, Memory, Module, Source,

@@ -125,7 +125,8 @@ fn one(
     Ok(())
 }
 
-/// One query of each example over so many keys: B S H G and the width. What it reads decides, so that bytes are told.
+/// One query of each example over so many keys: B S H G and the width. What it reads decides, so that bytes
+/// are told.
 fn decode(
     room: &Room,
     report: &mut Report,

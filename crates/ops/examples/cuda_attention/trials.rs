@@ -1,5 +1,6 @@
-//! The trials: every mask with every bias over odd shapes, positions, picked rows, kinds, dropout, several tiles, bf16 on
-//! tensor cores at every width, and empty sizes. Each is recorded with its gradients and computed by the reference in f64.
+//! The trials: every mask with every bias over odd shapes, positions, picked rows, kinds, dropout, several
+//! tiles, bf16 on tensor cores at every width, and empty sizes. Each is recorded with its gradients and
+//! computed by the reference in f64.
 
 use crate::room::{Call, Op, Value};
 use regard_engine::Result;

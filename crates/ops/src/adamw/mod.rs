@@ -1,5 +1,5 @@
-//! AdamW (Loshchilov and Hutter 2019), one step of one parameter, with PyTorch's formula exactly: the decay is
-//! decoupled and scaled by the learning rate, ε is added to the root after the bias correction.
+//! AdamW (Loshchilov and Hutter 2019), one step of one parameter, with PyTorch's formula exactly: the decay
+//! is decoupled and scaled by the learning rate, ε is added to the root after the bias correction.
 
 mod cpu;
 mod cuda;

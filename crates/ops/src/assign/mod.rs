@@ -14,8 +14,8 @@ pub struct Assign;
 
 /// Records assignment.
 pub trait AssignOps {
-    /// Replaces a state by x, of the same dtype and a shape that broadcasts to the state's; returns the state's
-    /// next version.
+    /// Replaces a state by x, of the same dtype and a shape that broadcasts to the state's; returns the
+    /// state's next version.
     fn assign(&mut self, state: Var, x: Var) -> Result<Var>;
     /// Fills a float state with one number; returns the state's next version.
     fn assign_number(&mut self, state: Var, number: f32) -> Result<Var>;

@@ -8,8 +8,8 @@ use crate::{
 };
 use regard_graph::*;
 
-/// query, key, value, lse, dy, then y (or, for the hard kinds, choice), dlse if there is one, and the optional
-/// operands of the forward → dq, dk, dv, dscale if β is a parameter, dbias if there is a bias.
+/// query, key, value, lse, dy, then y (or, for the hard kinds, choice), dlse if there is one, and the
+/// optional operands of the forward → dq, dk, dv, dscale if β is a parameter, dbias if there is a bias.
 #[derive(Clone, Debug)]
 pub struct Backward {
     pub(crate) form: Form,

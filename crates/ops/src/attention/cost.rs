@@ -1,5 +1,6 @@
 //! The work of attention. The mathematical count has exactly the allowed pairs, as the specification counts
-//! while it runs; a device that works on whole tiles counts the pairs of those instead ([`forward_of`], [`backward_of`]).
+//! while it runs; a device that works on whole tiles counts the pairs of those instead ([`forward_of`],
+//! [`backward_of`]).
 
 use super::backward::Backward;
 use super::form::{BiasForm, Extent, Form};

@@ -4,8 +4,8 @@
 //! tile without an allowed key would multiply by exactly 1 and add exactly 0, so that skipping it changes no
 //! bit: one query against a cache gives the bits of that row of the whole sequence, padded or not.
 //!
-//! In bf16 both products are of bf16, with the weights rounded on their way to the values; their sum is of the
-//! unrounded ones.
+//! In bf16 both products are of bf16, with the weights rounded on their way to the values; their sum is of
+//! the unrounded ones.
 
 #![allow(unsafe_code)]
 
@@ -170,8 +170,8 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Packs one tile of one key/value head; `rows` is for them on their way. Keys that do not exist become zeros,
-    /// whatever lies there.
+    /// Packs one tile of one key/value head; `rows` is for them on their way. Keys that do not exist become
+    /// zeros, whatever lies there.
     fn pack<T: Operand>(&self, pair: usize, tile: usize, panels: &mut [f32], rows: &mut [f32]) {
         let (terms, call, packs) = (&self.terms, self.call, &self.packs);
         let Extent { g: groups, d, e, .. } = terms.extent;
@@ -217,8 +217,8 @@ impl Work<'_> {
         self.finish(tile);
     }
 
-    /// Loads queries, scaled as far as that can be done beforehand. What is left of the scores' place is for rows of keys on
-    /// their way into panels.
+    /// Loads queries, scaled as far as that can be done beforehand. What is left of the scores' place is for
+    /// rows of keys on their way into panels.
     #[allow(clippy::too_many_arguments)] // the parts of a thread's buffers
     fn begin<'b, T: Operand>(
         &self,
@@ -237,7 +237,8 @@ impl Work<'_> {
         let query_rows = terms.queries(call, 0, (b, h), start, &mut scores[..count * d]);
         T::rows(call.level, query_rows, count, d, query);
         mixed.fill(0.0);
-        // Dots are scaled before something is added to them, or else with the exponentials, by a number above 0.
+        // Dots are scaled before something is added to them, or else with the exponentials, by a number above
+        // 0.
         let (before, after) = match (terms.adds_numbers(), terms.factor(h)) {
             (true, factor) => (factor, 1.0),
             (false, 0.0) => {
@@ -329,8 +330,8 @@ impl Work<'_> {
         add_up(level, &tile.lanes[..tile.count], &mut tile.rows);
     }
 
-    /// Dots of the queries with the keys of a span, and what is added to them; the largest of each row in its lanes, where
-    /// something is added or they are sought.
+    /// Dots of the queries with the keys of a span, and what is added to them; the largest of each row in its
+    /// lanes, where something is added or they are sought.
     fn score<T: Operand>(&self, tile: &mut Tile<'_, T>, span: &Span, packed: &Packed<'_>, seek: bool) {
         let (level, d) = (self.call.level, self.terms.extent.d);
         let (stride, live) = (span.stride, &span.live);
@@ -437,7 +438,8 @@ impl Work<'_> {
     }
 }
 
-/// Notes the first key with the largest score, in rows where that is larger than all before; keys begin at `first`.
+/// Notes the first key with the largest score, in rows where that is larger than all before; keys begin at
+/// `first`.
 fn choose(
     scores: &[f32],
     stride: usize,

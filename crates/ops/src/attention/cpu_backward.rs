@@ -58,8 +58,8 @@ fn table_floats(form: &Form, wants: &Wants, bias: Option<Dims>) -> usize {
     }
 }
 
-/// Floats of the scratch that all threads share: the bias by distance, the tables' gradients of each example and
-/// head, the parts of dβ, and for one key/value head: keys, queries, tables of each tile of keys.
+/// Floats of the scratch that all threads share: the bias by distance, the tables' gradients of each example
+/// and head, the parts of dβ, and for one key/value head: keys, queries, tables of each tile of keys.
 fn shared_floats(layout: &Layout, by_distance: usize, table: usize) -> [usize; 6] {
     let Extent { b, h, .. } = layout.extent;
     let share = layout.extent.share();
@@ -73,8 +73,8 @@ fn shared_floats(layout: &Layout, by_distance: usize, table: usize) -> [usize; 6
     ]
 }
 
-/// Floats of a thread's scratch: the buffers of a tile; then, for a whole key/value head: keys, queries, dq and
-/// a tile's tables.
+/// Floats of a thread's scratch: the buffers of a tile; then, for a whole key/value head: keys, queries, dq
+/// and a tile's tables.
 fn fused_floats(layout: &Layout, table: usize) -> [usize; 5] {
     let share = layout.extent.share();
     [
@@ -430,8 +430,8 @@ impl<T: Operand> Work<'_, T> {
         }
     }
 
-    /// The gradient of a dense bias: each task makes the score gradients of one tile of queries again, for all
-    /// examples and heads that share the bias, in order.
+    /// The gradient of a dense bias: each task makes the score gradients of one tile of queries again, for
+    /// all examples and heads that share the bias, in order.
     fn dense(&self) {
         let (tiles, layout, call) = (&self.tiles, &self.tiles.layout, self.tiles.call);
         let extent = layout.extent;

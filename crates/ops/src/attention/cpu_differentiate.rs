@@ -1,5 +1,5 @@
-//! From dots to weights and score gradients, for a tile with a key to a row, at every SIMD level. What belongs to a
-//! query lies along the vector, so that nothing is added up across it.
+//! From dots to weights and score gradients, for a tile with a key to a row, at every SIMD level. What
+//! belongs to a query lies along the vector, so that nothing is added up across it.
 
 use super::cpu_exp::exp_below;
 use super::cpu_rows::KeyTile;
@@ -36,7 +36,8 @@ fn one(score: f32, dw: f32, lse: f32, mean: f32) -> (f32, f32) {
 }
 
 multiversion! {
-    /// dy·y of each query, summed as the products sum dy·v: a row with a single key gets dw − mean = 0 exactly.
+    /// dy·y of each query, summed as the products sum dy·v: a row with a single key gets dw − mean = 0
+    /// exactly.
     pub fn means(dy: &[f32], y: &[f32], width: usize, out: &mut [f32]) {
         const ROWS: usize = 8;
         for (at, out) in out.chunks_exact_mut(ROWS).enumerate() {
@@ -85,7 +86,8 @@ multiversion! {
         }
     }
 
-    /// Dots to weights, dw to score gradients, for a whole tile; the latter as panels, too, where there is room.
+    /// Dots to weights, dw to score gradients, for a whole tile; the latter as panels, too, where there is
+    /// room.
     pub fn differentiate(
         weights: &mut [f32], scores: &mut [f32], panels: Option<&mut [f32]>, factor: f32, lse: &[f32; QUERIES],
         mean: &[f32; QUERIES],
@@ -103,7 +105,8 @@ multiversion! {
         }
     }
 
-    /// The same for some queries of some keys, where each query may attend to keys that exist, between two positions; the first key is given.
+    /// The same for some queries of some keys, where each query may attend to keys that exist, between two
+    /// positions; the first key is given.
     pub fn differentiate_within(
         weights: &mut [f32], scores: &mut [f32], live: Range<usize>, keys: &KeyTile<KEYS>, first: usize,
         low: &[i32; QUERIES], high: &[i32; QUERIES], factor: f32, lse: &[f32; QUERIES], mean: &[f32; QUERIES],
@@ -151,8 +154,8 @@ multiversion! {
         }
     }
 
-    /// Takes out of the score gradients of each query, in proportion to the weights, what they add up to beyond what
-    /// they should; `over` begins at minus that.
+    /// Takes out of the score gradients of each query, in proportion to the weights, what they add up to
+    /// beyond what they should; `over` begins at minus that.
     pub fn settle(weights: &[f32], scores: &mut [f32], over: &mut [f32; QUERIES]) {
         for scores in scores.as_chunks::<QUERIES>().0 {
             for i in 0..QUERIES {

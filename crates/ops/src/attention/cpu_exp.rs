@@ -1,6 +1,7 @@
-//! Exponentials of scores, the dearest arithmetic beside the products: one function, and the two loops over whole tiles
-//! that it is hot in. They are written twice, in plain Rust for all levels and in AVX-512's own words for taking the floor
-//! and scaling by a power of two, which no compiler finds; both give the same bits.
+//! Exponentials of scores, the dearest arithmetic beside the products: one function, and the two loops over
+//! whole tiles that it is hot in. They are written twice, in plain Rust for all levels and in AVX-512's own
+//! words for taking the floor and scaling by a power of two, which no compiler finds; both give the same
+//! bits.
 
 #![allow(unsafe_code)]
 
@@ -16,8 +17,8 @@ use std::ops::Range;
 /// 2^r = 1 + r·(…) on 0 ≤ r < 1, to 8e-8 of itself, the last first.
 const POLYNOMIAL: [f32; 5] = [1.867_130_2e-3, 9.017_03e-3, 5.579_991_3e-2, 2.401_644_4e-1, 6.931_513e-1];
 
-/// e^x to 1.5 ulp for x near 0 and |x|·2⁻²⁶ of itself elsewhere, where a weight is less beside the largest; 1 at 0
-/// exactly, 0 at −∞. Less work than the exponential of the device crate, which is as close everywhere.
+/// e^x to 1.5 ulp for x near 0 and |x|·2⁻²⁶ of itself elsewhere, where a weight is less beside the largest; 1
+/// at 0 exactly, 0 at −∞. Less work than the exponential of the device crate, which is as close everywhere.
 #[inline(always)]
 pub fn exp_below(x: f32) -> f32 {
     let t = x * LOG2_E;
@@ -51,7 +52,8 @@ fn scaled(r: f32, t: f32) -> f32 {
     if t < -151.0 { 0.0 } else { y }
 }
 
-/// Scores to 2^((score − from) · unit) in each row of the forward's tile, and each row's sums; the largest of these.
+/// Scores to 2^((score − from) · unit) in each row of the forward's tile, and each row's sums; the largest of
+/// these.
 pub fn exponentials(
     level: Level,
     scores: &mut [f32],
@@ -71,8 +73,8 @@ pub fn exponentials(
     }
 }
 
-/// Dots to weights and dw to score gradients in a whole tile of the backward; the latter, where there is room for them,
-/// also as panels, which dq is made from.
+/// Dots to weights and dw to score gradients in a whole tile of the backward; the latter, where there is room
+/// for them, also as panels, which dq is made from.
 pub fn differentiate(
     level: Level,
     weights: &mut [f32],
@@ -165,7 +167,8 @@ mod avx512 {
         for (key, (weights, scores)) in rows.enumerate() {
             let both = weights.as_chunks_mut::<LANES>().0.iter_mut().zip(scores.as_chunks_mut::<LANES>().0);
             for (i, ((weights, scores), (lse, mean))) in both.zip(queries.clone()).enumerate() {
-                // Both are read before either is written: they lie so far apart that a core takes the one for the other.
+                // Both are read before either is written: they lie so far apart that a core takes the one for
+                // the other.
                 let (dot, dw) = (load(weights), load(scores));
                 let w = exp_below(_mm512_sub_ps(_mm512_mul_ps(dot, factor), load(lse)));
                 let ds = _mm512_mul_ps(w, _mm512_sub_ps(dw, load(mean)));

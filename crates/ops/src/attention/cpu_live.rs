@@ -1,12 +1,14 @@
-//! Which part of a tile of the backward is alive, panel by panel of keys and of queries. Products and exponentials leave
-//! out the rest, which has weight 0: under a causal mask nearly half of the tiles on the diagonal.
+//! Which part of a tile of the backward is alive, panel by panel of keys and of queries. Products and
+//! exponentials leave out the rest, which has weight 0: under a causal mask nearly half of the tiles on the
+//! diagonal.
 
 use super::cpu_tile::{KEYS, QUERIES};
 use super::mask::{Allowed, Cover};
 use regard_device::PANEL;
 use std::ops::Range;
 
-/// For each panel of keys of a tile, the queries that some of them may be seen by: from one panel's edge to another.
+/// For each panel of keys of a tile, the queries that some of them may be seen by: from one panel's edge to
+/// another.
 #[derive(Clone, Copy, Debug)]
 pub struct Live([(usize, usize); KEYS / PANEL]);
 

@@ -178,8 +178,8 @@ impl<'a> Terms<'a> {
         tile
     }
 
-    /// The keys of a tile that any of some queries may attend to, from one panel's edge to another; the others
-    /// have weight 0 for all of them.
+    /// The keys of a tile that any of some queries may attend to, from one panel's edge to another; the
+    /// others have weight 0 for all of them.
     pub fn live<const N: usize>(
         &self,
         b: usize,
@@ -219,7 +219,8 @@ impl<'a> Terms<'a> {
         !self.adds_numbers() && self.allowed.explicit.is_none()
     }
 
-    /// What is added to factor·q·k in one row of a tile: bias and noise over the temperature, −∞ where masked.
+    /// What is added to factor·q·k in one row of a tile: bias and noise over the temperature, −∞ where
+    /// masked.
     pub fn additive<const N: usize>(
         &self,
         (b, h, t): (usize, usize, usize),
@@ -285,7 +286,8 @@ impl<'a> Terms<'a> {
         let mut bits = [0u32; MOST_DRAWS];
         let skip = (first % 4) as usize;
         if tile.consecutive && last.wrapping_sub(first) as usize == out.len() - 1 && skip + N <= MOST_DRAWS {
-            // Channels in a row: whole blocks of four draws, from the one that the first channel is in, many at a time.
+            // Channels in a row: whole blocks of four draws, from the one that the first channel is in, many
+            // at a time.
             let many = (skip + out.len()).next_multiple_of(DRAWS_AT_ONCE).min(MOST_DRAWS);
             fill_bits(self.level, &dropout.stream, example, query, first / 4, &mut bits[..many]);
             return kept(self.level, &bits[skip..], dropout.threshold, growth, out);
@@ -296,8 +298,8 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// One key/value head of some keys of a tile, a key to a row: in place where it can be read as it lies, else copied
-    /// to `rows`, with zeros for keys that do not exist.
+    /// One key/value head of some keys of a tile, a key to a row: in place where it can be read as it lies,
+    /// else copied to `rows`, with zeros for keys that do not exist.
     pub fn keys<'r, const N: usize>(
         &self,
         call: &CpuCall<'r>,

@@ -131,9 +131,9 @@ impl<T: Operand> Tiles<'_, T> {
         terms.round(call.dtype(2), out);
     }
 
-    /// For straight-through kinds, whose y is not the soft one: the mean of dw, by a pass of its own. It is taken
-    /// from the chosen key's dw on, mean = dw′ + Σ w·(dw − dw′): where all weight is on that key, nothing is left to
-    /// round, and a row with a single key gets dw − mean = 0 exactly.
+    /// For straight-through kinds, whose y is not the soft one: the mean of dw, by a pass of its own. It is
+    /// taken from the chosen key's dw on, mean = dw′ + Σ w·(dw − dw′): where all weight is on that key,
+    /// nothing is left to round, and a row with a single key gets dw − mean = 0 exactly.
     pub fn soft_mean(
         &self,
         pair: Pair,
@@ -340,10 +340,10 @@ impl<T: Operand> Tiles<'_, T> {
         }
     }
 
-    /// Whether what the mean is off by can be taken out again: all keys of the example are in the first tile, so that the
-    /// score gradients of a query, which add up to dlse, are all at hand. Padding has no say, or it would show in the
-    /// bits. dw − mean loses digits where one key has nearly all the weight, and y was rounded; their sum shows by how
-    /// much. A bf16 y is taken at its word, as the reference does.
+    /// Whether what the mean is off by can be taken out again: all keys of the example are in the first tile,
+    /// so that the score gradients of a query, which add up to dlse, are all at hand. Padding has no say, or
+    /// it would show in the bits. dw − mean loses digits where one key has nearly all the weight, and y was
+    /// rounded; their sum shows by how much. A bf16 y is taken at its word, as the reference does.
     fn settles(&self, b: usize) -> bool {
         self.terms.allowed.ends_by(b, KEYS)
             && !self.op.form.kind.is_hard()
@@ -378,7 +378,8 @@ impl<T: Operand> Tiles<'_, T> {
         }
     }
 
-    /// Adds the product of a tile with a key to a row and panels with a query to a row, where the tile is alive.
+    /// Adds the product of a tile with a key to a row and panels with a query to a row, where the tile is
+    /// alive.
     fn add_rows(&self, live: &Live, width: usize, tile: &[T], panels: &[T], out: &mut [f32]) {
         let level = self.call.level;
         for (keys, queries) in live.runs().filter(|(_, queries)| !queries.is_empty()) {

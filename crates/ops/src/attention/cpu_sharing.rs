@@ -1,8 +1,8 @@
 //! How the forward on the CPU shares its work out among threads, and how that work lies in their scratch.
 //!
-//! Keys and values are packed once for all tiles of queries, by the thread that attends to them where there are
-//! many short sequences. Where there are few queries that would cost more than they do: then each head packs only
-//! the keys and values that are alive, tile by tile, in its thread's own scratch.
+//! Keys and values are packed once for all tiles of queries, by the thread that attends to them where there
+//! are many short sequences. Where there are few queries that would cost more than they do: then each head
+//! packs only the keys and values that are alive, tile by tile, in its thread's own scratch.
 
 use super::cpu_rows::carve;
 use super::form::Extent;
@@ -11,7 +11,8 @@ use std::ops::Range;
 
 /// Keys of a tile: part of the result's meaning, for sums run over whole tiles.
 pub const KEYS: usize = 256;
-/// Queries of a tile: as many as a panel has keys, so that under a causal mask a tile has hardly more keys than it needs.
+/// Queries of a tile: as many as a panel has keys, so that under a causal mask a tile has hardly more keys
+/// than it needs.
 pub const QUERIES: usize = 32;
 
 /// So many queries, or fewer, read keys and values without packing all of them first.
@@ -77,8 +78,8 @@ impl Sharing {
         pairs.min(4 * threads).max(1)
     }
 
-    /// Floats of the panels that all threads share. A plan is made for the largest sizes and has room for all smaller
-    /// ones, which may be shared out otherwise: fewer sequences go in waves where many go by heads.
+    /// Floats of the panels that all threads share. A plan is made for the largest sizes and has room for all
+    /// smaller ones, which may be shared out otherwise: fewer sequences go in waves where many go by heads.
     pub fn shared_floats(extent: &Extent, packs: &Packs, threads: usize) -> usize {
         if extent.t <= FEW { 0 } else { Sharing::wave(extent.b * extent.g, threads) * packs.floats() }
     }

@@ -1,12 +1,12 @@
-//! The softmax of a tile on the CPU, in passes over all its rows: where needed the largest scores, then the weights and
-//! their sums. What a row adds up to is left in lanes and brought together at the end, so that the loops over keys stay
-//! whole vectors. Each row's arithmetic is its own.
+//! The softmax of a tile on the CPU, in passes over all its rows: where needed the largest scores, then the
+//! weights and their sums. What a row adds up to is left in lanes and brought together at the end, so that
+//! the loops over keys stay whole vectors. Each row's arithmetic is its own.
 //!
-//! Weights are 2^((score − from) · unit). A score is q·k, and then the unit holds β and log₂ e, or it is β·q·k with
-//! something added to it. What is taken from the scores is the row's own: the largest of all would do, but any that
-//! keeps weights from overflowing gives them as exactly. It is the largest of the row's first tile with a key, until a
-//! tile turns up whose weights are too large ([`TOO_MUCH`]). So the largest score is sought in few tiles, and what was
-//! summed hardly ever shrinks.
+//! Weights are 2^((score − from) · unit). A score is q·k, and then the unit holds β and log₂ e, or it is
+//! β·q·k with something added to it. What is taken from the scores is the row's own: the largest of all would
+//! do, but any that keeps weights from overflowing gives them as exactly. It is the largest of the row's
+//! first tile with a key, until a tile turns up whose weights are too large ([`TOO_MUCH`]). So the largest
+//! score is sought in few tiles, and what was summed hardly ever shrinks.
 
 use super::cpu_exp::exp2;
 pub use super::cpu_sharing::QUERIES;
@@ -20,7 +20,8 @@ pub type Lanes = [[f32; LANES]; QUERIES];
 /// Rows of a tile, each of them in or out.
 pub type Which = [bool; QUERIES];
 
-/// Weights of a tile that add up to more than this in a lane: far from overflowing, also when multiplied by values.
+/// Weights of a tile that add up to more than this in a lane: far from overflowing, also when multiplied by
+/// values.
 pub const TOO_MUCH: f32 = (1u64 << 32) as f32;
 
 /// What is known of the rows of a tile of queries after some tiles of keys.
@@ -89,8 +90,8 @@ multiversion! {
         *lanes = most;
     }
 
-    /// The same, −∞ unless a key exists and lies between two positions. (Without a factor the compiler would take the
-    /// choice at its word and store number by number.)
+    /// The same, −∞ unless a key exists and lies between two positions. (Without a factor the compiler would
+    /// take the choice at its word and store number by number.)
     pub fn scale_within(
         scores: &mut [f32], factor: f32, position: &[i32], exists: &[u8], low: i32, high: i32,
         lanes: &mut [f32; LANES],
@@ -114,7 +115,8 @@ multiversion! {
         }
     }
 
-    /// Takes the largest scores of a tile into some rows, and brings what they have summed and mixed to that measure.
+    /// Takes the largest scores of a tile into some rows, and brings what they have summed and mixed to that
+    /// measure.
     pub fn raise(
         tile_most: &[f32; QUERIES], which: &Which, unit: f32, rows: &mut Rows, mixed: &mut [f32], width: usize,
     ) {

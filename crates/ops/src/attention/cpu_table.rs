@@ -1,4 +1,5 @@
-//! The gradient of a bias by distance on the CPU: score gradients of a tile, summed for each distance or into a slope.
+//! The gradient of a bias by distance on the CPU: score gradients of a tile, summed for each distance or into
+//! a slope.
 
 use super::cpu_rows::KeyTile;
 use super::cpu_score_gradient::Tiles;

@@ -1,5 +1,5 @@
-//! A tile of keys and queries of the backward on the CPU: how packed keys and queries lie in scratch, and what a thread
-//! holds of the tile that it works on.
+//! A tile of keys and queries of the backward on the CPU: how packed keys and queries lie in scratch, and
+//! what a thread holds of the tile that it works on.
 
 use super::cpu_live::Live;
 use super::form::Extent;
@@ -26,8 +26,8 @@ impl Pair {
 
 /// How packed keys and queries lie in scratch.
 ///
-/// A unit of keys: rows of K, of V, and of Kᵀ. A unit of queries: panels of Qᵀ and dYᵀ (for scores and dw), of Q and
-/// dY (for dk and dv), the log-sum-exp and the mean of dw.
+/// A unit of keys: rows of K, of V, and of Kᵀ. A unit of queries: panels of Qᵀ and dYᵀ (for scores and dw),
+/// of Q and dY (for dk and dv), the log-sum-exp and the mean of dw.
 #[derive(Clone, Copy)]
 pub struct Layout {
     pub extent: Extent,

@@ -1,4 +1,5 @@
-//! The work of attention as the CPU executes it: whole tiles or panels of pairs, those without an allowed pair skipped.
+//! The work of attention as the CPU executes it: whole tiles or panels of pairs, those without an allowed
+//! pair skipped.
 
 use super::backward::Backward;
 use super::cpu_sharing::{KEYS, QUERIES};
@@ -24,8 +25,8 @@ pub fn backward(op: &Backward, call: &Concrete<'_>) -> Work {
     cost::backward_of(op, extent, call, executed_pairs(&known, tile, [PANEL, PANEL]), rows)
 }
 
-/// The pairs of whole tiles; or of the parts that are left out where positions and lengths allow none of them, which a
-/// mask of single pairs is not asked for.
+/// The pairs of whole tiles; or of the parts that are left out where positions and lengths allow none of
+/// them, which a mask of single pairs is not asked for.
 fn executed_pairs(known: &Known, tile: [usize; 2], part: [usize; 2]) -> u64 {
     let allowed = known.allowed();
     let [queries, keys] = if allowed.explicit.is_some() { tile } else { part };

@@ -1,9 +1,10 @@
 //! Attention on NVIDIA cards: from settings, sizes and addresses to a list of launches, made without a card.
 //!
 //! Three families of kernels serve it. *Rows* (`kernel_rows*.cu`) do every form and size in true f32. *Tiles*
-//! (`kernel_forward.cu`, `kernel_query_gradients.cu`, `kernel_key_gradients.cu`) do soft attention on tensor cores where the
-//! precision is bf16 and the widths suit. *Decode* (`kernel_decode.cu`) does the forward of soft attention for few queries,
-//! split over the keys. Which one is taken depends on settings and sizes alone, never on time: same sizes, same bits.
+//! (`kernel_forward.cu`, `kernel_query_gradients.cu`, `kernel_key_gradients.cu`) do soft attention on tensor
+//! cores where the precision is bf16 and the widths suit. *Decode* (`kernel_decode.cu`) does the forward of
+//! soft attention for few queries, split over the keys. Which one is taken depends on settings and sizes
+//! alone, never on time: same sizes, same bits.
 
 use super::cuda_arguments::Common;
 use super::cuda_sources::{Tile, Unit};
@@ -19,7 +20,8 @@ const ROW_TILE: usize = 64;
 const ROW_THREADS: u32 = 256;
 /// Threads of a block of the kernels on tensor cores.
 const TILE_THREADS: u32 = 128;
-/// The most queries of a call that is split over the keys; the keys, and rows that share them, of a block of it.
+/// The most queries of a call that is split over the keys; the keys, and rows that share them, of a block of
+/// it.
 const FEW_QUERIES: usize = 4;
 const CHUNK: usize = 128;
 const CHUNK_ROWS: usize = 4;
@@ -37,8 +39,8 @@ pub(super) fn push(
     list.launch(Launch { source: unit.source(), kernel, grid, arguments });
 }
 
-/// Whether tensor cores serve a call: where they do not, kernels in true f32 do. `aligned` where all values begin at
-/// multiples of 16 bytes.
+/// Whether tensor cores serve a call: where they do not, kernels in true f32 do. `aligned` where all values
+/// begin at multiples of 16 bytes.
 pub(super) fn on_tensor_cores(form: &Form, extent: &Extent, aligned: bool) -> bool {
     let width = extent.d;
     let fits = width == extent.e && width.is_multiple_of(16) && (16..=128).contains(&width);
@@ -301,7 +303,8 @@ fn sum_parts(
     push(plan, common.unit("parameters", None), "sum_parts", line(width, ROW_THREADS, 0), arguments);
 }
 
-/// The shared memory of a block that has a chunk of keys: its queries, and what `kernel_decode.cu` declares besides.
+/// The shared memory of a block that has a chunk of keys: its queries, and what `kernel_decode.cu` declares
+/// besides.
 fn decode_shared(width: usize) -> usize {
     CHUNK_ROWS * width * 4 + (2 * CHUNK_ROWS + 1) * CHUNK * 4
 }

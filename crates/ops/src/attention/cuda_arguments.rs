@@ -1,4 +1,5 @@
-//! What every kernel of attention is told: addresses, sizes and factors, laid out as `kernel_pairs.cuh` reads them.
+//! What every kernel of attention is told: addresses, sizes and factors, laid out as `kernel_pairs.cuh` reads
+//! them.
 
 use super::bias::radius;
 use super::cuda::{line, push};
@@ -133,8 +134,9 @@ impl<'a> Common<'a> {
         self.table_rows
     }
 
-    /// A source with this call's settings, and with a tile for kernels on tensor cores. Forms of which kernels in f32 are
-    /// asked are many, and the products outweigh what a form costs at run time: these have no plain kind of their own.
+    /// A source with this call's settings, and with a tile for kernels on tensor cores. Forms of which
+    /// kernels in f32 are asked are many, and the products outweigh what a form costs at run time: these have
+    /// no plain kind of their own.
     pub fn unit(&self, file: &'static str, tile: Option<Tile>) -> Unit<'_> {
         let rare = [
             Extra::Scale,
@@ -160,7 +162,8 @@ impl<'a> Common<'a> {
     }
 }
 
-/// How a table's rows follow from distances: which rule, and the logarithm that buckets of far distances share.
+/// How a table's rows follow from distances: which rule, and the logarithm that buckets of far distances
+/// share.
 fn ways_of(bias: BiasForm, rows: usize) -> (u32, f32) {
     match bias {
         BiasForm::Buckets { bidirectional, max_distance } => {

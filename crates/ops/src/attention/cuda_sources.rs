@@ -15,7 +15,8 @@ pub struct Unit<'a> {
     pub types: [&'static str; 3],
     /// The tile, for kernels on tensor cores.
     pub tile: Option<Tile>,
-    /// Whether nothing is asked for but masks by position and length and dropout, and the scale is a constant above 0.
+    /// Whether nothing is asked for but masks by position and length and dropout, and the scale is a constant
+    /// above 0.
     pub plain: bool,
 }
 
@@ -101,7 +102,8 @@ fn parameters() -> Source {
     source
 }
 
-/// The tile of a kernel on tensor cores: how many queries and keys lie in shared memory, and how much of it they take.
+/// The tile of a kernel on tensor cores: how many queries and keys lie in shared memory, and how much of it
+/// they take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
     pub width: usize,
@@ -137,8 +139,8 @@ impl Tile {
         Tile::fitting(width, room, tiles, |queries, keys| (2 * queries + 4 * keys) * row_bytes(width))
     }
 
-    /// Keys and values once; queries, dy, and two numbers of each row twice. Both sums of a wide key do not fit into the
-    /// registers of a warp with 32 keys.
+    /// Keys and values once; queries, dy, and two numbers of each row twice. Both sums of a wide key do not
+    /// fit into the registers of a warp with 32 keys.
     pub fn key_gradients(width: usize, room: usize) -> Option<Tile> {
         let tiles: &[_] = if width <= 64 { &[(64, 128), (64, 64)] } else { &[(64, 64), (32, 64)] };
         Tile::fitting(width, room, tiles, |queries, keys| {

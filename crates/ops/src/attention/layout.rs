@@ -31,7 +31,8 @@ pub fn forward(form: &Form, call: &Concrete<'_>, output: usize) -> Layout {
     }
 }
 
-/// The gradients of query, key and value, then of the scale and the bias where there are such: each like its operand.
+/// The gradients of query, key and value, then of the scale and the bias where there are such: each like its
+/// operand.
 pub fn backward(form: &Form, base: usize, call: &Concrete<'_>, output: usize) -> Layout {
     if output >= 3 {
         let mut extras = [Extra::Scale, Extra::Bias].into_iter().filter_map(|extra| form.place(base, extra));

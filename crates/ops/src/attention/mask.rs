@@ -1,5 +1,5 @@
-//! Which keys each query may attend to, from the integers of one run. The kernels, the specification, the cost
-//! and the reach all ask this one file.
+//! Which keys each query may attend to, from the integers of one run. The kernels, the specification, the
+//! cost and the reach all ask this one file.
 
 use super::form::{Extent, Extra, Form};
 use super::spec::Window;

@@ -2,8 +2,8 @@
 //! B T H D, B S G D, B S G E → B T H E; H is a multiple of G, T may differ from S, D from E.
 //!
 //! One op covers causal, window, padding and explicit masks, biases by distance, soft and hard weights and
-//! dropout. Masks and biases work on *positions*, so that cached decoding, left padding, chunks and ring caches
-//! are the same op. Memory grows with T + S, never with T·S: the log-sum-exp of each row is kept, and
+//! dropout. Masks and biases work on *positions*, so that cached decoding, left padding, chunks and ring
+//! caches are the same op. Memory grows with T + S, never with T·S: the log-sum-exp of each row is kept, and
 //! backward makes the weights again from it (Dao et al., "FlashAttention", 2022).
 //!
 //! A row without an allowed key gives 0, weights 0 and gradients 0; `g.empty_rows(lse)` counts such rows.
@@ -61,8 +61,8 @@ pub struct AttentionOp {
 pub trait AttentionOps {
     /// query [B T H D], key [B S G D], value [B S G E] → y [B T H E] and what comes with it.
     ///
-    /// In bf16 precision q, k and v are rounded to bf16, and the weights where they meet the values; the softmax and
-    /// all sums are f32.
+    /// In bf16 precision q, k and v are rounded to bf16, and the weights where they meet the values; the
+    /// softmax and all sums are f32.
     fn attention(&mut self, query: Var, key: Var, value: Var, spec: &Attention) -> Result<Attended>;
 }
 

@@ -1,6 +1,6 @@
-//! The random numbers of an attention: what is dropped, and Gumbel's noise. Both are functions of the example's
-//! index in the global batch, the query's position, and a channel made of the head and the key's position,
-//! so that neither padding, nor batching, nor a cache changes them.
+//! The random numbers of an attention: what is dropped, and Gumbel's noise. Both are functions of the
+//! example's index in the global batch, the query's position, and a channel made of the head and the key's
+//! position, so that neither padding, nor batching, nor a cache changes them.
 
 use super::form::{Form, POSITION_BITS};
 use crate::stream_of;

@@ -1,7 +1,7 @@
 //! The specification of attention: one query at a time, the allowed keys listed first, every other pair left
-//! out altogether. In the rounded mode a bf16 attention rounds q, k and v (and dy) and nothing else: an engine
-//! may round the weights before they meet the values, and score gradients before they meet q and k, as fused bf16
-//! kernels do, but need not.
+//! out altogether. In the rounded mode a bf16 attention rounds q, k and v (and dy) and nothing else: an
+//! engine may round the weights before they meet the values, and score gradients before they meet q and k, as
+//! fused bf16 kernels do, but need not.
 
 use super::bias::table_row;
 use super::form::{BiasForm, Extent, Extra, Form};

@@ -1,5 +1,5 @@
-//! The specification of attention's backward: the weights again from the log-sum-exp, then the chain rule pair
-//! by pair. Each line quotes what the forward did.
+//! The specification of attention's backward: the weights again from the log-sum-exp, then the chain rule
+//! pair by pair. Each line quotes what the forward did.
 
 use super::backward::Backward;
 use super::bias::table_row;
@@ -102,7 +102,8 @@ impl Pass<'_> {
         match self.op.form.kind {
             AttentionKind::Hard => {}
             kind if kind.is_hard() => {
-                // Taken from the chosen key's dw on: where all weight is on that key, nothing is left to round.
+                // Taken from the chosen key's dw on: where all weight is on that key, nothing is left to
+                // round.
                 let chosen = row.keys.iter().position(|&s| self.saved.data()[place] == s as f64);
                 let from = chosen.map_or(0.0, |at| row.dweights[at]);
                 let pairs = row.weights.iter().zip(&row.dweights);

@@ -1,5 +1,5 @@
-//! What a caller says about an attention: typed, with defaults, so that `Attention::default()` is plain softmax
-//! attention and every other kind is one field away.
+//! What a caller says about an attention: typed, with defaults, so that `Attention::default()` is plain
+//! softmax attention and every other kind is one field away.
 
 use regard_graph::Var;
 

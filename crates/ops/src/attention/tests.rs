@@ -116,8 +116,8 @@ fn huge_scores_are_fine_and_rows_without_keys_are_zero() {
 
 #[test]
 fn t5_buckets_are_those_of_t5() {
-    // Where the bucket changes, by distance from −600 to 599, as T5's own `_relative_position_bucket` gives it
-    // with 32 buckets and max_distance 128.
+    // Where the bucket changes, by distance from −600 to 599, as T5's own `_relative_position_bucket` gives
+    // it with 32 buckets and max_distance 128.
     let both = [
         (-600, 15),
         (-90, 14),
@@ -187,7 +187,8 @@ fn t5_buckets_are_those_of_t5() {
     ];
     let distances: Vec<i32> = (-600..600).collect();
     for (bidirectional, wanted) in [(true, &both[..]), (false, &back[..])] {
-        // One query at position 0 for each of 1200 examples with a single key: the score is the bucket's number.
+        // One query at position 0 for each of 1200 examples with a single key: the score is the bucket's
+        // number.
         let record = |g: &mut Graph| {
             let q = g.input("q", DType::F32, [1200, 1, 1, 1])?;
             let table = g.input("table", DType::F32, [32, 1])?;
@@ -212,7 +213,8 @@ fn t5_buckets_are_those_of_t5() {
 
 #[test]
 fn cost_of_a_full_block_is_the_closed_form() {
-    // Scores and mixing of n tokens and width C take 2·n²·C multiply-adds, half of that (and the diagonal) causally.
+    // Scores and mixing of n tokens and width C take 2·n²·C multiply-adds, half of that (and the diagonal)
+    // causally.
     let (n, heads, width) = (64u64, 4u64, 8u64);
     for causal in [false, true] {
         let mut g = Graph::new();

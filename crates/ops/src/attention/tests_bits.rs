@@ -121,8 +121,8 @@ fn one_position_through_a_cache_is_that_row_of_the_whole() {
 /// Lengths of examples; the last fits one tile of keys of the backward, unless it is padded.
 const LENGTHS: [usize; 4] = [70, 130, 97, 40];
 
-/// y, lse and all gradients of some examples, each of its own length, padded to `size`. What is padding is said by
-/// lengths, or by a mask of keys.
+/// y, lse and all gradients of some examples, each of its own length, padded to `size`. What is padding is
+/// said by lengths, or by a mask of keys.
 fn batch(examples: &[usize], size: usize, by_mask: bool) -> Result<Vec<Array>> {
     let b = examples.len();
     let record = |g: &mut Graph| {

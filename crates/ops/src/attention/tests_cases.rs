@@ -9,8 +9,9 @@ use regard_ops::{
 
 /// About twice PyTorch's own error in f32.
 const BOUND: f64 = 1.6e-6;
-/// Twice PyTorch's own error in f32 for the gradients of β, slopes and tables over these shapes: sums in which the
-/// gradients of each row's scores cancel. `attention_learned` of `crates/conformance/goldens/torch_error.json`.
+/// Twice PyTorch's own error in f32 for the gradients of β, slopes and tables over these shapes: sums in
+/// which the gradients of each row's scores cancel. `attention_learned` of
+/// `crates/conformance/goldens/torch_error.json`.
 const SUMS_BOUND: f64 = 2.0 * 4.88e-6;
 
 /// Twice PyTorch's own error in bf16, forward and for gradients: `attention` of the same table.
@@ -175,8 +176,8 @@ pub fn fed<'a>(case: Case<'a>, at: Size) -> Case<'a> {
         .draws(6)
 }
 
-/// All checks. Where all keys of a row share a row of the table, a change of it shifts all scores alike and is
-/// felt in y by the rounding of the specification alone: there reach may say *can* where nothing changed.
+/// All checks. Where all keys of a row share a row of the table, a change of it shifts all scores alike and
+/// is felt in y by the rounding of the specification alone: there reach may say *can* where nothing changed.
 fn checked(case: Case<'_>, biased: Biased) -> regard_engine::Result<()> {
     let tabled = matches!(biased, Biased::Buckets | Biased::BucketsBack | Biased::Clipped | Biased::Alibi);
     case.gradients()?;
@@ -386,9 +387,11 @@ fn bf16_precision_and_values() {
             Ok(vec![if lse { found.lse } else { found.y }])
         }
     };
-    // Operands are rounded alike in both engines, and before the log-sum-exp nothing else is: its bound is that of f32.
+    // Operands are rounded alike in both engines, and before the log-sum-exp nothing else is: its bound is
+    // that of f32.
     Case::new(record(false, true)).cpu(BOUND).unwrap();
-    // The weights are rounded where they meet the values, and score gradients where they meet queries and keys.
+    // The weights are rounded where they meet the values, and score gradients where they meet queries and
+    // keys.
     Case::new(record(false, false)).cpu(BF16_BOUND).unwrap();
     Case::new(record(true, false)).cpu(BF16_GRADIENTS_BOUND).unwrap();
     Case::new(record(true, true)).cpu(BF16_GRADIENTS_BOUND).unwrap();

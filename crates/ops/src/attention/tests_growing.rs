@@ -1,5 +1,5 @@
-//! Scores that grow from tile to tile of keys, so that what is taken from them has to be raised in some rows and not in
-//! others: the result is right, and each row's bits are its own.
+//! Scores that grow from tile to tile of keys, so that what is taken from them has to be raised in some rows
+//! and not in others: the result is right, and each row's bits are its own.
 
 use regard_device::Level;
 use regard_engine::Cpu;
@@ -13,8 +13,8 @@ const QUERIES: usize = 40;
 const KEYS: usize = 600;
 const WIDTH: usize = 4;
 
-/// How much each query makes of each key: nothing, a little, so much that later tiles are raised, so much that their
-/// weights would overflow; and what falls instead of growing.
+/// How much each query makes of each key: nothing, a little, so much that later tiles are raised, so much
+/// that their weights would overflow; and what falls instead of growing.
 fn slope(query: usize) -> f64 {
     [0.0, 0.01, 0.125, 0.25, -0.25, 1.0, 2.0][query % 7]
 }

@@ -1,5 +1,6 @@
 //! Weights on request on the CPU: the scores of a tile as the attention makes them, then exp(score − lse).
-//! Requests by query walk the keys, requests by key walk the queries; each result is summed in one fixed order.
+//! Requests by query walk the keys, requests by key walk the queries; each result is summed in one fixed
+//! order.
 
 #![allow(unsafe_code)]
 

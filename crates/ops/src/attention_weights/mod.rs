@@ -1,6 +1,6 @@
-//! The weights of an attention, on request and afterwards: w = exp(score − lse), from the log-sum-exp that the
-//! attention kept. Nothing of size T·S is made unless it is what was asked for, and the attention itself is not
-//! touched: its outputs have the same bits whether or not anybody looks.
+//! The weights of an attention, on request and afterwards: w = exp(score − lse), from the log-sum-exp that
+//! the attention kept. Nothing of size T·S is made unless it is what was asked for, and the attention itself
+//! is not touched: its outputs have the same bits whether or not anybody looks.
 //!
 //! Weights are those before dropout; for the hard kinds they are 1 for the chosen key and 0 elsewhere.
 
@@ -264,7 +264,8 @@ impl Op for AttentionWeights {
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
-        // Every result has the batch in front, and examples do not meet unless keys are picked from other rows.
+        // Every result has the batch in front, and examples do not meet unless keys are picked from other
+        // rows.
         if input < 3 && !self.form.has(Extra::KeyRow) {
             let mut axes = vec![Along::All; call.inputs[input].len()];
             axes[0] = Along::Same(0);

@@ -1,4 +1,5 @@
-//! A value repeated along missing and size-1 axes, or spread evenly over them: the gradients of sums and means.
+//! A value repeated along missing and size-1 axes, or spread evenly over them: the gradients of sums and
+//! means.
 
 use crate::broadcast::{Walk, broadcast_reach, broadcast_shape};
 use crate::call::CHUNK;

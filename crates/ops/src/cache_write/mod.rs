@@ -1,5 +1,6 @@
 //! Writes new keys or values into a cache, in place: `cache[row[b], slot[b, t]] = new[b, t]`. The cache is a
-//! state `[R S G D]`; where each position goes is said by `slot`, so that growing and ring caches are the same.
+//! state `[R S G D]`; where each position goes is said by `slot`, so that growing and ring caches are the
+//! same.
 
 mod cpu;
 mod cuda;
@@ -144,7 +145,8 @@ impl Op for CacheWrite {
     fn axes(&self, call: &Concrete<'_>, output: usize) -> Layout {
         let layout = Layout::own(call, output).leading(0, 4).with(2, 1, 2).with(3, 1, 3);
         let layout = if self.rows { layout } else { layout.with(0, 1, 0) };
-        // Positions follow one another in the cache, from the same slot on in every row, if they are known to.
+        // Positions follow one another in the cache, from the same slot on in every row, if they are known
+        // to.
         let (t, known) = (call.inputs[1][1], call.integers[2]);
         match known.and_then(|slot| Some((slot, *slot.first()?))) {
             Some((slot, first)) if slot.iter().enumerate().all(|(i, &at)| at == first + (i % t) as i64) => {

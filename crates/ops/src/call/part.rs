@@ -1,13 +1,14 @@
-//! The parts that tasks store: of every result a run of neighbouring elements or rows that one task alone has. This is how a
-//! kernel without unsafe code writes, and why its tasks cannot meet.
+//! The parts that tasks store: of every result a run of neighbouring elements or rows that one task alone
+//! has. This is how a kernel without unsafe code writes, and why its tasks cannot meet.
 
 use super::{CHUNK, CpuCall, Number, OVERWRITTEN, TASK};
 use regard_device::Level;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What one task may store: some neighbouring items (elements, or rows) out of all, and of every result the share that
-/// belongs to them. Of a result with an element for each item that is those elements; of one with rows, those rows.
+/// What one task may store: some neighbouring items (elements, or rows) out of all, and of every result the
+/// share that belongs to them. Of a result with an element for each item that is those elements; of one with
+/// rows, those rows.
 ///
 /// It is lent to the task alone, so that nothing else can store through it:
 ///
@@ -54,7 +55,8 @@ impl Part<'_> {
         self.call.level
     }
 
-    /// Loads elements of a float operand as f32: any of them, but only its own of an operand that a result may lie over.
+    /// Loads elements of a float operand as f32: any of them, but only its own of an operand that a result
+    /// may lie over.
     #[track_caller]
     pub fn load(&self, input: usize, range: Range<usize>, into: &mut [f32]) {
         let slot = &self.call.inputs[input];
@@ -64,13 +66,14 @@ impl Part<'_> {
             "operand {input}, elements {range:?}, as items {:?} of {}: {OVERWRITTEN}",
             self.items, self.of
         );
-        // SAFETY: either nothing writes to the operand during the call, or it is as long as the result over it, whose
-        // elements in this range are this part's alone; the part is borrowed, so it does not store them meanwhile.
+        // SAFETY: either nothing writes to the operand during the call, or it is as long as the result over
+        // it, whose elements in this range are this part's alone; the part is borrowed, so it does not store
+        // them meanwhile.
         unsafe { self.call.load_any(input, range, into) };
     }
 
-    /// Stores f32 numbers as its elements of a float result, rounding to bf16 where that is its dtype. Panics if they are
-    /// not its own.
+    /// Stores f32 numbers as its elements of a float result, rounding to bf16 where that is its dtype. Panics
+    /// if they are not its own.
     #[track_caller]
     pub fn store(&mut self, output: usize, range: Range<usize>, from: &[f32]) {
         self.check_own(output, &range);
@@ -97,13 +100,15 @@ impl Part<'_> {
             assert!(!slot.at.is_null(), "nobody reads result {output}: ask `wants` first");
             let range = self.share(slot.dims.count());
             self.call.note_store(slot, &range);
-            // SAFETY: valid elements of this dtype, by the engine's promise in `CpuCall::new`; no other part has them, no
-            // other of these slices, and this part cannot be used otherwise while it is borrowed here.
+            // SAFETY: valid elements of this dtype, by the engine's promise in `CpuCall::new`; no other part
+            // has them, no other of these slices, and this part cannot be used otherwise while it is borrowed
+            // here.
             unsafe { std::slice::from_raw_parts_mut(slot.at.cast::<T>().add(range.start), range.len()) }
         })
     }
 
-    /// The elements out of `count` that are its own: those that lie whole within its items, were both spread over one line.
+    /// The elements out of `count` that are its own: those that lie whole within its items, were both spread
+    /// over one line.
     fn share(&self, count: usize) -> Range<usize> {
         if self.of.checked_mul(self.width) == Some(count) {
             return self.items.start * self.width..self.items.end * self.width;
@@ -113,8 +118,8 @@ impl Part<'_> {
         (at(self.items.start).div_ceil(of) as usize)..(end / of) as usize
     }
 
-    /// Whether elements out of `count` are its own. Two parts of one run share none: the items of one end where those of the
-    /// other begin or before, and the elements with them.
+    /// Whether elements out of `count` are its own. Two parts of one run share none: the items of one end
+    /// where those of the other begin or before, and the elements with them.
     #[inline]
     fn owns(&self, range: &Range<usize>, count: usize) -> bool {
         if count == self.of {
@@ -146,7 +151,8 @@ impl Drop for Parted<'_> {
 }
 
 impl CpuCall<'_> {
-    /// Runs `body` over all chunks of `count` elements, on all threads. A chunk has at most [`CHUNK`] elements.
+    /// Runs `body` over all chunks of `count` elements, on all threads. A chunk has at most [`CHUNK`]
+    /// elements.
     #[track_caller]
     pub fn chunks(&self, count: usize, body: impl Fn(&mut Part<'_>) + Sync) {
         let _parted = self.begin_parts();
@@ -161,7 +167,8 @@ impl CpuCall<'_> {
         });
     }
 
-    /// Runs `body` for every row with the thread's own scratch, on all threads, several neighbouring rows to a task.
+    /// Runs `body` for every row with the thread's own scratch, on all threads, several neighbouring rows to
+    /// a task.
     #[track_caller]
     pub fn rows(&self, rows: usize, width: usize, body: impl Fn(&mut Part<'_>, &mut [f32]) + Sync) {
         let _parted = self.begin_parts();
@@ -176,8 +183,8 @@ impl CpuCall<'_> {
         });
     }
 
-    /// Runs `body` for every block of `at_once` neighbouring items (the last may have fewer) with the thread's own scratch,
-    /// on all threads: a block to a task.
+    /// Runs `body` for every block of `at_once` neighbouring items (the last may have fewer) with the
+    /// thread's own scratch, on all threads: a block to a task.
     #[track_caller]
     pub fn blocks(&self, items: usize, at_once: usize, body: impl Fn(&mut Part<'_>, &mut [f32]) + Sync) {
         let _parted = self.begin_parts();
@@ -190,8 +197,8 @@ impl CpuCall<'_> {
         });
     }
 
-    /// Parts are handed out by one run at a time: of two at once, from inside each other or from two threads, both would
-    /// have every element.
+    /// Parts are handed out by one run at a time: of two at once, from inside each other or from two threads,
+    /// both would have every element.
     #[track_caller]
     fn begin_parts(&self) -> Parted<'_> {
         let before = self.parted.swap(true, Ordering::Acquire);

@@ -1,6 +1,6 @@
-//! Clipping by the global norm: the 2-norm over any number of gradients, and the factor that brings it down to
-//! a bound, `min(1, most / (norm + 1e-6))` as in PyTorch. The gradients stay as they are; the optimizer takes
-//! the factor. Gradients are data here: nothing flows back through the norm.
+//! Clipping by the global norm: the 2-norm over any number of gradients, and the factor that brings it down
+//! to a bound, `min(1, most / (norm + 1e-6))` as in PyTorch. The gradients stay as they are; the optimizer
+//! takes the factor. Gradients are data here: nothing flows back through the norm.
 
 mod cpu;
 mod cuda;
@@ -24,8 +24,8 @@ const EPSILON: f64 = 1e-6;
 
 /// Records clipping.
 pub trait ClipNormOps {
-    /// The global norm of gradients and the factor to clip them by, both single f32 numbers. The factor is not a
-    /// number where the norm is not finite: the optimizers then leave everything as it was.
+    /// The global norm of gradients and the factor to clip them by, both single f32 numbers. The factor is
+    /// not a number where the norm is not finite: the optimizers then leave everything as it was.
     fn clip_norm(&mut self, gradients: &[Var], most: f64) -> Result<(Var, Var)>;
 }
 
@@ -37,8 +37,9 @@ impl ClipNormOps for Graph {
 }
 
 impl ClipNorm {
-    /// The factor for a norm. A norm that is not finite gives a factor that is not a number, which optimizers take as
-    /// "no step": an infinite gradient times the 0 that the formula gives would be no number in every parameter.
+    /// The factor for a norm. A norm that is not finite gives a factor that is not a number, which optimizers
+    /// take as "no step": an infinite gradient times the 0 that the formula gives would be no number in every
+    /// parameter.
     fn factor(&self, norm: f64) -> f64 {
         if !norm.is_finite() {
             return f64::NAN;

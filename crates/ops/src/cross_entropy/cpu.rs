@@ -1,5 +1,6 @@
-//! The cross-entropy row by row, in chunks: the maximum, then the sum of exponentials (f32 inside a chunk, f64
-//! over chunks), then the loss. Its gradient takes each softmax from the kept log-sum-exp, in one more pass.
+//! The cross-entropy row by row, in chunks: the maximum, then the sum of exponentials (f32 inside a chunk,
+//! f64 over chunks), then the loss. Its gradient takes each softmax from the kept log-sum-exp, in one more
+//! pass.
 
 use super::targets::check_targets;
 use super::{CrossEntropy, CrossEntropyBackward};

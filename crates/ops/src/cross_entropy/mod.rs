@@ -19,8 +19,9 @@ use targets::{check_options, check_target_dtype, live_rows, only_live};
 /// The target of a row that does not count, unless told otherwise: PyTorch's.
 pub const IGNORE_INDEX: i32 = -100;
 
-/// `loss[...] = −Σ_v q[v] · log softmax(logits)[v]` with q = (1 − smoothing) · one-hot + smoothing / V. A second
-/// output is the log-sum-exp of each row, which the gradient reads. Both are 0 where the target is ignored.
+/// `loss[...] = −Σ_v q[v] · log softmax(logits)[v]` with q = (1 − smoothing) · one-hot + smoothing / V. A
+/// second output is the log-sum-exp of each row, which the gradient reads. Both are 0 where the target is
+/// ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct CrossEntropy {
     /// The target of rows that do not count.

@@ -4,8 +4,8 @@ use super::targets::check_targets;
 use super::{CrossEntropy, CrossEntropyBackward};
 use crate::{Fault, ReferenceCall};
 
-/// The log-sum-exp of one row of logits and its loss for target `t`. Counts its operations; what is made of the settings
-/// alone counts nothing.
+/// The log-sum-exp of one row of logits and its loss for target `t`. Counts its operations; what is made of
+/// the settings alone counts nothing.
 pub(crate) fn row_loss(logits: &[f64], t: usize, smoothing: f64, count: &mut usize) -> (f64, f64) {
     let (mut most, mut sum) = (f64::NEG_INFINITY, 0.0);
     for &x in logits {
@@ -31,7 +31,8 @@ pub(crate) fn row_loss(logits: &[f64], t: usize, smoothing: f64, count: &mut usi
     (lse, lse - (1.0 - smoothing) * logits[t] - smoothing / logits.len() as f64 * total)
 }
 
-/// d · (softmax − target distribution), for one row. Counts its operations: nothing is subtracted where the distribution is 0.
+/// d · (softmax − target distribution), for one row. Counts its operations: nothing is subtracted where the
+/// distribution is 0.
 pub(crate) fn row_gradient(
     logits: &[f64],
     lse: f64,

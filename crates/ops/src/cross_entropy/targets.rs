@@ -64,8 +64,8 @@ pub fn live_rows(call: &Concrete<'_>, input: usize, ignore_index: i32) -> usize 
 /// The largest number of listed coordinates: beyond it, ignored rows are not told apart.
 const MOST_LISTED: usize = 1 << 20;
 
-/// The relation `axes`, which rows with ignored targets do not have. The result's axes are those of the targets
-/// (operand `input`), then possibly one of `width` classes, 0 where there is none.
+/// The relation `axes`, which rows with ignored targets do not have. The result's axes are those of the
+/// targets (operand `input`), then possibly one of `width` classes, 0 where there is none.
 pub fn only_live(
     call: &Concrete<'_>,
     input: usize,

@@ -1,5 +1,5 @@
-//! Gradients that meet: what takes up a sum when a program is planned, what keeps it as a node, and that no bit of an f32 sum
-//! depends on it.
+//! Gradients that meet: what takes up a sum when a program is planned, what keeps it as a node, and that no
+//! bit of an f32 sum depends on it.
 
 use regard_engine::check::{Case, Recorded};
 use regard_engine::{Cpu, Feed, Program, Store, reference};

@@ -82,7 +82,8 @@ fn the_gradient_has_a_gradient() {
 
 #[test]
 fn a_large_gradient_is_zero_where_no_id_is() {
-    // Rows of an odd length, more than the caches hold, whose memory has the sums of other ids from the run before.
+    // Rows of an odd length, more than the caches hold, whose memory has the sums of other ids from the run
+    // before.
     let (rows, width) = (4200, 515);
     for threads in [1, 2] {
         let mut g = Graph::new();

@@ -1,5 +1,5 @@
-//! How many rows of an attention had no key at all: those whose log-sum-exp is −∞. Their output is 0, which is
-//! right but seldom meant, so that it is worth counting.
+//! How many rows of an attention had no key at all: those whose log-sum-exp is −∞. Their output is 0, which
+//! is right but seldom meant, so that it is worth counting.
 
 mod cpu;
 

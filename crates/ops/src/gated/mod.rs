@@ -1,5 +1,5 @@
-//! Gated units: `y = act(a) ⊙ b` in one pass (GLU variants: Dauphin et al. 2017; SwiGLU, GeGLU: Shazeer 2020).
-//! a and b have one shape; the result is bf16 if both are, else f32.
+//! Gated units: `y = act(a) ⊙ b` in one pass (GLU variants: Dauphin et al. 2017; SwiGLU, GeGLU: Shazeer
+//! 2020). a and b have one shape; the result is bf16 if both are, else f32.
 
 mod backward;
 mod cpu;

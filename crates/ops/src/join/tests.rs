@@ -1,4 +1,5 @@
-//! Joins: which happen, which must not, that they change no bit, and that what they make agrees with every reader.
+//! Joins: which happen, which must not, that they change no bit, and that what they make agrees with every
+//! reader.
 
 use regard_engine::check::{Case, Exactness, Recorded};
 use regard_engine::{Cpu, Program, Store};
@@ -129,7 +130,8 @@ fn products_with_integers_are_joined_too() {
     assert_eq!(nodes(g, &[normed]), ["quantised_linear(x weight residual)", "rms_norm(x statistics)"]);
 }
 
-/// Everything that can be joined with one product, as it is planned: a derivative, a sum, and the norm that reads it.
+/// Everything that can be joined with one product, as it is planned: a derivative, a sum, and the norm that
+/// reads it.
 fn everything(g: &mut Graph, integers: bool, [rows, k, n]: [usize; 3]) -> Result<Vec<Var>> {
     let mut input = |name: &str, shape: &[usize]| g.input(name, DType::F32, shape);
     let (x, weight, bias) = (input("x", &[rows, k])?, input("weight", &[n, k])?, input("bias", &[n])?);

@@ -40,7 +40,8 @@ pub fn value_flops(activation: Activation) -> usize {
 
 /// The gradient dz, from z and the gradient behind the activation, and how many operations it took.
 pub fn backward(activation: Activation, z: f64, dy: f64) -> (f64, usize) {
-    // Where a function takes its slope from its value, as relu does, it is one whose value has the sign of z: z does as well.
+    // Where a function takes its slope from its value, as relu does, it is one whose value has the sign of z:
+    // z does as well.
     function(activation).map_or((dy, 0), |function| function.counted_backward(z, dy))
 }
 

@@ -22,8 +22,8 @@ pub fn needs(op: &Linear, request: &Request<'_>) -> Needs {
     needs_with(op, storage(op.precision), request)
 }
 
-/// What a product needs whose weight is stored in this way. The engine keeps packed copies of f32 weights in the store; any
-/// other is packed for the call.
+/// What a product needs whose weight is stored in this way. The engine keeps packed copies of f32 weights in
+/// the store; any other is packed for the call.
 fn needs_with(op: &Linear, storage: Storage, request: &Request<'_>) -> Needs {
     let (call, thread_scratch) = (request.call, Gemm::thread_scratch_bytes());
     if request.stored[1] && call.input_dtypes[1] == DType::F32 {

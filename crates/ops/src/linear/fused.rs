@@ -1,7 +1,8 @@
-//! What planning makes of a product and of what stands behind it, so that it is done while the sums are in a cache:
-//! `y = activation(x · Wᵀ + bias) · derivative′(z) + residual`, where a gradient goes on through an activation; and, for a norm
-//! that reads y, what it has to know of its rows. Each part may be absent, and every combination means something. Nobody
-//! records it: [`crate::join`] puts it in the place of plain nodes, with the same bits.
+//! What planning makes of a product and of what stands behind it, so that it is done while the sums are in a
+//! cache: `y = activation(x · Wᵀ + bias) · derivative′(z) + residual`, where a gradient goes on through an
+//! activation; and, for a norm that reads y, what it has to know of its rows. Each part may be absent, and
+//! every combination means something. Nobody records it: [`crate::join`] puts it in the place of plain nodes,
+//! with the same bits.
 
 use super::{Linear, activation, check_f32, cpu, cuda, reference};
 use crate::kernels::attached;
@@ -14,8 +15,8 @@ use crate::{
 use regard_graph::*;
 use std::sync::Arc;
 
-/// A product with what was joined with it. Operands: those of the product, then z. Results: those of the product, then the
-/// statistics [... parts 3] of the rows of y.
+/// A product with what was joined with it. Operands: those of the product, then z. Results: those of the
+/// product, then the statistics [... parts 3] of the rows of y.
 #[derive(Clone, Copy, Debug)]
 pub struct FusedLinear {
     pub product: Product,

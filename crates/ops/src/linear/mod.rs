@@ -1,7 +1,7 @@
-//! The product with a weight, and what usually follows it: `y = activation(x · Wᵀ + bias) + residual`.
-//! x is [... K], y is [... N], the weight [N K] as PyTorch keeps it (a tied embedding [V C] fits as it is), or
-//! [K N]. With the layout turned round, the same op is its own gradient with respect to x. What planning joins with it
-//! beyond that is in `fused`.
+//! The product with a weight, and what usually follows it: `y = activation(x · Wᵀ + bias) + residual`. x is
+//! [... K], y is [... N], the weight [N K] as PyTorch keeps it (a tied embedding [V C] fits as it is), or [K
+//! N]. With the layout turned round, the same op is its own gradient with respect to x. What planning joins
+//! with it beyond that is in `fused`.
 
 pub(crate) mod activation;
 mod activation_backward;
@@ -87,7 +87,8 @@ pub struct LinearOptions {
 
 /// Records products with weights.
 pub trait LinearOps {
-    /// `activation(x · Wᵀ + bias) + residual` in the precision of the graph: x [... K], weight [N K] → [... N].
+    /// `activation(x · Wᵀ + bias) + residual` in the precision of the graph: x [... K], weight [N K] → [...
+    /// N].
     ///
     /// ```
     /// # use regard_ops::prelude::*;
@@ -171,8 +172,8 @@ impl Linear {
     }
 }
 
-/// A gradient as the product that made it has it, where differentiation rounded it afterwards: whoever goes on with it in f32
-/// need not lose those digits.
+/// A gradient as the product that made it has it, where differentiation rounded it afterwards: whoever goes
+/// on with it in f32 need not lose those digits.
 fn unrounded(g: &Graph, gradient: Var) -> Var {
     let made_by = |var: Var| match g.value(var).origin {
         Origin::Node { node, .. } => Some(&g.nodes()[node]),
@@ -254,8 +255,8 @@ impl Op for Linear {
         }
         let Some(dz) = dz else { return Ok(grads) };
         if tape.wanted[0] {
-            // z = x · Wᵀ, so dx = dz · W: the same product with the weight read the other way. Not rounded yet: what it
-            // meets is added first.
+            // z = x · Wᵀ, so dx = dz · W: the same product with the weight read the other way. Not rounded
+            // yet: what it meets is added first.
             let turned = Linear::plain(self.layout.flipped(), DType::F32, self.precision);
             grads[0] = Some(g.apply_one(turned, &[dz, weight])?);
         }

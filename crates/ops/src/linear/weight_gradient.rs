@@ -1,6 +1,6 @@
 //! The gradient of a weight: `out[a b] = Σ left[... a] · right[... b]` over all rows, in a fixed order.
-//! Undoes `z = x · Wᵀ` with left = dz and right = x, or `z = x · W` with left = x and right = dz. Where left = dz, its sums
-//! are the gradient of a bias, and come along while the product has them in its cache.
+//! Undoes `z = x · Wᵀ` with left = dz and right = x, or `z = x · W` with left = x and right = dz. Where left
+//! = dz, its sums are the gradient of a bias, and come along while the product has them in its cache.
 
 use super::{Linear, WeightLayout, cpu_weight_gradient, cuda};
 use crate::{

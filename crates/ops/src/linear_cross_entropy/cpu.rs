@@ -1,13 +1,13 @@
-//! The output projection with cross-entropy, some rows at a time and never more logits than
-//! [`LOGIT_BYTES`]. Logits stand transposed, [V rows]: then the weight is the left factor of every product and is
-//! read as it lies, without a packed copy, and the softmax runs over rows side by side.
+//! The output projection with cross-entropy, some rows at a time and never more logits than [`LOGIT_BYTES`].
+//! Logits stand transposed, [V rows]: then the weight is the left factor of every product and is read as it
+//! lies, without a packed copy, and the softmax runs over rows side by side.
 //!
-//! A group of rows walks the vocabulary twice, and what one step writes the next finds in a cache: of the logits,
-//! memory sees one write and one read. First, for each [`TASK`] of entries, one thread makes logits = W · xᵀ and, in
-//! blocks, the maximum, exp(logit − maximum) in its place and the sum. From the blocks comes each row's loss. Then,
-//! if wanted, for each part of the vocabulary: one thread for each task makes d = scale · (softmax − target), as
-//! the products read it, in a place that every part takes again, dbias += Σ d and dW += d · x; and when the part is
-//! done, all threads add dᵀ · W to dx. Every sum has a fixed order.
+//! A group of rows walks the vocabulary twice, and what one step writes the next finds in a cache: of the
+//! logits, memory sees one write and one read. First, for each [`TASK`] of entries, one thread makes logits =
+//! W · xᵀ and, in blocks, the maximum, exp(logit − maximum) in its place and the sum. From the blocks comes
+//! each row's loss. Then, if wanted, for each part of the vocabulary: one thread for each task makes d =
+//! scale · (softmax − target), as the products read it, in a place that every part takes again, dbias += Σ d
+//! and dW += d · x; and when the part is done, all threads add dᵀ · W to dx. Every sum has a fixed order.
 
 #![allow(unsafe_code)]
 
@@ -24,28 +24,29 @@ use regard_device::{
 };
 use std::ops::Range;
 
-/// The most bytes of logits at a time. With GPT-2's vocabulary that is 512 rows: each group of rows packs the whole
-/// weight twice and adds to the whole of its gradient, which with 160 rows cost a fifth of the time.
+/// The most bytes of logits at a time. With GPT-2's vocabulary that is 512 rows: each group of rows packs the
+/// whole weight twice and adds to the whole of its gradient, which with 160 rows cost a fifth of the time.
 const LOGIT_BYTES: usize = 128 << 20;
 /// The most rows at a time.
 pub const MOST_ROWS: usize = 512;
-/// The most entries of the vocabulary that a thread works on at a time: whole blocks, as many rows as one task of a product
-/// has, and with 512 rows of x their logits stay in its second cache.
+/// The most entries of the vocabulary that a thread works on at a time: whole blocks, as many rows as one
+/// task of a product has, and with 512 rows of x their logits stay in its second cache.
 const TASK: usize = 3 * BLOCK;
 
-/// How many entries a thread works on at a time: fewer where there would not be enough for all. It shows in no bit.
+/// How many entries a thread works on at a time: fewer where there would not be enough for all. It shows in
+/// no bit.
 fn entries_of_task(entries: usize, threads: usize) -> usize {
     BLOCK * entries.div_ceil(BLOCK).div_ceil(threads).clamp(1, TASK / BLOCK)
 }
 
-/// How many entries of the vocabulary dx is added up from at a time: their gradients, 3 MB with 512 rows, stay in the
-/// shared cache.
+/// How many entries of the vocabulary dx is added up from at a time: their gradients, 3 MB with 512 rows,
+/// stay in the shared cache.
 fn part_of(storage: Storage) -> usize {
     32 * TASK / storage.bytes()
 }
 
-/// How many of `rows` rows are worked on at a time: groups of nearly equal size, whole panels each. A matter of these
-/// two numbers alone, because it is part of the summation order of dW.
+/// How many of `rows` rows are worked on at a time: groups of nearly equal size, whole panels each. A matter
+/// of these two numbers alone, because it is part of the summation order of dW.
 pub fn rows_at_once(rows: usize, v: usize) -> usize {
     let groups = rows.div_ceil(most_rows(v)).max(1);
     rows.div_ceil(groups).next_multiple_of(PANEL).max(PANEL)
@@ -311,7 +312,8 @@ impl Pass<'_> {
         }
     }
 
-    /// d [part n], rounded if the products are of bf16, and from it dbias [part] += Σ d and dW [part C] += d · x.
+    /// d [part n], rounded if the products are of bf16, and from it dbias [part] += Σ d and dW [part C] += d
+    /// · x.
     fn logit_gradients(&mut self, part: Range<usize>, n: usize, first_group: bool) {
         let (call, c, threads) = (self.call, self.c, &self.threads);
         // SAFETY: each is taken once for this walk over a part, and overlaps no operand.

@@ -1,5 +1,5 @@
-//! The softmax of transposed logits [V n], in blocks of the vocabulary: each block has a maximum of its own, so
-//! that it is read once; the blocks are put together afterwards, in order.
+//! The softmax of transposed logits [V n], in blocks of the vocabulary: each block has a maximum of its own,
+//! so that it is read once; the blocks are put together afterwards, in order.
 
 #![allow(unsafe_code)]
 
@@ -89,8 +89,8 @@ impl Softmax<'_> {
         }
     }
 
-    /// For a group of `n` rows whose losses are known: d = scale · (softmax − target), and perhaps the bias's sums of
-    /// them, which the first group of rows begins.
+    /// For a group of `n` rows whose losses are known: d = scale · (softmax − target), and perhaps the bias's
+    /// sums of them, which the first group of rows begins.
     pub fn gradients<'a>(
         &'a self,
         n: usize,
@@ -110,8 +110,8 @@ impl Softmax<'_> {
 }
 
 impl Exponentials<'_> {
-    /// The block from entry `first` on, worked on once: the bias added, each row's maximum, target's logit and sums,
-    /// and exp(logit − maximum) in the place of the logits.
+    /// The block from entry `first` on, worked on once: the bias added, each row's maximum, target's logit
+    /// and sums, and exp(logit − maximum) in the place of the logits.
     pub fn block(&self, first: usize, tile: &mut [f32]) {
         let n = self.ids.len();
         let width = tile.len() / n;
@@ -135,8 +135,8 @@ impl Exponentials<'_> {
 }
 
 impl Gradients<'_> {
-    /// The gradients of the block from entry `first` on, worked on once. The exponentials stay as they are: memory
-    /// need not hear of them again.
+    /// The gradients of the block from entry `first` on, worked on once. The exponentials stay as they are:
+    /// memory need not hear of them again.
     pub fn block(&self, first: usize, exponentials: &[f32], out: &mut [f32]) {
         let n = self.ids.len();
         let (width, block) = (out.len() / n, first / BLOCK);

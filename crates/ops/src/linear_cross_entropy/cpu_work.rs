@@ -7,9 +7,9 @@ use crate::cross_entropy::targets::live_rows;
 use regard_device::PANEL;
 use regard_graph::{Concrete, Op, Work};
 
-/// Rows are padded to whole panels, and for dW the columns are. Every group of rows reads the weight once for each product
-/// and adds to its gradient. The softmax is kept, not taken again; the gradients of the logits are written beside it, as
-/// the products read them.
+/// Rows are padded to whole panels, and for dW the columns are. Every group of rows reads the weight once for
+/// each product and adds to its gradient. The softmax is kept, not taken again; the gradients of the logits
+/// are written beside it, as the products read them.
 pub fn work(op: &LinearCrossEntropy, call: &Concrete<'_>) -> Work {
     let math = op.cost(call);
     let live = live_rows(call, op.targets_input(), op.ignore_index);

@@ -1,7 +1,7 @@
-//! The output projection and the cross-entropy in one: `loss = scale · Σ cross_entropy(x · Wᵀ + bias, targets)`
-//! over rows of x [... C], with W [V C]. The logits [... V] are never stored as a whole: some rows at a time
-//! are projected, turned into losses and, when the loss is differentiated, into the gradients of x, W and the
-//! bias, all in one pass. Rows whose target is the ignore index cost nothing.
+//! The output projection and the cross-entropy in one: `loss = scale · Σ cross_entropy(x · Wᵀ + bias,
+//! targets)` over rows of x [... C], with W [V C]. The logits [... V] are never stored as a whole: some rows
+//! at a time are projected, turned into losses and, when the loss is differentiated, into the gradients of x,
+//! W and the bias, all in one pass. Rows whose target is the ignore index cost nothing.
 
 mod cpu;
 mod cpu_softmax;
@@ -18,8 +18,8 @@ use crate::{
 };
 use regard_graph::*;
 
-/// Inputs: x, weight, perhaps a bias, targets, scale. Outputs: the loss; the rows' losses, unscaled; the gradients of
-/// the loss with respect to x, weight and bias, computed only if somebody reads them.
+/// Inputs: x, weight, perhaps a bias, targets, scale. Outputs: the loss; the rows' losses, unscaled; the
+/// gradients of the loss with respect to x, weight and bias, computed only if somebody reads them.
 #[derive(Clone, Copy, Debug)]
 pub struct LinearCrossEntropy {
     /// Whether there is a bias `[V]`, the operand after the weight.
@@ -43,8 +43,8 @@ pub struct TokenLoss {
 
 /// Records the output projection and cross-entropy in one.
 pub trait LinearCrossEntropyOps {
-    /// `scale · Σ cross_entropy(x · Wᵀ + bias, targets)`: x [... C], weight [V C], bias `[V]`, targets [...] i32,
-    /// scale a single f32 number that is fed, such as one over the number of targets in the whole step.
+    /// `scale · Σ cross_entropy(x · Wᵀ + bias, targets)`: x [... C], weight [V C], bias `[V]`, targets [...]
+    /// i32, scale a single f32 number that is fed, such as one over the number of targets in the whole step.
     fn linear_cross_entropy(
         &mut self,
         x: Var,

@@ -227,7 +227,8 @@ fn a_second_run_leaves_nothing_behind() {
 #[test]
 fn bf16_agrees() {
     for (bias, smoothing) in [(false, 0.0), (true, 0.1)] {
-        // The products are summed in f32; only the rounding of d, one step apart where it falls on an edge, shows.
+        // The products are summed in f32; only the rounding of d, one step apart where it falls on an edge,
+        // shows.
         case(&[13, 64], 77, bias, smoothing, Precision::Bf16).cpu(2e-3).unwrap();
         case(&[13, 64], 77, bias, smoothing, Precision::Bf16).cost().unwrap();
     }

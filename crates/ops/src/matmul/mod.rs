@@ -47,8 +47,8 @@ impl Default for MatmulOptions {
 
 /// Records products of two values.
 pub trait MatmulOps {
-    /// `scale · a · b`, matrix by matrix: a [... M K], b [... K N] → [... M N], in the precision of the graph.
-    /// Leading axes are equal, or one of the two is a single matrix.
+    /// `scale · a · b`, matrix by matrix: a [... M K], b [... K N] → [... M N], in the precision of the
+    /// graph. Leading axes are equal, or one of the two is a single matrix.
     fn matmul(&mut self, a: Var, b: Var, options: MatmulOptions) -> Result<Var>;
 }
 

@@ -1,6 +1,6 @@
 //! The norms, one row at a time in the thread's scratch. The mean is taken twice: the second pass sums what
-//! the first has left, so that rows with a large mean lose nothing, and the variance is that of deviations. The product
-//! that made the rows may have done so already.
+//! the first has left, so that rows with a large mean lose nothing, and the variance is that of deviations.
+//! The product that made the rows may have done so already.
 
 use super::{Norm, NormKind, statistics};
 use crate::CpuCall;
@@ -8,8 +8,8 @@ use regard_device::multiversion;
 use regard_device::statistics::{STATISTICS, columns_of_part, of, of_row, parts_of_row};
 use regard_graph::{Concrete, Op, Work};
 
-// A product gathers statistics for each of its tasks: these have to be the parts of the contract. Up to a width at which
-// everything has come round several times.
+// A product gathers statistics for each of its tasks: these have to be the parts of the contract. Up to a
+// width at which everything has come round several times.
 const _: () = {
     assert!(STATISTICS == statistics::STATISTICS);
     let mut n = 0;
@@ -20,8 +20,8 @@ const _: () = {
     }
 };
 
-/// The work that is executed: a mean is corrected once, by Σ(h − μ), and taken as two numbers (RMS norm takes two
-/// zeros); or statistics are read, and the sums of several parts put together.
+/// The work that is executed: a mean is corrected once, by Σ(h − μ), and taken as two numbers (RMS norm takes
+/// two zeros); or statistics are read, and the sums of several parts put together.
 pub fn work(op: &Norm, call: &Concrete<'_>) -> Work {
     let (rows, width) = (call.inputs[0].rows() as u64, call.inputs[0].last_size() as u64);
     let centred = u64::from(op.kind == NormKind::Layer);
@@ -41,8 +41,8 @@ pub fn work(op: &Norm, call: &Concrete<'_>) -> Work {
     Work { macs, flops, ..math } + reading
 }
 
-/// The work that a product executes to gather statistics of rows of n. The mathematics has it in the norm, wherever it is
-/// done.
+/// The work that a product executes to gather statistics of rows of n. The mathematics has it in the norm,
+/// wherever it is done.
 pub fn gathering(kind: NormKind, rows: usize, n: usize) -> Work {
     let (rows, n, parts) = (rows as u64, n as u64, parts_of_row(n) as u64);
     let centred = u64::from(kind == NormKind::Layer);
@@ -51,7 +51,8 @@ pub fn gathering(kind: NormKind, rows: usize, n: usize) -> Work {
     Work { macs, flops, written: rows * parts * STATISTICS as u64 * 4, read: 0 }
 }
 
-/// Floats of a thread's scratch: a row, its residual; where a row has several parts, one of them and what is found of all.
+/// Floats of a thread's scratch: a row, its residual; where a row has several parts, one of them and what is
+/// found of all.
 pub fn thread_floats(op: &Norm, width: usize) -> [usize; 4] {
     let residual = if op.residual { width } else { 0 };
     match parts_of_row(width) {

@@ -79,8 +79,8 @@ struct Row<'a> {
     dshift: &'a mut [f32],
 }
 
-/// h becomes normed = (h − left) · rstd, dy becomes dy · scale; gives their sums Σ dy·scale and
-/// Σ dy·scale·normed; dscale and dshift take this row's part. The flags are known to the compiler, so that one
+/// h becomes normed = (h − left) · rstd, dy becomes dy · scale; gives their sums Σ dy·scale and Σ
+/// dy·scale·normed; dscale and dshift take this row's part. The flags are known to the compiler, so that one
 /// pass does it all without branches.
 #[inline(always)]
 fn pass<const SCALE: bool, const PARAMETERS: bool>(mut row: Row<'_>, left: f32, rstd: f32) -> (f32, f32) {

@@ -52,9 +52,9 @@ pub struct Normed {
     pub stream: Var,
 }
 
-/// A norm over the last axis. Operands: x, then residual, scale, shift and what is known of the rows of x as far as
-/// present. Results: y, then h if there is a residual, the mean of layer norm, and 1/√(σ² + ε); the statistics serve the
-/// backward pass.
+/// A norm over the last axis. Operands: x, then residual, scale, shift and what is known of the rows of x as
+/// far as present. Results: y, then h if there is a residual, the mean of layer norm, and 1/√(σ² + ε); the
+/// statistics serve the backward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Norm {
     /// Which norm.
@@ -67,7 +67,8 @@ pub struct Norm {
     pub scale: bool,
     /// Whether there is a shift; layer norm only.
     pub shift: bool,
-    /// Whether the product that made x says what its rows are like, the last operand: [... parts 3]. See [`crate::join`].
+    /// Whether the product that made x says what its rows are like, the last operand: [... parts 3]. See
+    /// [`crate::join`].
     pub statistics: bool,
 }
 

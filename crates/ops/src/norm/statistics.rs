@@ -1,6 +1,7 @@
-//! What a norm has to know of a row before it can normalise it: the mean, and the sum of the squares of the deviations from
-//! it (of the numbers themselves for RMS norm). A product that makes the rows gathers this on their way to memory, for
-//! each part of their columns: [... parts 3], a mean, the rest of it that f32 has rounded away, and the sum of squares.
+//! What a norm has to know of a row before it can normalise it: the mean, and the sum of the squares of the
+//! deviations from it (of the numbers themselves for RMS norm). A product that makes the rows gathers this on
+//! their way to memory, for each part of their columns: [... parts 3], a mean, the rest of it that f32 has
+//! rounded away, and the sum of squares.
 
 use super::{Norm, NormKind};
 use crate::join::{op, product};
@@ -15,8 +16,9 @@ pub(super) const MOST_COLUMNS: usize = 512;
 /// Parts have whole multiples of so many columns, the last one of a row excepted.
 const GRAIN: usize = 32;
 
-/// Columns of each part of a row of n, but for the last one, which may have fewer: as few parts as can be, nearly equal.
-/// A matter of the width alone and the same on every device, for the shape of the statistics follows from it.
+/// Columns of each part of a row of n, but for the last one, which may have fewer: as few parts as can be,
+/// nearly equal. A matter of the width alone and the same on every device, for the shape of the statistics
+/// follows from it.
 pub(super) const fn columns_of_part(n: usize) -> usize {
     let grains = if n == 0 { 1 } else { n.div_ceil(GRAIN) };
     grains.div_ceil(grains.div_ceil(MOST_COLUMNS / GRAIN)) * GRAIN
@@ -27,9 +29,9 @@ pub(super) const fn parts_of_row(n: usize) -> usize {
     n.div_ceil(columns_of_part(n))
 }
 
-/// Has products gather what the norms that read them need, so that these pass over their rows once instead of three times.
-/// Every value keeps its place and its meaning. Joins an f32 product that a norm reads as it is, without adding something
-/// first.
+/// Has products gather what the norms that read them need, so that these pass over their rows once instead of
+/// three times. Every value keeps its place and its meaning. Joins an f32 product that a norm reads as it is,
+/// without adding something first.
 pub(crate) fn join_norms(g: &mut Graph) -> Result<()> {
     for at in 0..g.nodes().len() {
         let Some(&norm) = op::<Norm>(&g.nodes()[at]).filter(|norm| !norm.residual && !norm.statistics) else {
@@ -67,7 +69,8 @@ pub(crate) fn statistics_pattern(op: &str, width: &str, letters: &Letters) -> Re
     }
 }
 
-/// The specification of gathering: the statistics of one row, part after part. The norm that reads them counts the work.
+/// The specification of gathering: the statistics of one row, part after part. The norm that reads them
+/// counts the work.
 pub(crate) fn gathered(kind: NormKind, row: &[f64]) -> Vec<f64> {
     let of_part = |part: &[f64]| {
         let mean = if kind == NormKind::Layer { part.iter().sum::<f64>() / part.len() as f64 } else { 0.0 };

@@ -281,8 +281,8 @@ fn the_backward_pass_by_every_reader() {
     }
 }
 
-/// x · Wᵀ + residual, normalised; joined while it is recorded, so that every reader meets what otherwise the engine alone
-/// does.
+/// x · Wᵀ + residual, normalised; joined while it is recorded, so that every reader meets what otherwise the
+/// engine alone does.
 fn behind_a_product(
     g: &mut Graph,
     kind: NormKind,

@@ -48,7 +48,8 @@ fn copy<T: Copy + Send + Sync>(
                 Direction::Cut => (image, patches),
                 Direction::Join => (patches, image),
             };
-            // SAFETY: an element of an image and its place among the patches belong to one line, so to one task.
+            // SAFETY: an element of an image and its place among the patches belong to one line, so to one
+            // task.
             let into = unsafe { to.range(target..target + q) };
             into.copy_from_slice(&from[source..source + q]);
         }

@@ -1,5 +1,5 @@
-//! Non-overlapping patches of images as rows, and back: image `[B Ch Hh Ww]` ↔ `[B P K]` with
-//! P = (Hh/p)·(Ww/q) patches, row by row, and K = Ch·p·q numbers in each, in the order (channel, y, x). A linear
+//! Non-overlapping patches of images as rows, and back: image `[B Ch Hh Ww]` ↔ `[B P K]` with P =
+//! (Hh/p)·(Ww/q) patches, row by row, and K = Ch·p·q numbers in each, in the order (channel, y, x). A linear
 //! layer on the rows equals a convolution of stride (p, q) with PyTorch's weight layout.
 
 mod cpu;

@@ -1,8 +1,8 @@
-//! The product with a weight of 8-bit integers, for inference: `y = activation((x · Qᵀ) · s + bias) + residual`, where
-//! W ≈ Q · s. Each output has a scale s of its own, max|w| / 127 over its row of weights, and Q = W / s to the nearest integer, ties
-//! to even. x is not rounded, and sums are f32: the integers are exact in f32, so that the only loss is that of W. The
-//! operand is the f32 weight itself; its integers are a packed copy in the store, a quarter of the bytes, remade whenever the
-//! weight changes.
+//! The product with a weight of 8-bit integers, for inference: `y = activation((x · Qᵀ) · s + bias) +
+//! residual`, where W ≈ Q · s. Each output has a scale s of its own, max|w| / 127 over its row of weights,
+//! and Q = W / s to the nearest integer, ties to even. x is not rounded, and sums are f32: the integers are
+//! exact in f32, so that the only loss is that of W. The operand is the f32 weight itself; its integers are a
+//! packed copy in the store, a quarter of the bytes, remade whenever the weight changes.
 
 pub(crate) mod cuda;
 pub(crate) mod reference;
@@ -18,7 +18,8 @@ use crate::{
 };
 use regard_graph::*;
 
-/// The product with a weight as integers; its settings are those of [`Linear`], whose precision rounds nothing here.
+/// The product with a weight as integers; its settings are those of [`Linear`], whose precision rounds
+/// nothing here.
 #[derive(Clone, Copy, Debug)]
 pub struct QuantisedLinear {
     /// What it stands for.
@@ -27,8 +28,8 @@ pub struct QuantisedLinear {
 
 /// Records products with weights as integers.
 pub trait QuantisedLinearOps {
-    /// `activation((x · Qᵀ) · s + bias) + residual`: x [... K], weight [N K], rounded to 8-bit integers times a scale for
-    /// each output → [... N].
+    /// `activation((x · Qᵀ) · s + bias) + residual`: x [... K], weight [N K], rounded to 8-bit integers times
+    /// a scale for each output → [... N].
     fn quantised_linear(&mut self, x: Var, weight: Var, options: LinearOptions) -> Result<Var>;
 }
 
@@ -44,8 +45,8 @@ const NO_DERIVATIVE: Derivative = Derivative::Missing(
 );
 
 impl QuantisedLinear {
-    /// The work of the product as it is with integers: they and the scales are read instead of the weight, and every sum is
-    /// scaled.
+    /// The work of the product as it is with integers: they and the scales are read instead of the weight,
+    /// and every sum is scaled.
     fn quantised(&self, work: Work, call: &Concrete<'_>) -> Work {
         let (n, k) = self.linear.layout.sizes(call.inputs[1]);
         let rows = call.inputs[0].rows();

@@ -1,5 +1,6 @@
-//! The specification of the product with a weight of integers. Scale and quotient are f32 divisions, which every machine
-//! rounds alike: an integer is part of the meaning, and must not depend on the width of an intermediate number.
+//! The specification of the product with a weight of integers. Scale and quotient are f32 divisions, which
+//! every machine rounds alike: an integer is part of the meaning, and must not depend on the width of an
+//! intermediate number.
 
 use crate::linear::fused::FusedLinear;
 use crate::linear::reference::{finish, gather};

@@ -1,4 +1,5 @@
-//! The product with a weight of integers: values, every reader, same bits for one row and many, whole programs.
+//! The product with a weight of integers: values, every reader, same bits for one row and many, whole
+//! programs.
 
 use regard_engine::check::{Case, Exactness};
 use regard_engine::{Cpu, Feed, Program, Store, reference};
@@ -69,7 +70,8 @@ fn a_weight_that_is_fed_is_packed_for_the_call() {
     case.cpu(7e-7).unwrap();
 }
 
-/// A small network with a loss: two products, one with a bias and an activation, and a projection inside of the loss.
+/// A small network with a loss: two products, one with a bias and an activation, and a projection inside of
+/// the loss.
 fn network(rows: usize) -> Graph {
     let mut g = Graph::inference();
     let x = g.input("x", DType::F32, [rows, 48]).unwrap();

@@ -1,6 +1,6 @@
-//! How the weights of a whole program are held: one rewrite of its graph, whatever model recorded it. Products with
-//! parameters become products with integers, or with bf16, the output projection inside of a loss as well; embeddings,
-//! norms, biases and attention stay as they are.
+//! How the weights of a whole program are held: one rewrite of its graph, whatever model recorded it.
+//! Products with parameters become products with integers, or with bf16, the output projection inside of a
+//! loss as well; embeddings, norms, biases and attention stay as they are.
 
 use super::QuantisedLinear;
 use crate::kernels::attached;

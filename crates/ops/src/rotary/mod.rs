@@ -1,7 +1,7 @@
 //! Rotary positions: pairs of channels of a head are turned by an angle that grows with the position, so that
-//! products of queries and keys depend on the distance alone. Su et al., RoFormer (arXiv:2104.09864).
-//! x `[B T H D]`, position `[B T]`; pair i of R/2 turns by position · base^(−2i/R). The first R channels turn,
-//! the others stay. Turning back is the inverse, and the gradient.
+//! products of queries and keys depend on the distance alone. Su et al., RoFormer (arXiv:2104.09864). x `[B T
+//! H D]`, position `[B T]`; pair i of R/2 turns by position · base^(−2i/R). The first R channels turn, the
+//! others stay. Turning back is the inverse, and the gradient.
 
 mod cpu;
 mod cuda;
@@ -38,8 +38,9 @@ pub struct RotarySpec {
     pub stretch: Option<Stretch>,
 }
 
-/// Llama 3's longer contexts: pairs that turn fewer than `low` times within the `original` positions are slowed
-/// `factor` times, those that turn more than `high` times are not, and between the two it goes over smoothly.
+/// Llama 3's longer contexts: pairs that turn fewer than `low` times within the `original` positions are
+/// slowed `factor` times, those that turn more than `high` times are not, and between the two it goes over
+/// smoothly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stretch {
     /// By how much: 8.

@@ -1,4 +1,5 @@
-//! Rotary positions: values by hand, every reader, both pairings, partial width, far positions, distance alone.
+//! Rotary positions: values by hand, every reader, both pairings, partial width, far positions, distance
+//! alone.
 
 use regard_engine::Feed;
 use regard_engine::check::Case;

@@ -1,6 +1,6 @@
 //! Sums of rows that share an index. The places of each index are listed first (a counting sort in scratch),
-//! so that every result row is written once, by one task, as a sum in the order of the places: no atomics, and
-//! nothing that depends on threads. Long sums go in blocks, which keeps their rounding error low.
+//! so that every result row is written once, by one task, as a sum in the order of the places: no atomics,
+//! and nothing that depends on threads. Long sums go in blocks, which keeps their rounding error low.
 
 #![allow(unsafe_code)]
 
@@ -106,7 +106,8 @@ impl Scatter {
         output: usize,
         index: impl Fn(usize, usize) -> usize + Sync,
     ) {
-        // SAFETY: taken once, here; u32 and f32 have the same size and alignment, and every bit pattern is a u32.
+        // SAFETY: taken once, here; u32 and f32 have the same size and alignment, and every bit pattern is a
+        // u32.
         let lists = unsafe {
             let scratch = call.scratch_f32();
             std::slice::from_raw_parts_mut(scratch.as_mut_ptr().cast::<u32>(), self.groups() * self.group())

@@ -7,9 +7,9 @@ use regard_graph::*;
 
 /// Records SGD.
 pub trait SgdOps {
-    /// One step of every (parameter, gradient). Momenta live in the store as `sgd.momentum.<name>`. `lr` (f32)
-    /// is a single number, and so is `scale` (f32), by which gradients are multiplied first, see `clip_norm`.
-    /// Returns the new versions of the parameters.
+    /// One step of every (parameter, gradient). Momenta live in the store as `sgd.momentum.<name>`. `lr`
+    /// (f32) is a single number, and so is `scale` (f32), by which gradients are multiplied first, see
+    /// `clip_norm`. Returns the new versions of the parameters.
     fn sgd_step(
         &mut self,
         parameters: &[(Var, Var)],

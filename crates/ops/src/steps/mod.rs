@@ -1,7 +1,8 @@
-//! A training step, in one program or in two. In one ([`StepOps::step_groups`]): forward, backward, clip, update. In two
-//! that share a store: *accumulate* (forward, backward, add to the gradients), run once for each micro-batch, and
-//! *apply* (clip, update, reset), run once for each step. Gradients live in the store as `gradient.<name>`. What
-//! normalises the loss is an input, because only the caller knows how many targets the whole step has.
+//! A training step, in one program or in two. In one ([`StepOps::step_groups`]): forward, backward, clip,
+//! update. In two that share a store: *accumulate* (forward, backward, add to the gradients), run once for
+//! each micro-batch, and *apply* (clip, update, reset), run once for each step. Gradients live in the store
+//! as `gradient.<name>`. What normalises the loss is an input, because only the caller knows how many targets
+//! the whole step has.
 
 use crate::{AccumulateOps, AdamW, AdamWOps, AssignOps, ClipNormOps, Differentiate, ScaleOps, Sgd, SgdOps};
 use regard_graph::*;
@@ -28,8 +29,8 @@ pub struct StepGroup {
 
 /// Records the programs of a training step.
 pub trait StepOps {
-    /// Adds the gradients of a single number to the gradient of every parameter of this graph. Returns the new
-    /// versions of the gradients, in the order of [`Graph::parameters`].
+    /// Adds the gradients of a single number to the gradient of every parameter of this graph. Returns the
+    /// new versions of the gradients, in the order of [`Graph::parameters`].
     fn accumulate_step(&mut self, loss: Var) -> Result<Vec<Var>>;
 
     /// As [`StepOps::accumulate_step`], for these parameters only. Nothing is recorded for the others.
@@ -39,16 +40,16 @@ pub trait StepOps {
     fn parameters_of(&mut self, other: &Graph) -> Result<Vec<Var>>;
 
     /// One step of AdamW for every parameter of this graph with the gradients that were added up, which are
-    /// clipped to a global norm of `most` (infinity only measures) and set to zero afterwards. Returns the norm
-    /// before clipping. `lr` (f32) and `step` (i32, from 1) are single numbers.
+    /// clipped to a global norm of `most` (infinity only measures) and set to zero afterwards. Returns the
+    /// norm before clipping. `lr` (f32) and `step` (i32, from 1) are single numbers.
     fn apply_step(&mut self, settings: &AdamW, most: f64, lr: Var, step: Var) -> Result<Var>;
 
-    /// As [`StepOps::apply_step`], for groups. The norm is that of all groups together. Where it is not finite, no
-    /// parameter and no moment changes.
+    /// As [`StepOps::apply_step`], for groups. The norm is that of all groups together. Where it is not
+    /// finite, no parameter and no moment changes.
     fn apply_groups(&mut self, groups: &[StepGroup], most: f64, lr: Var, step: Var) -> Result<Var>;
 
-    /// A whole step in this one program: the gradients of `loss`, clipped, and the update of every group. Returns the
-    /// norm as [`StepOps::apply_groups`] does.
+    /// A whole step in this one program: the gradients of `loss`, clipped, and the update of every group.
+    /// Returns the norm as [`StepOps::apply_groups`] does.
     fn step_groups(&mut self, loss: Var, groups: &[StepGroup], most: f64, lr: Var, step: Var) -> Result<Var>;
 }
 

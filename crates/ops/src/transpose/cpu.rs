@@ -104,8 +104,8 @@ fn tiles<T: Copy + Default + Send + Sync>(pool: &Pool, axes: &Axes, x: &[T], out
                 rest /= axes.size[axis];
             }
             let (high, wide) = (TILE.min(axes.size[a] - first_a), TILE.min(axes.size[b] - first_b));
-            // Through a small buffer: x and y are touched in contiguous rows only. Strides are often powers of
-            // two, and then the lines of a column would fight for one place in the cache.
+            // Through a small buffer: x and y are touched in contiguous rows only. Strides are often powers
+            // of two, and then the lines of a column would fight for one place in the cache.
             let mut buffer = [[T::default(); TILE]; TILE];
             for j in 0..wide {
                 let row = &x[from + j * axes.stride[b]..][..high];

@@ -139,7 +139,8 @@ impl Function {
         })
     }
 
-    /// What the cost reader says of [`Function::value`]: erf, exp, tanh, a root and a comparison count one each.
+    /// What the cost reader says of [`Function::value`]: erf, exp, tanh, a root and a comparison count one
+    /// each.
     pub fn flops(self) -> usize {
         match self {
             Function::Gelu => 5,     // scale, erf, add, halve, multiply

@@ -1,5 +1,5 @@
-//! Functions of one number, elementwise: activations, exp, log, roots. `y = f(x)` in the shape and dtype of x.
-//! As IEEE has it, the logarithm and the root of a negative number are NaN; nothing faults.
+//! Functions of one number, elementwise: activations, exp, log, roots. `y = f(x)` in the shape and dtype of
+//! x. As IEEE has it, the logarithm and the root of a negative number are NaN; nothing faults.
 
 mod backward;
 pub(crate) mod cpu;

@@ -233,8 +233,8 @@ fn least_gap(points: &[Point]) -> f64 {
     gaps.filter(|gap| gap.is_finite()).reduce(f64::min).unwrap_or(0.0)
 }
 
-/// At most [`MOST`] points: the mean of each stretch at its middle, so that noise does not run away, in the interval from the
-/// least to the most, so that it does not vanish.
+/// At most [`MOST`] points: the mean of each stretch at its middle, so that noise does not run away, in the
+/// interval from the least to the most, so that it does not vanish.
 fn stretches(points: &[Point]) -> Vec<Point> {
     let one = |part: &[Point]| {
         let shown: Vec<&Point> = part.iter().filter(|p| p.x.is_finite() && p.y.is_finite()).collect();

@@ -10,8 +10,8 @@ const MOST: usize = 512;
 const MARGIN: u32 = 10;
 const LABEL: u32 = 16;
 
-/// Heat maps in one picture, `across` of them in a line, each under its label. A label is made of digits, `.`, `-` and `x`;
-/// what else it has leaves a gap.
+/// Heat maps in one picture, `across` of them in a line, each under its label. A label is made of digits,
+/// `.`, `-` and `x`; what else it has leaves a gap.
 ///
 /// ```
 /// use regard_picture::{Colours, Heat, png};
@@ -20,7 +20,8 @@ const LABEL: u32 = 16;
 /// assert!(png([("1.0".to_string(), heat)], 1).starts_with(b"\x89PNG"));
 /// ```
 pub fn png(maps: impl IntoIterator<Item = (String, Heat)>, across: usize) -> Vec<u8> {
-    // Thinned and coloured one by one: the maps of a large model together are larger than what is seen of them.
+    // Thinned and coloured one by one: the maps of a large model together are larger than what is seen of
+    // them.
     let maps: Vec<(String, Grid, Vec<Rgb<u8>>)> = maps
         .into_iter()
         .map(|(label, heat)| {

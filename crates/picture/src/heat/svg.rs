@@ -1,4 +1,5 @@
-//! A heat map as an `svg` element, with the numbers written where there is room, and names or numbers beside it.
+//! A heat map as an `svg` element, with the numbers written where there is room, and names or numbers beside
+//! it.
 
 use super::{Colours, Grid, Heat};
 use crate::number::figure;

@@ -1,5 +1,5 @@
-//! Simple methods on the same data, so that a result can be read: what a model should beat. All of them are deterministic,
-//! and learn from the training part alone.
+//! Simple methods on the same data, so that a result can be read: what a model should beat. All of them are
+//! deterministic, and learn from the training part alone.
 
 use super::examples::Examples;
 use super::read::Raw;
@@ -104,8 +104,8 @@ fn most_frequent(train: impl Iterator<Item = usize>, exam: impl Iterator<Item = 
     right as f64 / all.max(1) as f64
 }
 
-/// Logistic regression on which words and pairs of words a text has: AdaGrad over the examples in their order, with a
-/// little decay.
+/// Logistic regression on which words and pairs of words a text has: AdaGrad over the examples in their
+/// order, with a little decay.
 fn bag_of_words(train: &[(String, usize)], exam: &[(String, usize)]) -> f64 {
     const EPOCHS: usize = 20;
     const RATE: f32 = 0.3;
@@ -205,8 +205,8 @@ fn nearest_mean<'a>(
     right as f64 / all.max(1) as f64
 }
 
-/// The mean loss of a model that knows how often each token follows each other, counted in the training text with a
-/// hundredth added to every pair.
+/// The mean loss of a model that knows how often each token follows each other, counted in the training text
+/// with a hundredth added to every pair.
 fn pairs_of_tokens(train: &[u32], exam: &[u32], vocabulary: usize) -> f64 {
     const ADDED: f64 = 0.01;
     let mut counts = vec![0u32; vocabulary * vocabulary];

@@ -1,6 +1,6 @@
-//! What a run makes beside its model: the tokenizer, the names of the classes, the tokens with which a text begins and ends,
-//! the scale of pixels. It is learned from the training data alone, written before the first step, and exported with the
-//! model.
+//! What a run makes beside its model: the tokenizer, the names of the classes, the tokens with which a text
+//! begins and ends, the scale of pixels. It is learned from the training data alone, written before the first
+//! step, and exported with the model.
 
 use crate::job::read::{Material, Raw};
 use crate::language::{Recipe, TokenizerKind};
@@ -15,7 +15,8 @@ use regard_runtime::special::{Written, start_of, stop_of};
 use regard_runtime::{Companions, PixelScale};
 use std::path::Path;
 
-/// What a recipe asks for, learned from its training data alone; a tokenizer that comes with a model goes before.
+/// What a recipe asks for, learned from its training data alone; a tokenizer that comes with a model goes
+/// before.
 pub(super) fn make(recipe: &Recipe, material: &Material, own: Option<Tokenizer>) -> Result<Companions> {
     if let Raw::Images(images, rows) = &material.train {
         let mut companions = Companions::made(None);
@@ -59,7 +60,8 @@ fn tokenizer(recipe: &Recipe, material: &Material) -> Result<Tokenizer> {
     let training = match asked.kind {
         TokenizerKind::Bytes => return Ok(Tokenizer::bytes()),
         TokenizerKind::Characters => {
-            // Characters that only the withheld part has are known, too: they carry nothing but their existence.
+            // Characters that only the withheld part has are known, too: they carry nothing but their
+            // existence.
             let held = material.choose.iter().chain(&material.last).flat_map(Raw::texts);
             let reserved = match recipe.task {
                 crate::language::Kind::Language => Reserved::default(),

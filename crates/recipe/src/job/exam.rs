@@ -1,5 +1,6 @@
-//! What a model is asked in an examination, and what it comes to: the loss and perplexity of texts, the classes of texts
-//! and images, translations, answers. The same examination watches over training, ends it, and is what `evaluate` runs.
+//! What a model is asked in an examination, and what it comes to: the loss and perplexity of texts, the
+//! classes of texts and images, translations, answers. The same examination watches over training, ends it,
+//! and is what `evaluate` runs.
 
 use super::examples::{Examples, How};
 use super::read::Raw;

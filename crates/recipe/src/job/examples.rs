@@ -1,5 +1,5 @@
-//! Examples as numbers, and the batches that are made of them. What is longer than the model has room for is cut, or left
-//! out where a cut would make it wrong, and counted, so that it can be said.
+//! Examples as numbers, and the batches that are made of them. What is longer than the model has room for is
+//! cut, or left out where a cut would make it wrong, and counted, so that it can be said.
 
 use super::read::Raw;
 use crate::{Bounds, Error, Result};
@@ -55,8 +55,8 @@ pub(crate) struct How {
 }
 
 impl Examples {
-    /// Examples as numbers. With `leave_out`, pairs that are too long are left out, for a target that was cut would teach
-    /// to stop too soon; otherwise all stay, so that each has its answer.
+    /// Examples as numbers. With `leave_out`, pairs that are too long are left out, for a target that was cut
+    /// would teach to stop too soon; otherwise all stay, so that each has its answer.
     pub fn new(
         raw: &Raw,
         companions: &Companions,
@@ -341,7 +341,8 @@ impl Encoding<'_> {
     }
 }
 
-/// FNV-1a over everything that a model learns from: two sets of data that differ anywhere have different ones.
+/// FNV-1a over everything that a model learns from: two sets of data that differ anywhere have different
+/// ones.
 struct Fingerprint(u64);
 
 impl Default for Fingerprint {

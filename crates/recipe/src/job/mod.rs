@@ -1,8 +1,9 @@
-//! A recipe made ready: data, tokenizer, model, task, settings and examinations of every stage. [`Job::train`] runs the
-//! stages one after the other in a run folder, examines the best weights at the end, and exports them.
+//! A recipe made ready: data, tokenizer, model, task, settings and examinations of every stage.
+//! [`Job::train`] runs the stages one after the other in a run folder, examines the best weights at the end,
+//! and exports them.
 //!
-//! A run of one stage lies in its folder itself. With several, each stage has a folder of its own in it, named after the
-//! stage, and the exported model lies above them.
+//! A run of one stage lies in its folder itself. With several, each stage has a folder of its own in it,
+//! named after the stage, and the exported model lies above them.
 
 mod baseline;
 mod columns;
@@ -45,7 +46,8 @@ use std::sync::atomic::AtomicBool;
 /// The file with what a run came to.
 pub const RESULT: &str = "result.json";
 
-/// The file with answers to questions whose answers are kept by others: one on each line, as the course takes them.
+/// The file with answers to questions whose answers are kept by others: one on each line, as the course takes
+/// them.
 pub const PREDICTIONS: &str = "predictions.txt";
 
 /// A recipe made ready.
@@ -131,8 +133,8 @@ impl JobResult {
 }
 
 impl Job {
-    /// Reads the data, makes or opens tokenizer and model, and settles everything that can be wrong before a step is
-    /// made. Nothing is written. The registry says which families there are.
+    /// Reads the data, makes or opens tokenizer and model, and settles everything that can be wrong before a
+    /// step is made. Nothing is written. The registry says which families there are.
     pub fn new(recipe: &Recipe, registry: &Registry) -> Result<Job> {
         let stages = recipe.stages();
         let start = Start::open(&stages[0], registry)?;
@@ -224,8 +226,8 @@ impl Job {
         lines
     }
 
-    /// Trains, from where the folder was left. Each stage begins with the best weights of the one before. `stop` ends it
-    /// after the step at hand.
+    /// Trains, from where the folder was left. Each stage begins with the best weights of the one before.
+    /// `stop` ends it after the step at hand.
     pub fn train(
         &self,
         folder: &RunFolder,
@@ -460,7 +462,8 @@ impl Stage {
         }
     }
 
-    /// Examines the weights in the store with what was kept for the end, or else with what the choice was made with.
+    /// Examines the weights in the store with what was kept for the end, or else with what the choice was
+    /// made with.
     fn last_exam(
         &self,
         companions: &Companions,
@@ -494,7 +497,8 @@ impl Stage {
 }
 
 impl Stage {
-    /// Answers the questions of a study whose answers are kept by others, and says where; nothing if there are none.
+    /// Answers the questions of a study whose answers are kept by others, and says where; nothing if there
+    /// are none.
     fn answer_test(
         &self,
         companions: &Companions,

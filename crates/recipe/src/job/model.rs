@@ -1,5 +1,5 @@
-//! From `[model]` to a model of its family. A key that the family does not have is refused rather than forgotten, and so is a
-//! task that it cannot do.
+//! From `[model]` to a model of its family. A key that the family does not have is refused rather than
+//! forgotten, and so is a task that it cannot do.
 
 use crate::language::{ModelRecipe, TrainRecipe};
 use crate::{Error, Result};

@@ -1,5 +1,5 @@
-//! From `[data]` to texts, classes, pairs and images as they are in the files: what is trained on, what the best epoch is
-//! chosen with, and what is examined at the end.
+//! From `[data]` to texts, classes, pairs and images as they are in the files: what is trained on, what the
+//! best epoch is chosen with, and what is examined at the end.
 
 use crate::job::columns::columns;
 use crate::language::{DataKind, DataRecipe, FormRecipe, Kind, Recipe};
@@ -140,7 +140,8 @@ pub(crate) fn other(
     read(kind, data, files, targets, &mut labels)
 }
 
-/// Files as examples of a task. Labels that are known must be met again; others are taken from the first files.
+/// Files as examples of a task. Labels that are known must be met again; others are taken from the first
+/// files.
 fn read(
     kind: Kind,
     data: &DataRecipe,

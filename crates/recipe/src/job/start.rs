@@ -1,5 +1,6 @@
-//! What a model starts from: a folder, a name in a local cache, or a run. Its settings and its tokenizer come along; the
-//! head is replaced where the task or the classes are others; what was loaded, left out and made anew is said.
+//! What a model starts from: a folder, a name in a local cache, or a run. Its settings and its tokenizer come
+//! along; the head is replaced where the task or the classes are others; what was loaded, left out and made
+//! anew is said.
 
 use crate::language::{ModelRecipe, Recipe};
 use crate::{Error, Result};
@@ -50,8 +51,8 @@ impl Start {
         Ok(self.opened.model.for_task(&asked.keys(), needs)?)
     }
 
-    /// Puts its parameters into a store, as far as the new model has them in the same shape. The others begin as the new
-    /// model says, drawn from the store's seed.
+    /// Puts its parameters into a store, as far as the new model has them in the same shape. The others begin
+    /// as the new model says, drawn from the store's seed.
     pub fn load(&self, model: &dyn Model, store: &mut Store) -> Result<Loaded> {
         let mut own = Store::new(0);
         self.opened.load_into(&mut own)?;

@@ -1,5 +1,6 @@
-//! The language of recipes: every table and key, with its meaning and its default. Nothing here knows how a model is made
-//! or data is read; a key that does not exist, or a value of another type, is refused where it stands.
+//! The language of recipes: every table and key, with its meaning and its default. Nothing here knows how a
+//! model is made or data is read; a key that does not exist, or a value of another type, is refused where it
+//! stands.
 //!
 //! Paths are relative to the directory in which the command runs, in recipes as in overrides.
 
@@ -94,8 +95,9 @@ pub enum Kind {
     Images,
 }
 
-/// `[model]`: a family and its keys. Which keys there are is the family's to say: see [`regard_models::Family::keys`]. What is
-/// not given is as in the preset, and where there is no preset, as in the family's smallest sensible model.
+/// `[model]`: a family and its keys. Which keys there are is the family's to say: see
+/// [`regard_models::Family::keys`]. What is not given is as in the preset, and where there is no preset, as
+/// in the family's smallest sensible model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelRecipe {
@@ -129,7 +131,8 @@ impl ModelRecipe {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TokenizerRecipe {
-    /// `characters`, `bytes`, `bpe`, `wordpiece`, `unigram` or `file`. A model that is not made anew brings its own.
+    /// `characters`, `bytes`, `bpe`, `wordpiece`, `unigram` or `file`. A model that is not made anew brings
+    /// its own.
     pub kind: TokenizerKind,
     /// The `tokenizer.json` of kind `file`.
     pub path: Option<PathBuf>,
@@ -172,7 +175,8 @@ pub struct DataRecipe {
     pub kind: DataKind,
     /// What examples of `biographies` look like: `spans` or `questions`.
     pub form: FormRecipe,
-    /// Training files: text, lines of `sentence TAB class`, the source side of pairs, a folder of MNIST, batches of CIFAR.
+    /// Training files: text, lines of `sentence TAB class`, the source side of pairs, a folder of MNIST,
+    /// batches of CIFAR.
     pub train: Vec<PathBuf>,
     /// The target side of pairs.
     pub train_target: Vec<PathBuf>,
@@ -188,8 +192,9 @@ pub struct DataRecipe {
     pub text: Option<PathBuf>,
     /// Questions without answers, to be answered into a file.
     pub test: Option<PathBuf>,
-    /// The fraction of the training data that is withheld: the end of a text, a drawn part of lines. Where there are
-    /// files to examine with, too, the best epoch is chosen on what is withheld, and these are examined once, at the end.
+    /// The fraction of the training data that is withheld: the end of a text, a drawn part of lines. Where
+    /// there are files to examine with, too, the best epoch is chosen on what is withheld, and these are
+    /// examined once, at the end.
     pub hold_out: f64,
     /// Only so many of the first training examples; 0 for all.
     pub limit: usize,
@@ -197,8 +202,8 @@ pub struct DataRecipe {
     pub people: usize,
     /// Whether the order changes from epoch to epoch.
     pub shuffle: bool,
-    /// Biographies: how many tokens every row is padded to; as many as the longest of its batch has if not given. For
-    /// schedules that count padding.
+    /// Biographies: how many tokens every row is padded to; as many as the longest of its batch has if not
+    /// given. For schedules that count padding.
     pub pad_to: Option<usize>,
     /// Images: by how many pixels they are shifted at most.
     pub shift: usize,
@@ -291,8 +296,8 @@ pub struct TrainRecipe {
     pub floor: f64,
     /// Examples of one step; the most of them where `batch_tokens` is given.
     pub batch: usize,
-    /// Pairs: tokens of one step, padding counted, on the longer of the two sides. Pairs of about the same length then
-    /// share a step.
+    /// Pairs: tokens of one step, padding counted, on the longer of the two sides. Pairs of about the same
+    /// length then share a step.
     pub batch_tokens: Option<usize>,
     /// Examples that are run at a time; as many as the batch has if not given.
     pub micro_batch: Option<usize>,
@@ -442,8 +447,8 @@ impl Default for EvaluateRecipe {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FromRecipe {
-    /// A model's folder, a name in a local Hugging Face cache, or the folder of a run. Its settings and its tokenizer come
-    /// along; `[model]` then has only what should differ.
+    /// A model's folder, a name in a local Hugging Face cache, or the folder of a run. Its settings and its
+    /// tokenizer come along; `[model]` then has only what should differ.
     pub model: Option<String>,
     /// Names of parameters that are not trained, with `*` for anything.
     pub freeze: Vec<String>,

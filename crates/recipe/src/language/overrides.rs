@@ -1,5 +1,6 @@
-//! Overrides: `train.lr=1e-3` into the tables of a recipe, `stage.pretrain.train.epochs=2` into those of one stage. They go
-//! through the same checks as the recipe itself, and one that would change nothing is refused rather than forgotten.
+//! Overrides: `train.lr=1e-3` into the tables of a recipe, `stage.pretrain.train.epochs=2` into those of one
+//! stage. They go through the same checks as the recipe itself, and one that would change nothing is refused
+//! rather than forgotten.
 
 use super::read::{check_model, checked};
 use super::{ModelRecipe, Recipe, StageRecipe};

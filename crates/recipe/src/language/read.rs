@@ -1,5 +1,5 @@
-//! From TOML to a [`Recipe`] and back. Types and names of keys are checked by the structs themselves; here an error gets
-//! its file and line, and a name that is not known its nearest neighbour.
+//! From TOML to a [`Recipe`] and back. Types and names of keys are checked by the structs themselves; here an
+//! error gets its file and line, and a name that is not known its nearest neighbour.
 
 use super::{ModelRecipe, Recipe, TrainRecipe, overrides};
 use crate::{Error, Result};
@@ -17,9 +17,9 @@ const MOST_AT_ONCE: usize = 1 << 16;
 const TAKEN: [&str; 4] = [".", "..", "model", "checkpoints"];
 
 impl Recipe {
-    /// Reads a recipe; each override is `key=value`, such as `train.lr=1e-3`, `model.positions=rotary` or, for one stage,
-    /// `stage.pretrain.train.epochs=2`, and goes through the same checks. A recipe without a name is called as its file.
-    /// The registry says which families and keys there are.
+    /// Reads a recipe; each override is `key=value`, such as `train.lr=1e-3`, `model.positions=rotary` or,
+    /// for one stage, `stage.pretrain.train.epochs=2`, and goes through the same checks. A recipe without a
+    /// name is called as its file. The registry says which families and keys there are.
     pub fn open(path: impl AsRef<Path>, overrides: &[String], registry: &Registry) -> Result<Recipe> {
         let path = path.as_ref();
         let text =
@@ -32,7 +32,8 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// Reads a recipe from a text; `place` is what errors call it, `over` the overrides, as in [`Recipe::open`].
+    /// Reads a recipe from a text; `place` is what errors call it, `over` the overrides, as in
+    /// [`Recipe::open`].
     pub fn parse(text: &str, place: &str, over: &[String], registry: &Registry) -> Result<Recipe> {
         // Once as it stands, so that mistakes have a line; then as a table, into which the overrides go.
         let own = checked::<Recipe>(text, place)?;

@@ -1,4 +1,5 @@
-//! Every mistake in a recipe has a text that says where and what to do, and a recipe that was written reads back equal.
+//! Every mistake in a recipe has a text that says where and what to do, and a recipe that was written reads
+//! back equal.
 
 use super::super::*;
 use regard_models::Registry;

@@ -26,8 +26,8 @@ pub enum Vocabulary {
     /// Characters, as in the course: `□` is 0 and pads, `⁇` is 1 and marks; then those of the lines, of
     /// their ends and of the questions, sorted.
     Characters,
-    /// So many pieces of words, learned from the lines and the questions. A line has a quarter of the tokens, and a place
-    /// is one or two of them, so that a small model has less to learn.
+    /// So many pieces of words, learned from the lines and the questions. A line has a quarter of the tokens,
+    /// and a place is one or two of them, so that a small model has less to learn.
     Pieces(usize),
 }
 
@@ -122,8 +122,8 @@ impl StudyData {
             ));
         }
         let tokenizer = match vocabulary {
-            // The end of a line is a character of the text, too. A character that only questions have is known as well:
-            // it carries nothing but its existence.
+            // The end of a line is a character of the text, too. A character that only questions have is
+            // known as well: it carries nothing but its existence.
             Vocabulary::Characters => {
                 let asked = train.iter().chain(&dev).flat_map(|one| [one.text.as_str(), one.place.as_str()]);
                 let asked = asked.chain(test.iter().map(String::as_str));
@@ -139,8 +139,8 @@ impl StudyData {
         Ok(StudyData { lines, train, dev, test, tokenizer })
     }
 
-    /// The answer that is most frequent among the questions to learn from, and how many of the dev questions it is right
-    /// for: what can be had without knowing anybody. Ties go to the first in the alphabet.
+    /// The answer that is most frequent among the questions to learn from, and how many of the dev questions
+    /// it is right for: what can be had without knowing anybody. Ties go to the first in the alphabet.
     pub fn most_frequent(&self) -> (String, usize) {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         self.train.iter().for_each(|question| *counts.entry(&question.place).or_default() += 1);

@@ -1,7 +1,8 @@
-//! The birth-place study (Stanford CS224N, assignment 5): can a model answer where somebody was born? A small decoder learns
-//! to answer from questions alone; another one reads a line about each person first, with spans taken out. Only the
-//! second can know people whom no question to learn from asks about. The same with rotary positions, and with a
-//! Perceiver. One call gives the table, the baseline beside it, and every answer.
+//! The birth-place study (Stanford CS224N, assignment 5): can a model answer where somebody was born? A small
+//! decoder learns to answer from questions alone; another one reads a line about each person first, with
+//! spans taken out. Only the second can know people whom no question to learn from asks about. The same with
+//! rotary positions, and with a Perceiver. One call gives the table, the baseline beside it, and every
+//! answer.
 
 mod data;
 mod show;
@@ -82,7 +83,8 @@ pub struct Stage {
     pub batch: usize,
     /// The highest learning rate.
     pub lr: f64,
-    /// After so many epochs the cosine is over; later than the end, if the rate should not come down all the way.
+    /// After so many epochs the cosine is over; later than the end, if the rate should not come down all the
+    /// way.
     pub decay_epochs: u64,
 }
 
@@ -101,8 +103,8 @@ pub struct StudySettings {
     pub latents: usize,
     /// Dropout everywhere.
     pub dropout: f32,
-    /// Lines are cut to between 4 and 7/8 of so many characters before a span is taken out: as the study does it, the
-    /// context; more, if lines should stay whole more often.
+    /// Lines are cut to between 4 and 7/8 of so many characters before a span is taken out: as the study does
+    /// it, the context; more, if lines should stay whole more often.
     pub cut: usize,
     /// Reading.
     pub pretrain: Stage,
@@ -148,8 +150,8 @@ impl StudySettings {
         }
     }
 
-    /// A study of two or three minutes on two cores, for [`StudyData::small`]: 166 thousand parameters, lines that are not
-    /// cut.
+    /// A study of two or three minutes on two cores, for [`StudyData::small`]: 166 thousand parameters, lines
+    /// that are not cut.
     pub fn small() -> StudySettings {
         let stage = |epochs, batch, lr| Stage { epochs, batch, lr, decay_epochs: epochs };
         StudySettings {

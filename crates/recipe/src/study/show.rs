@@ -39,7 +39,8 @@ impl Study {
         document(title, lead, &self.sections(data))
     }
 
-    /// The table, the curves, and the wrong answers of each arm with the line that would have told, for a report.
+    /// The table, the curves, and the wrong answers of each arm with the line that would have told, for a
+    /// report.
     pub fn sections(&self, data: &StudyData) -> Vec<Section> {
         let table = Section { title: "The study".into(), html: self.results().html(escaped) };
         let runs = |of: fn(&ArmResult) -> &History| -> Vec<(&str, &History)> {
@@ -68,8 +69,8 @@ impl ArmResult {
     }
 }
 
-/// Writes answers, one on each line: the form in which the course takes them. The end of a line that a model says inside
-/// of an answer becomes a space, so that answers and lines stay in step.
+/// Writes answers, one on each line: the form in which the course takes them. The end of a line that a model
+/// says inside of an answer becomes a space, so that answers and lines stay in step.
 pub(crate) fn write_predictions<S: AsRef<str>>(answers: &[S], path: impl AsRef<Path>) -> Result<()> {
     let text: String =
         answers.iter().map(|answer| answer.as_ref().replace(['\n', '\r'], " ") + "\n").collect();

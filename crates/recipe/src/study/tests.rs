@@ -107,7 +107,8 @@ fn files_make_a_vocabulary_of_all_their_characters() {
     let test = file("test.tsv", "e?\n\n");
     let files = StudyFiles { text: &text, train: &train, dev: &dev, test: Some(&test) };
     let data = StudyData::open(files).unwrap();
-    // Padding, mark and the end of a line; a space; a, b, c, i, n, s, w of the line; d, e and ? of the questions.
+    // Padding, mark and the end of a line; a space; a, b, c, i, n, s, w of the line; d, e and ? of the
+    // questions.
     assert_eq!(data.tokenizer.vocabulary(), 3 + 1 + 7 + 3);
     assert_eq!(data.test, ["e?"]);
     assert!(data.tokenizer.encode_bare("e?\nd").is_ok());

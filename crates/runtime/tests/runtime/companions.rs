@@ -1,4 +1,5 @@
-//! What lies beside a model: start and stop tokens where files disagree, classes, tokenizers, the scale of pixels.
+//! What lies beside a model: start and stop tokens where files disagree, classes, tokenizers, the scale of
+//! pixels.
 
 use crate::{SMALL, Scratch, refused, session, tokenizer};
 use regard_runtime::Which;

@@ -1,4 +1,5 @@
-//! Which weights a name leads to: models, runs with what they exported, their checkpoints, stages, and what is not there.
+//! Which weights a name leads to: models, runs with what they exported, their checkpoints, stages, and what
+//! is not there.
 
 use crate::{LETTERS, REGISTRY, SMALL, Scratch, cpu, refused, session};
 use regard_data::{Batch, Field, Source};

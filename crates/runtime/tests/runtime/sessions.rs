@@ -1,5 +1,5 @@
-//! What sessions do: many inputs as each alone, one session for several requests, and models that are none for what is
-//! asked.
+//! What sessions do: many inputs as each alone, one session for several requests, and models that are none
+//! for what is asked.
 
 use crate::{LETTERS, SMALL, Scratch, goldens, session, strings};
 use regard_generate::Sampling;

@@ -1,5 +1,5 @@
-//! Micro-batches against the large batch: to rounding, and to the bit where each is a whole block of the product that
-//! makes a weight's gradient (384 rows, see `k_blocks` in the device's products).
+//! Micro-batches against the large batch: to rounding, and to the bit where each is a whole block of the
+//! product that makes a weight's gradient (384 rows, see `k_blocks` in the device's products).
 
 use crate::tiny::*;
 use regard_engine::Store;
@@ -14,7 +14,8 @@ fn trained(network: Network, batch: usize, micro_batches: usize, settings: Setti
 
 #[test]
 fn four_micro_batches_are_the_large_batch() {
-    // Plain descent, so that a step is the gradient itself; dropout is on, and its masks run through the window.
+    // Plain descent, so that a step is the gradient itself; dropout is on, and its masks run through the
+    // window.
     let plain = Optimizer::Sgd(Sgd::default());
     for steps in [1, 3] {
         let settings = Settings { optimizer: plain, learning_rate: 0.5, clip: None, ..settings(steps) };

@@ -1,5 +1,5 @@
-//! Kills at any moment: a child process trains in a folder and is killed again and again, some of the times while it
-//! writes a checkpoint, and ends with the same bytes as a run that nobody disturbed.
+//! Kills at any moment: a child process trains in a folder and is killed again and again, some of the times
+//! while it writes a checkpoint, and ends with the same bytes as a run that nobody disturbed.
 
 use crate::tiny::*;
 use regard_train::*;
@@ -38,7 +38,8 @@ fn open(path: &Path) -> Result<RunFolder> {
     }
 }
 
-/// The body of the child, when this test is run as one; by itself, a run that is interrupted politely and resumed.
+/// The body of the child, when this test is run as one; by itself, a run that is interrupted politely and
+/// resumed.
 #[test]
 fn child() {
     if let Ok(path) = std::env::var(FOLDER) {

@@ -1,5 +1,5 @@
-//! The loop on a task so small that a step takes microseconds: what it learns, that nothing changes its bits which should
-//! not, that kills do no harm, and what it says when something is wrong.
+//! The loop on a task so small that a step takes microseconds: what it learns, that nothing changes its bits
+//! which should not, that kills do no harm, and what it says when something is wrong.
 
 mod accumulation;
 mod errors;

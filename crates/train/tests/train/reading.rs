@@ -1,5 +1,5 @@
-//! Reading the loss of some steps only: what must not change, what is said of the steps in between, and when it is noticed
-//! that something went wrong there.
+//! Reading the loss of some steps only: what must not change, what is said of the steps in between, and when
+//! it is noticed that something went wrong there.
 
 use crate::failing::{Listed, Squares, batch};
 use crate::tiny::*;

@@ -1,6 +1,7 @@
-//! The kernel for AMX: up to 32 rows by 32 columns, as two by two tiles of sixteen by sixteen sums, over 32 k at a time.
-//! Rows of A are read as they lie or are packed, pairs of B as they are packed; tiles are configured for the rows there are, so that nothing
-//! beyond them is touched. In assembly, because the intrinsics are not stable.
+//! The kernel for AMX: up to 32 rows by 32 columns, as two by two tiles of sixteen by sixteen sums, over 32 k
+//! at a time. Rows of A are read as they lie or are packed, pairs of B as they are packed; tiles are
+//! configured for the rows there are, so that nothing beyond them is touched. In assembly, because the
+//! intrinsics are not stable.
 
 use super::kernel::Tile;
 use super::{PANEL, TILE_K};
@@ -59,7 +60,8 @@ impl Tiles {
     }
 
     /// # Safety
-    /// As [`super::kernel::Bf16Kernel::multiply`] with up to 32 rows, on a CPU with AMX and BF16 that the system permits.
+    /// As [`super::kernel::Bf16Kernel::multiply`] with up to 32 rows, on a CPU with AMX and BF16 that the
+    /// system permits.
     pub(super) unsafe fn multiply(
         &mut self,
         rows: usize,
@@ -70,8 +72,8 @@ impl Tiles {
         tile: Tile,
     ) {
         let (steps, rest) = (k / TILE_K, k % TILE_K);
-        // SAFETY: passed on to the caller; whole steps read whole tiles of A and B, and the rest of A is filled up with
-        // zeros, that of B is copied to where it is.
+        // SAFETY: passed on to the caller; whole steps read whole tiles of A and B, and the rest of A is
+        // filled up with zeros, that of B is copied to where it is.
         unsafe {
             self.configure(rows);
             if steps > 0 || rest == 0 {
@@ -125,7 +127,8 @@ unsafe fn strip_times_panel(
 #[inline(always)]
 unsafe fn both_halves(steps: usize, a: *const bf16, stride: usize, b: *const u32, tile: Tile) {
     let (a_stride, b_stride, c_stride) = (stride * 2, PANEL * 4, tile.stride * 4);
-    // SAFETY: the caller vouches for the memory; the registers are named as used, and the tiles as overwritten.
+    // SAFETY: the caller vouches for the memory; the registers are named as used, and the tiles as
+    // overwritten.
     unsafe {
         asm!(
             "test {add}, {add}",

@@ -89,7 +89,8 @@ pub(super) unsafe fn multiply_panels(
     }
 }
 
-/// `ROWS` rows by `PANELS` panels, `apart` bytes from one to the next; from k to k + 1 is `STEP` elements of A.
+/// `ROWS` rows by `PANELS` panels, `apart` bytes from one to the next; from k to k + 1 is `STEP` elements of
+/// A.
 #[target_feature(enable = "avx512f")]
 unsafe fn strip_times_panels<const ROWS: usize, const PANELS: usize, const STEP: usize, const KIND: u8>(
     k: usize,
@@ -101,7 +102,8 @@ unsafe fn strip_times_panels<const ROWS: usize, const PANELS: usize, const STEP:
 ) {
     let stride = if STEP == 1 { stride } else { 1 };
     let mut sums = [[[_mm512_setzero_ps(); 2]; PANELS]; ROWS];
-    // SAFETY: all addresses are inside the strip, the panels and the tile, whose sizes the caller vouches for.
+    // SAFETY: all addresses are inside the strip, the panels and the tile, whose sizes the caller vouches
+    // for.
     unsafe {
         // Element k of each row times two vectors of each panel.
         let mut step = |k: usize, columns: [[__m512; 2]; PANELS]| {

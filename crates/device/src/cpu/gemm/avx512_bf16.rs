@@ -1,6 +1,7 @@
-//! The kernel for `vdpbf16ps`: up to 12 rows by 32 columns, 24 accumulators, two loads of B and twelve broadcasts of A
-//! for 24 products of pairs; or, where memory is the limit, up to 3 rows by four panels. And the rounding of f32 on its way
-//! into such a product, by instructions which take numbers below 2⁻¹²⁶ for 0, as the product does.
+//! The kernel for `vdpbf16ps`: up to 12 rows by 32 columns, 24 accumulators, two loads of B and twelve
+//! broadcasts of A for 24 products of pairs; or, where memory is the limit, up to 3 rows by four panels. And
+//! the rounding of f32 on its way into such a product, by instructions which take numbers below 2⁻¹²⁶ for 0,
+//! as the product does.
 
 use super::PANEL;
 use super::kernel::{SIDE_BY_SIDE, Tile};
@@ -38,8 +39,8 @@ pub(super) unsafe fn multiply(
 }
 
 /// # Safety
-/// As [`super::kernel::Bf16Kernel::multiply`] with up to 3 rows and four panels, `apart` words from one to the next, on a
-/// CPU with AVX-512 F and BF16.
+/// As [`super::kernel::Bf16Kernel::multiply`] with up to 3 rows and four panels, `apart` words from one to
+/// the next, on a CPU with AVX-512 F and BF16.
 #[target_feature(enable = "avx512f,avx512bf16")]
 pub(super) unsafe fn multiply_panels(
     (rows, panels): (usize, usize),
@@ -83,8 +84,8 @@ unsafe fn strip_times_panels<const ROWS: usize, const PANELS: usize>(
     tile: Tile,
 ) {
     let mut sums = [[[_mm512_setzero_ps(); 2]; PANELS]; ROWS];
-    // SAFETY: all addresses are inside the strip, the panels and the tile, whose sizes the caller vouches for; an odd
-    // last k has a zero beside it in both A and B.
+    // SAFETY: all addresses are inside the strip, the panels and the tile, whose sizes the caller vouches
+    // for; an odd last k has a zero beside it in both A and B.
     unsafe {
         for i in 0..k.div_ceil(2) {
             let row = b.add(i * PANEL);

@@ -1,5 +1,5 @@
-//! The product of one small tile on the calling thread, for attention: rows of A straight from memory, B in panels,
-//! the same chains as the large product.
+//! The product of one small tile on the calling thread, for attention: rows of A straight from memory, B in
+//! panels, the same chains as the large product.
 
 use super::kernel::{self, Panel, Strip, Tile};
 use super::{BLOCK_BF16, PANEL, STRIP, Storage, TILE_K, k_blocks};
@@ -23,7 +23,8 @@ impl Into<'_> {
         assert!(m == 1 || self.stride >= n, "block: rows of C overlap");
     }
 
-    /// Lets `multiply` write `rows` rows from `row` on of one panel, by way of a tile of whole panels at the edge.
+    /// Lets `multiply` write `rows` rows from `row` on of one panel, by way of a tile of whole panels at the
+    /// edge.
     #[inline(always)]
     fn panel(
         &mut self,
@@ -129,8 +130,8 @@ pub(super) fn bf16_block(
                 for panel in 0..n.div_ceil(PANEL) {
                     let b = panel_at(panel);
                     into.panel((row, rows), panel, n, add, |tile| {
-                        // SAFETY: the sizes of A, B and C were checked above; this panel of the tile is whole; that
-                        // rows end with zeros is part of what an operand of bf16 is.
+                        // SAFETY: the sizes of A, B and C were checked above; this panel of the tile is
+                        // whole; that rows end with zeros is part of what an operand of bf16 is.
                         unsafe { kernel.multiply(rows, size, a, stride, b, tile) };
                     });
                 }

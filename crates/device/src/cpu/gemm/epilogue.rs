@@ -1,6 +1,6 @@
-//! What happens to a product before it is stored: scale, bias, activation, derivative, residual, rounding; and what is noted
-//! of its rows for the norm that follows. Done once per tile, on f32 values that are still in a cache; where nothing
-//! happens, kernels write to the output itself.
+//! What happens to a product before it is stored: scale, bias, activation, derivative, residual, rounding;
+//! and what is noted of its rows for the norm that follows. Done once per tile, on f32 values that are still
+//! in a cache; where nothing happens, kernels write to the output itself.
 
 use super::PANEL;
 use super::kernel::Tile;
@@ -11,8 +11,8 @@ use crate::cpu::threads::Disjoint;
 use crate::cpu::{convert, math};
 use half::bf16;
 
-/// The function of single numbers that a product applies before it stores them: what the kernels can do, to which the
-/// activations of ops are mapped.
+/// The function of single numbers that a product applies before it stores them: what the kernels can do, to
+/// which the activations of ops are mapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Pointwise {
     /// The identity.
@@ -66,8 +66,8 @@ pub struct Epilogue<'a> {
     pub pre: Option<MatrixMut<'a>>,
     /// Applied after the bias.
     pub activation: Pointwise,
-    /// Multiplied by the derivative of this activation at z, whose columns must be contiguous: what a gradient goes
-    /// through on its way to before an activation.
+    /// Multiplied by the derivative of this activation at z, whose columns must be contiguous: what a
+    /// gradient goes through on its way to before an activation.
     pub derivative: Option<(Pointwise, Matrix<'a>)>,
     /// Added at the end; columns must be contiguous.
     pub residual: Option<Matrix<'a>>,
@@ -170,8 +170,9 @@ impl<'a> Parts<'a> {
 }
 
 impl Finish<'_> {
-    /// The output's rows from (`row`, `column`) on, if a kernel may write its sums there because nothing else happens to
-    /// them. Where a kernel does not add a whole sum at once to what is there, the sum comes together in a tile.
+    /// The output's rows from (`row`, `column`) on, if a kernel may write its sums there because nothing else
+    /// happens to them. Where a kernel does not add a whole sum at once to what is there, the sum comes
+    /// together in a tile.
     pub(super) fn in_place(
         &self,
         (row, rows): (usize, usize),

@@ -1,6 +1,6 @@
-//! Products of few rows, as decoding has them: every number of B serves a handful of multiply-adds, so that memory is the
-//! limit. Panels are read once, from first to last k, a few of them side by side; the chains are those of the large
-//! product, block by block.
+//! Products of few rows, as decoding has them: every number of B serves a handful of multiply-adds, so that
+//! memory is the limit. Panels are read once, from first to last k, a few of them side by side; the chains
+//! are those of the large product, block by block.
 
 use super::kernel::{self, Panel, Tile};
 use super::matrix::Data;
@@ -72,8 +72,8 @@ impl Product<'_> {
                 let shape = (most.min(rows - row), count);
                 let c = tile[row * TILE_ROW..].as_mut_ptr();
                 let to = Tile { c, stride: TILE_ROW, add: index > 0 };
-                // SAFETY: `rows_of_a` gave `rows` rows of `size`, `part` checked that each panel has `size` rows, and the
-                // tile is `rows` by whole panels, this task's own.
+                // SAFETY: `rows_of_a` gave `rows` rows of `size`, `part` checked that each panel has `size`
+                // rows, and the tile is `rows` by whole panels, this task's own.
                 unsafe {
                     let a = (a.add(row * stride), stride);
                     kernel::multiply_panels(self.level, shape, size, a, panel, self.b.apart(), to);
@@ -82,7 +82,8 @@ impl Product<'_> {
         }
     }
 
-    /// Columns `start..start + size` of A as f32 rows and how far these are apart: where they lie, if they are such.
+    /// Columns `start..start + size` of A as f32 rows and how far these are apart: where they lie, if they
+    /// are such.
     fn rows_of_a(
         &self,
         rows: usize,
@@ -117,8 +118,9 @@ impl Product<'_> {
                 let c = tile[row * TILE_ROW..].as_mut_ptr();
                 let to = Tile { c, stride: TILE_ROW, add: index > 0 };
                 let a = (packed[row * pack_a::ROW_BF16..].as_ptr(), pack_a::ROW_BF16);
-                // SAFETY: `narrow_rows` wrote `rows` rows of `size` and zeros there, `part` checked that each panel has
-                // `size` rows, the tile is `rows` by whole panels, this task's own, and the level has the instructions.
+                // SAFETY: `narrow_rows` wrote `rows` rows of `size` and zeros there, `part` checked that each
+                // panel has `size` rows, the tile is `rows` by whole panels, this task's own, and the level
+                // has the instructions.
                 unsafe { super::avx512_bf16::multiply_panels(shape, size, a, part, self.b.apart() / 4, to) };
             }
         }

@@ -1,6 +1,6 @@
-//! Panels of B as 8-bit integers: symmetric, one scale for each column. w ≈ q · s with s = max|w| / 127 and q = w / s to the
-//! nearest integer, ties to even. A panel is its 32 scales, then k rows of 32 integers. What multiplies is q, which is
-//! exact in f32, by the chains of the f32 product; s multiplies the finished sum.
+//! Panels of B as 8-bit integers: symmetric, one scale for each column. w ≈ q · s with s = max|w| / 127 and q
+//! = w / s to the nearest integer, ties to even. A panel is its 32 scales, then k rows of 32 integers. What
+//! multiplies is q, which is exact in f32, by the chains of the f32 product; s multiplies the finished sum.
 
 use super::PANEL;
 use super::matrix::{Data, Matrix};
@@ -53,7 +53,8 @@ fn pack_panel(level: Level, source: Matrix<'_>, k: usize, (column, columns): (us
 }
 
 crate::multiversion! {
-    /// The largest magnitude of each column so far; a column with anything that is no finite number becomes none itself.
+    /// The largest magnitude of each column so far; a column with anything that is no finite number becomes
+    /// none itself.
     fn largest(rows: &[f32], most: &mut [f32; PANEL]) {
         for row in rows.as_chunks::<PANEL>().0 {
             for j in 0..PANEL {

@@ -1,8 +1,9 @@
-//! The kernels: a strip of rows of A times one panel of B, over one block of k, stored to or added to a tile of C.
-//! One signature, one file per instruction set.
+//! The kernels: a strip of rows of A times one panel of B, over one block of k, stored to or added to a tile
+//! of C. One signature, one file per instruction set.
 //!
-//! With A in f32, all give the same bits: each element is `acc = a.mul_add(b, acc)` from zero, for k = 0, 1, 2 … with an
-//! f32 or int8 panel and for k = 1, 0, 3, 2 … with a bf16 one. With A in bf16, `vdpbf16ps` does the latter, too.
+//! With A in f32, all give the same bits: each element is `acc = a.mul_add(b, acc)` from zero, for k = 0, 1,
+//! 2 … with an f32 or int8 panel and for k = 1, 0, 3, 2 … with a bf16 one. With A in bf16, `vdpbf16ps` does
+//! the latter, too.
 
 use super::{PANEL, STRIP, portable};
 #[cfg(target_arch = "x86_64")]
@@ -80,8 +81,8 @@ impl Tile {
 /// The product of one strip and one panel.
 ///
 /// # Safety
-/// `rows` is 1 to 12; `a` holds `rows` rows of `k` elements in the layout of `strip`; the panel holds `k` rows
-/// of 32; the tile has `rows` rows of 32 writable elements that nobody else uses.
+/// `rows` is 1 to 12; `a` holds `rows` rows of `k` elements in the layout of `strip`; the panel holds `k`
+/// rows of 32; the tile has `rows` rows of 32 writable elements that nobody else uses.
 #[inline]
 pub(super) unsafe fn multiply(
     level: Level,
@@ -111,8 +112,8 @@ pub(super) unsafe fn multiply(
 /// Most panels of [`multiply_panels`].
 pub(super) const SIDE_BY_SIDE: usize = 4;
 
-/// The shape of [`multiply_panels`] at a level, rows by panels: as many sums as the registers hold. With one panel it
-/// is [`multiply`].
+/// The shape of [`multiply_panels`] at a level, rows by panels: as many sums as the registers hold. With one
+/// panel it is [`multiply`].
 #[inline]
 pub(super) fn few_rows_shape(level: Level) -> (usize, usize) {
     match level.kind() {
@@ -122,12 +123,13 @@ pub(super) fn few_rows_shape(level: Level) -> (usize, usize) {
     }
 }
 
-/// The product of few rows and one or several panels, `apart` bytes from one to the next. The panels are walked side by
-/// side, row by row of each, because a core fetches several streams of memory much faster than one.
+/// The product of few rows and one or several panels, `apart` bytes from one to the next. The panels are
+/// walked side by side, row by row of each, because a core fetches several streams of memory much faster than
+/// one.
 ///
 /// # Safety
-/// As [`multiply`], with rows and panels as [`few_rows_shape`] allows; all panels are there, and the tile has 32 columns
-/// for each.
+/// As [`multiply`], with rows and panels as [`few_rows_shape`] allows; all panels are there, and the tile has
+/// 32 columns for each.
 #[inline]
 pub(super) unsafe fn multiply_panels(
     level: Level,
@@ -150,7 +152,8 @@ pub(super) unsafe fn multiply_panels(
     }
 }
 
-/// Rows of a strip of bf16 at a level that multiplies them as they are; `None` at others, which widen A first.
+/// Rows of a strip of bf16 at a level that multiplies them as they are; `None` at others, which widen A
+/// first.
 #[inline]
 pub(super) fn bf16_strip(level: Level) -> Option<usize> {
     match level.kind() {
@@ -176,9 +179,9 @@ impl Bf16Kernel {
     /// The product of one strip and one panel.
     ///
     /// # Safety
-    /// `rows` is 1 to the level's strip; `a` holds `rows` rows, `stride` apart, of `k` elements, filled up with zeros
-    /// to a multiple of 32; the panel holds `k` rows of 32 in pairs; the tile has `rows` rows of 32 writable elements
-    /// that nobody else uses.
+    /// `rows` is 1 to the level's strip; `a` holds `rows` rows, `stride` apart, of `k` elements, filled up
+    /// with zeros to a multiple of 32; the panel holds `k` rows of 32 in pairs; the tile has `rows` rows of
+    /// 32 writable elements that nobody else uses.
     #[inline]
     pub(super) unsafe fn multiply(
         &mut self,

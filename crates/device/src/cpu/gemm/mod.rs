@@ -1,15 +1,16 @@
 //! Packed matrix products: C[M N] = epilogue(A[M K] · B[K N]).
 //!
 //! B lies in panels of 32 columns, packed once and read by every row. Each element of C is one chain of
-//! multiply-adds over k inside blocks whose size depends on K alone, and the blocks are added in order: one row
-//! gives the same bits as a thousand, whatever the tile or the thread. In f32 the chain runs k = 0, 1, 2 … at every
-//! SIMD level. In bf16 it runs in pairs, k = 1, 0, 3, 2 …, as `vdpbf16ps` does, at every level but AMX, which sums
-//! thirty-two k at a time in its own order. (`vdpbf16ps` and AMX take numbers below 2⁻¹²⁶ for 0; other levels do not.)
-//! A B of 8-bit integers is multiplied as the f32 numbers that they are; its scales come in at the end.
+//! multiply-adds over k inside blocks whose size depends on K alone, and the blocks are added in order: one
+//! row gives the same bits as a thousand, whatever the tile or the thread. In f32 the chain runs k = 0, 1, 2
+//! … at every SIMD level. In bf16 it runs in pairs, k = 1, 0, 3, 2 …, as `vdpbf16ps` does, at every level but
+//! AMX, which sums thirty-two k at a time in its own order. (`vdpbf16ps` and AMX take numbers below 2⁻¹²⁶ for
+//! 0; other levels do not.) A B of 8-bit integers is multiplied as the f32 numbers that they are; its scales
+//! come in at the end.
 //!
-//! Work is cut into tasks of some rows by some panels. A task reads its part of A where it lies or packs it into the
-//! worker's scratch, keeps its tile of C there across the blocks, and runs the epilogue on it while it is hot. Where the
-//! epilogue does nothing and panels are whole, the tile is C itself.
+//! Work is cut into tasks of some rows by some panels. A task reads its part of A where it lies or packs it
+//! into the worker's scratch, keeps its tile of C there across the blocks, and runs the epilogue on it while
+//! it is hot. Where the epilogue does nothing and panels are whole, the tile is C itself.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;

@@ -1,5 +1,5 @@
-//! Rows of A as bf16, filled up with zeros to whole tiles: what the bf16 kernels read. A transposed source is turned
-//! in words of two k each.
+//! Rows of A as bf16, filled up with zeros to whole tiles: what the bf16 kernels read. A transposed source is
+//! turned in words of two k each.
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512_bf16;
@@ -14,8 +14,8 @@ use crate::cpu::level::Kind;
 use crate::cpu::level::Level;
 use half::bf16;
 
-/// Rows of A from (`row`, `start`) on that a kernel for strips of so many can read where they lie: `k` columns that are
-/// whole tiles of bf16.
+/// Rows of A from (`row`, `start`) on that a kernel for strips of so many can read where they lie: `k`
+/// columns that are whole tiles of bf16.
 pub(super) fn rows_in_place<'a>(
     a: &Matrix<'a>,
     row: usize,
@@ -35,8 +35,8 @@ pub(super) fn rows_in_place<'a>(
     }
 }
 
-/// Writes rows `row..row + rows` and columns `start..start + k` of A to rows `stride` apart, each filled up with
-/// zeros to a multiple of [`TILE_K`].
+/// Writes rows `row..row + rows` and columns `start..start + k` of A to rows `stride` apart, each filled up
+/// with zeros to a multiple of [`TILE_K`].
 pub(super) fn narrow_rows(
     level: Level,
     a: &Matrix<'_>,
@@ -134,7 +134,8 @@ fn narrow_normal(x: f32) -> bf16 {
 fn round(level: Level, source: &[f32], out: &mut [bf16]) {
     #[cfg(target_arch = "x86_64")]
     if rounds_by_instruction(level) {
-        // SAFETY: a `Level` exists only where the CPU has its instructions; the caller gave two slices of `k`.
+        // SAFETY: a `Level` exists only where the CPU has its instructions; the caller gave two slices of
+        // `k`.
         return unsafe { avx512_bf16::round(source, out) };
     }
     copy_f32(level, source, out);

@@ -1,5 +1,5 @@
-//! What a small product is made of: f32 or bf16 numbers as rows of A and panels of B. Attention is written once over
-//! this trait, and its precision picks the type.
+//! What a small product is made of: f32 or bf16 numbers as rows of A and panels of B. Attention is written
+//! once over this trait, and its precision picks the type.
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512_bf16;
@@ -41,12 +41,13 @@ pub trait Operand: Element + Default + Neg<Output = Self> {
     /// Copies a K by N matrix into panels, as a B. Panics if sizes do not fit.
     fn panels(level: Level, source: Matrix<'_>, k: usize, n: usize, out: &mut [Self]);
 
-    /// f32 numbers as they are, or rounded to `room` for a product at this level, which takes numbers below 2⁻¹²⁶ as
-    /// it does. Panics if there is too little room.
+    /// f32 numbers as they are, or rounded to `room` for a product at this level, which takes numbers below
+    /// 2⁻¹²⁶ as it does. Panics if there is too little room.
     fn rounded<'a>(level: Level, numbers: &'a [f32], room: &'a mut [Self]) -> &'a [Self];
 
-    /// `C[m n] = A[m k] · B[k n]`, or `C += …` with `accumulate`, on the calling thread. Rows of A are `a_stride` apart
-    /// and, of bf16, end with zeros as [`Operand::rows`] writes them. Panics if sizes do not fit.
+    /// `C[m n] = A[m k] · B[k n]`, or `C += …` with `accumulate`, on the calling thread. Rows of A are
+    /// `a_stride` apart and, of bf16, end with zeros as [`Operand::rows`] writes them. Panics if sizes do not
+    /// fit.
     #[allow(clippy::too_many_arguments)]
     fn block(
         level: Level,
@@ -135,7 +136,8 @@ impl Operand for bf16 {
     }
 
     fn view_mut(scratch: &mut [f32]) -> &mut [bf16] {
-        // SAFETY: every bit pattern is two bf16 or an f32, and a bf16 needs no more than the alignment of an f32.
+        // SAFETY: every bit pattern is two bf16 or an f32, and a bf16 needs no more than the alignment of an
+        // f32.
         unsafe { scratch.align_to_mut().1 }
     }
 
@@ -161,7 +163,8 @@ impl Operand for bf16 {
         let room = &mut room[..numbers.len()];
         #[cfg(target_arch = "x86_64")]
         if level.kind() >= Kind::Avx512Bf16 {
-            // SAFETY: a `Level` exists only where the CPU has its instructions; there is as much room as numbers.
+            // SAFETY: a `Level` exists only where the CPU has its instructions; there is as much room as
+            // numbers.
             unsafe { avx512_bf16::round(numbers, room) };
             return room;
         }

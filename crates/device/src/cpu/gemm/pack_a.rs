@@ -18,8 +18,8 @@ const ROUND: usize = 4096;
 /// Lines that one of its sets holds.
 const WAYS: usize = 8;
 
-/// Whether a strip of rows so many bytes apart spreads over the sets of the nearest cache, so that each has room for its
-/// share of them.
+/// Whether a strip of rows so many bytes apart spreads over the sets of the nearest cache, so that each has
+/// room for its share of them.
 pub(super) fn spreads(rows: usize, bytes: usize) -> bool {
     let apart = 1 << bytes.trailing_zeros().min(ROUND.trailing_zeros());
     rows * apart.max(64) <= WAYS * ROUND
@@ -148,7 +148,8 @@ crate::multiversion! {
 mod tests {
     use super::*;
 
-    /// Twelve rows fit half a page apart, the 32 of a strip of AMX a quarter; whole pages, or no distance, never do.
+    /// Twelve rows fit half a page apart, the 32 of a strip of AMX a quarter; whole pages, or no distance,
+    /// never do.
     #[test]
     fn a_strip_spreads_unless_its_rows_fall_into_a_few_sets() {
         for (rows, fits) in [(STRIP, [true, true, true]), (32, [true, true, false])] {

@@ -1,6 +1,6 @@
-//! The panels of B: 32 columns each, k rows of 32 one after the other, the last panel filled up with zeros.
-//! A bf16 panel keeps two neighbouring k side by side, as [`super::pairs`] says; one of integers begins with its scales,
-//! as [`super::int8`] says.
+//! The panels of B: 32 columns each, k rows of 32 one after the other, the last panel filled up with zeros. A
+//! bf16 panel keeps two neighbouring k side by side, as [`super::pairs`] says; one of integers begins with
+//! its scales, as [`super::int8`] says.
 
 use super::matrix::{Data, Matrix};
 use super::transpose::{TALL, turn};
@@ -139,8 +139,8 @@ pub fn pack_b(
     }
 }
 
-/// Packs one part of one panel: source from its first element on, strides down and across, rows of the source,
-/// columns, out.
+/// Packs one part of one panel: source from its first element on, strides down and across, rows of the
+/// source, columns, out.
 type PackPart<'a, T> = dyn Fn(Data<'_>, (usize, usize), usize, usize, &mut [T]) + Sync + 'a;
 
 /// All panels, each of `tall` rows of 32: one row for each k, or for each pair of k.

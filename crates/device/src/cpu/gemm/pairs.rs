@@ -1,6 +1,6 @@
-//! Pairs of bf16: two neighbouring k side by side in one 32-bit word, the even one low. A panel of bf16 is rows of 32
-//! such words, one row for each pair of k, an odd last k filled up with 0: what `vdpbf16ps` and the tiles of AMX
-//! multiply by, and what a shift and a mask widen for everyone else.
+//! Pairs of bf16: two neighbouring k side by side in one 32-bit word, the even one low. A panel of bf16 is
+//! rows of 32 such words, one row for each pair of k, an odd last k filled up with 0: what `vdpbf16ps` and
+//! the tiles of AMX multiply by, and what a shift and a mask widen for everyone else.
 
 use super::PANEL;
 use super::matrix::Data;
@@ -24,7 +24,8 @@ pub(super) fn as_words(numbers: &mut [bf16]) -> &mut [u32] {
     }
 }
 
-/// Fills rows of words of one panel from a source with `k` rows from its first element on and at most 32 columns.
+/// Fills rows of words of one panel from a source with `k` rows from its first element on and at most 32
+/// columns.
 pub(super) fn fill(
     level: Level,
     source: Data<'_>,

@@ -17,7 +17,8 @@ pub(super) unsafe fn multiply(rows: usize, k: usize, a: *const f32, strip: Strip
     while first < rows {
         let count = ROWS.min(rows - first);
         let mut sums = [[0.0f32; PANEL]; ROWS];
-        // SAFETY: all addresses are inside the strip, the panel and the tile, whose sizes the caller vouches for.
+        // SAFETY: all addresses are inside the strip, the panel and the tile, whose sizes the caller vouches
+        // for.
         unsafe {
             for at in 0..k {
                 let i = place(panel, at, k);

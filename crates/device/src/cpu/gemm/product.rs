@@ -18,8 +18,8 @@ use crate::cpu::threads::{Disjoint, Pool};
 use half::bf16;
 use std::ops::Range;
 
-/// Most strips of a task: 192 rows, 300 kB of packed A (200 in bf16), which stay in the second cache while panels of B
-/// pass. A whole number of strips of AMX, too.
+/// Most strips of a task: 192 rows, 300 kB of packed A (200 in bf16), which stay in the second cache while
+/// panels of B pass. A whole number of strips of AMX, too.
 const MOST_STRIPS: usize = 16;
 /// Strips down to which a task is made less tall before it is made narrower: wide tasks pack A less often.
 const LEAST_STRIPS: usize = 8;
@@ -103,7 +103,8 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
     let few = few_rows::fits(level, b.storage, m, a.column_stride);
     let threads = if alone { 1 } else { pool.threads() };
     let statistics = epilogue.statistics.map(|statistics| Parts::new(statistics, n));
-    // Tasks for few rows are narrow, so that all threads have some: their statistics are taken when all is done.
+    // Tasks for few rows are narrow, so that all threads have some: their statistics are taken when all is
+    // done.
     let narrow = few || Cut::is_short_of_parts(m, n, threads);
     let (statistics, at_the_end) = if narrow { (None, statistics) } else { (statistics, None) };
     let whole_parts = statistics.is_some();
@@ -137,8 +138,8 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
             _ => STRIP,
         };
         let cut = Cut::new(m, n, unit, threads, whole_parts);
-        // A transposed A is no thread's own, and its parts are read again for each of the columns: then each thread
-        // keeps to some columns instead.
+        // A transposed A is no thread's own, and its parts are read again for each of the columns: then each
+        // thread keeps to some columns instead.
         if a.column_stride == 1 { cut } else { Cut { parts: 1, ..cut } }
     };
     let scratch = &*scratch;
@@ -215,7 +216,8 @@ impl Cut {
         threads > 1 && m.div_ceil(STRIP) * parts_of_row(n) < TASKS_PER_THREAD * threads
     }
 
-    /// For kernels that take `unit` rows at a time. Tasks with statistics have whole parts of a row, as wide as they can be.
+    /// For kernels that take `unit` rows at a time. Tasks with statistics have whole parts of a row, as wide
+    /// as they can be.
     fn new(m: usize, n: usize, unit: usize, threads: usize, whole_parts: bool) -> Cut {
         let (strips, panels) = (m.div_ceil(STRIP), n.div_ceil(PANEL));
         let (mut tall, mut wide) = (MOST_STRIPS.min(strips), MOST_PANELS.min(panels));
@@ -229,8 +231,9 @@ impl Cut {
             }
         }
         if threads > 1 {
-            // Threads that end together: 22 tasks of 16 strips of which the last has five take two threads eleven rounds
-            // of 16 strips, 38 of nine take them nineteen of 9, which is less. A task costs a little beside its strips.
+            // Threads that end together: 22 tasks of 16 strips of which the last has five take two threads
+            // eleven rounds of 16 strips, 38 of nine take them nineteen of 9, which is less. A task costs a
+            // little beside its strips.
             let rounds = |tall: usize| (strips.div_ceil(tall) * panels.div_ceil(wide)).div_ceil(threads);
             let time = |&tall: &usize| rounds(tall) * ((tall * STRIP).next_multiple_of(unit) + unit / 4);
             tall = (tall.div_ceil(2)..=tall).rev().min_by_key(time).unwrap_or(tall);
@@ -246,8 +249,8 @@ impl Cut {
         self.down * self.across
     }
 
-    /// First row and number of rows, first column and number of columns. Tasks of one thread have rows of their own, where
-    /// there are enough; its neighbouring tasks share their panels of B.
+    /// First row and number of rows, first column and number of columns. Tasks of one thread have rows of
+    /// their own, where there are enough; its neighbouring tasks share their panels of B.
     fn task(&self, index: usize, m: usize, n: usize) -> ((usize, usize), (usize, usize)) {
         let first = |part: usize| part * self.down / self.parts;
         let part = (1..self.parts).take_while(|&part| first(part) * self.across <= index).count();
@@ -298,8 +301,8 @@ impl Product<'_> {
             Storage::Int8 => None,
         };
         let to = in_place.unwrap_or(Tile { c: tile.as_mut_ptr(), stride: TILE_ROW, add: false });
-        // SAFETY: `to` has these rows and whole panels, in scratch or in the output, where tasks cover different rows or
-        // columns.
+        // SAFETY: `to` has these rows and whole panels, in scratch or in the output, where tasks cover
+        // different rows or columns.
         unsafe {
             match kernel::bf16_strip(self.level) {
                 #[cfg(target_arch = "x86_64")]
@@ -378,8 +381,8 @@ impl Product<'_> {
                 for (number, first) in (0..rows).step_by(STRIP).enumerate() {
                     let a = a[number * apart..].as_ptr();
                     let count = STRIP.min(rows - first);
-                    // SAFETY: A has `rows` rows of `size` there, which `check` saw or `pack_a` wrote; `part` checked that B
-                    // has `size` rows; the caller vouches for the tile.
+                    // SAFETY: A has `rows` rows of `size` there, which `check` saw or `pack_a` wrote; `part`
+                    // checked that B has `size` rows; the caller vouches for the tile.
                     unsafe {
                         let to = tile.after(first, place * PANEL);
                         to.fetch(count);
@@ -423,9 +426,9 @@ impl Product<'_> {
                 for first in (0..rows).step_by(strip) {
                     let a = a[first * apart..].as_ptr();
                     let count = strip.min(rows - first);
-                    // SAFETY: A has `rows` rows of `size` there, which `check` saw and which are whole tiles, or which
-                    // `narrow_rows` wrote with zeros behind; `part` checked that B has `size` rows; the caller vouches for
-                    // the tile.
+                    // SAFETY: A has `rows` rows of `size` there, which `check` saw and which are whole tiles,
+                    // or which `narrow_rows` wrote with zeros behind; `part` checked that B has `size` rows;
+                    // the caller vouches for the tile.
                     unsafe {
                         let to = tile.after(first, place * PANEL);
                         to.fetch(count);

@@ -1,5 +1,5 @@
-//! Sums over k of the rows of a transposed A, taken while a task has them in its cache: beside the gradient of a weight
-//! they are that of the bias.
+//! Sums over k of the rows of a transposed A, taken while a task has them in its cache: beside the gradient
+//! of a weight they are that of the bias.
 
 use super::matrix::{Data, Matrix};
 use crate::cpu::convert;
@@ -11,7 +11,8 @@ const AT_ONCE: usize = 64;
 /// Rows of A that are summed side by side, in registers.
 const SIDE_BY_SIDE: usize = 64;
 
-/// Adds columns `start..start + k` of A to one sum for each of the rows from `row` on. The order depends on `k` alone.
+/// Adds columns `start..start + k` of A to one sum for each of the rows from `row` on. The order depends on
+/// `k` alone.
 pub(super) fn add_row_sums(
     level: Level,
     a: &Matrix<'_>,

@@ -1,6 +1,6 @@
-//! What a norm wants to know of the rows of a product, gathered before they leave the nearest cache. A row that is cut into
-//! several tasks has statistics for each part of its columns; whoever normalises it puts them together. Parts depend on
-//! the width alone, so that threads never show in the bits.
+//! What a norm wants to know of the rows of a product, gathered before they leave the nearest cache. A row
+//! that is cut into several tasks has statistics for each part of its columns; whoever normalises it puts
+//! them together. Parts depend on the width alone, so that threads never show in the bits.
 
 use super::PANEL;
 use super::product::MOST_PANELS;
@@ -9,7 +9,8 @@ use crate::cpu::reduce::{centre_inline, sum_inline, sum_of_squares_inline};
 /// Statistics of every part of every row of C, f32 and not added to: [M parts 3], each as [`of`] gives it.
 #[derive(Debug)]
 pub struct RowStatistics<'a> {
-    /// Whether squares are those of deviations from the mean, as layer norm wants them, or of the numbers themselves.
+    /// Whether squares are those of deviations from the mean, as layer norm wants them, or of the numbers
+    /// themselves.
     pub centred: bool,
     /// Where they are written.
     pub parts: &'a mut [f32],
@@ -29,8 +30,8 @@ pub const fn parts_of_row(n: usize) -> usize {
     n.div_ceil(columns_of_part(n))
 }
 
-/// The statistics of a row of n from those of its parts. One part says it all; more are put together about the mean of
-/// the first, so that rows with a large mean lose nothing.
+/// The statistics of a row of n from those of its parts. One part says it all; more are put together about
+/// the mean of the first, so that rows with a large mean lose nothing.
 pub fn of_row(parts: &[f32], n: usize, centred: bool) -> [f32; STATISTICS] {
     let (parts, _) = parts.as_chunks::<STATISTICS>();
     if let [whole] = parts {
@@ -53,8 +54,8 @@ pub fn of_row(parts: &[f32], n: usize, centred: bool) -> [f32; STATISTICS] {
 }
 
 crate::multiversion! {
-    /// The mean of some numbers, what its rounding has left of it, and the sum of the squares of their deviations; or 0, 0
-    /// and the sum of their squares. Changes the numbers.
+    /// The mean of some numbers, what its rounding has left of it, and the sum of the squares of their
+    /// deviations; or 0, 0 and the sum of their squares. Changes the numbers.
     pub fn of(numbers: &mut [f32], centred: bool) -> [f32; STATISTICS] {
         if !centred {
             return [0.0, 0.0, sum_of_squares_inline(numbers)];

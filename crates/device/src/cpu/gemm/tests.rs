@@ -466,8 +466,8 @@ fn nothing_is_read_between_the_rows() {
     }
 }
 
-/// Whole panels of sums are written to the output itself, others by way of a tile, as are those of several blocks of k
-/// that are added to what is there: it shows in no bit, and nothing between the rows is touched.
+/// Whole panels of sums are written to the output itself, others by way of a tile, as are those of several
+/// blocks of k that are added to what is there: it shows in no bit, and nothing between the rows is touched.
 #[test]
 fn sums_reach_their_rows_and_nothing_between() {
     let pool = Pool::new(2).unwrap();

@@ -1,4 +1,5 @@
-//! The small products of attention: f32 to the bit as specified, bf16 to the bit as the large product, at every level.
+//! The small products of attention: f32 to the bit as specified, bf16 to the bit as the large product, at
+//! every level.
 
 use super::tests::{assert_bits, numbers, product, specified};
 use super::*;

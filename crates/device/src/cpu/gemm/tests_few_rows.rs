@@ -1,4 +1,5 @@
-//! Few rows give the bits of many, panels side by side or not; panels of integers are what they are specified to be.
+//! Few rows give the bits of many, panels side by side or not; panels of integers are what they are specified
+//! to be.
 
 use super::tests::{assert_bits, numbers, product, specified};
 use super::*;

@@ -4,7 +4,8 @@ use super::tests::{numbers, packed, run};
 use super::*;
 use crate::{Level, Pool};
 
-/// Threads decide which columns are whole panels of a task, and so whether a kernel adds to the output itself.
+/// Threads decide which columns are whole panels of a task, and so whether a kernel adds to the output
+/// itself.
 #[test]
 fn threads_do_not_show_where_sums_are_added() {
     let [m, k, n] = [64, 52, 100];
@@ -25,8 +26,8 @@ fn threads_do_not_show_where_sums_are_added() {
     }
 }
 
-/// The largest numbers below 2⁻¹²⁶ would round up to it: what a level takes them for must not depend on how many rows a
-/// task has.
+/// The largest numbers below 2⁻¹²⁶ would round up to it: what a level takes them for must not depend on how
+/// many rows a task has.
 #[test]
 fn the_smallest_numbers_are_the_same_in_any_number_of_rows() {
     let (k, most) = (6, 33);

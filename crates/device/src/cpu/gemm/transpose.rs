@@ -1,5 +1,5 @@
-//! Sixteen rows, of a panel or of A, from a source whose rows are their columns: the transposing half of packing.
-//! Data is only moved, so that the way of moving cannot show in the bits.
+//! Sixteen rows, of a panel or of A, from a source whose rows are their columns: the transposing half of
+//! packing. Data is only moved, so that the way of moving cannot show in the bits.
 
 use super::PANEL;
 use super::matrix::Data;
@@ -65,8 +65,8 @@ pub(super) fn turn_words(
     out: &mut [u32],
     apart: usize,
 ) {
-    // SAFETY: u32 and f32 have the same size and alignment, and every bit pattern is valid for both; `turn` only
-    // moves them.
+    // SAFETY: u32 and f32 have the same size and alignment, and every bit pattern is valid for both; `turn`
+    // only moves them.
     let (source, out) = unsafe { (source.align_to::<f32>().1, out.align_to_mut::<f32>().1) };
     turn(level, Data::F32(source), TALL, columns, out, apart);
 }
@@ -78,7 +78,8 @@ mod avx2 {
     use std::arch::x86_64::*;
 
     /// # Safety
-    /// AVX2; eight rows of eight, `stride` apart, can be read, and eight rows of eight, `apart` apart, written.
+    /// AVX2; eight rows of eight, `stride` apart, can be read, and eight rows of eight, `apart` apart,
+    /// written.
     #[target_feature(enable = "avx2")]
     pub unsafe fn turn_f32(from: *const f32, stride: usize, to: *mut f32, apart: usize) {
         // SAFETY: passed on to the caller.

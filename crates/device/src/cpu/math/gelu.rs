@@ -1,10 +1,12 @@
-//! GELU in its two forms, and their derivatives. Both forms are x F(x) with F(x) + F(−x) = 1, so that with t = |x|
-//! the value is max(x, 0) − t F(−t), and the derivative is q(t) below 0 and 1 − q(t) above, where q(t) is
-//! F(−t) − t F′(t). What is left to compute decays with t: one short exponential of an exponent that is never positive.
+//! GELU in its two forms, and their derivatives. Both forms are x F(x) with F(x) + F(−x) = 1, so that with t
+//! = |x| the value is max(x, 0) − t F(−t), and the derivative is q(t) below 0 and 1 − q(t) above, where q(t)
+//! is F(−t) − t F′(t). What is left to compute decays with t: one short exponential of an exponent that is
+//! never positive.
 //!
-//! By the error function, F(−t) and q(t) / (1 − t / t₀), with t₀ the zero of q, are positive and 1/2 at 0; they are
-//! computed as 2^(t p(t) − 1), with no division. The polynomials p are minimax fits, which cost 3e-8 at most; the
-//! tails, where that is nothing, are within a tenth of their own size until both functions end in 0.
+//! By the error function, F(−t) and q(t) / (1 − t / t₀), with t₀ the zero of q, are positive and 1/2 at 0;
+//! they are computed as 2^(t p(t) − 1), with no division. The polynomials p are minimax fits, which cost 3e-8
+//! at most; the tails, where that is nothing, are within a tenth of their own size until both functions end
+//! in 0.
 //!
 //! In the tanh form, F is the logistic function of a cubic.
 
@@ -55,7 +57,8 @@ const TANH_END: f32 = 10.031;
 /// 2^f − 1 over f, for |f| <= 1/2.
 const POWER: [f32; 6] = [LN_2, 0.240_226_48, 5.550_36e-2, 9.618_506e-3, 1.339_080_6e-3, 1.532_646_3e-4];
 
-/// GELU by the error function: x Phi(x), within 1e-7 (of the value, where that is larger than 1); 0 at minus infinity.
+/// GELU by the error function: x Phi(x), within 1e-7 (of the value, where that is larger than 1); 0 at minus
+/// infinity.
 #[inline(always)]
 pub fn gelu(x: f32) -> f32 {
     let t = at_most(x.abs(), TAIL_END);
@@ -90,13 +93,13 @@ pub fn gelu_tanh_derivative(x: f32) -> f32 {
     if x < 0.0 { below } else { 1.0 - below }
 }
 
-/// Added to an exponent, these round it and leave in the low bits the exponent field of its power of two, or of half
-/// of that.
+/// Added to an exponent, these round it and leave in the low bits the exponent field of its power of two, or
+/// of half of that.
 const ONE: f32 = ROUND + 127.0;
 const HALF: f32 = ROUND + 126.0;
 
-/// 2^(p t) or half of it, for p t <= 0 that leaves the exponent field at 0 or above; at 0 the result is 0. The product
-/// is never rounded by itself, so that its size costs nothing.
+/// 2^(p t) or half of it, for p t <= 0 that leaves the exponent field at 0 or above; at 0 the result is 0.
+/// The product is never rounded by itself, so that its size costs nothing.
 #[inline(always)]
 fn power(p: f32, t: f32, one_or_half: f32) -> f32 {
     let shifted = p.mul_add(t, one_or_half);

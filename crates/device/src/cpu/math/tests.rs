@@ -4,7 +4,8 @@
 use super::*;
 use crate::Level;
 
-/// Every f32 whose bits are a multiple of a prime: some 4 million numbers of all sizes, with the special ones.
+/// Every f32 whose bits are a multiple of a prime: some 4 million numbers of all sizes, with the special
+/// ones.
 fn sweep() -> impl Iterator<Item = f32> {
     let special = [0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN];
     let small = [f32::MIN_POSITIVE, -f32::MIN_POSITIVE, f32::from_bits(1), -f32::from_bits(1)];

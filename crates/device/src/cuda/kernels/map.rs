@@ -21,7 +21,8 @@ pub struct Map {
     pub second: Option<(String, &'static str)>,
 }
 
-/// An operand: where it is, and how far apart neighbours along each dimension of the result lie; 0 where it is broadcast.
+/// An operand: where it is, and how far apart neighbours along each dimension of the result lie; 0 where it
+/// is broadcast.
 #[derive(Clone, Debug)]
 pub struct Input {
     /// Where it begins.

@@ -38,7 +38,8 @@ impl Rows {
         )
     }
 
-    /// `y = (x - mean) * kept * weight + bias` along each row, with mean and `kept = 1 / sqrt(variance + epsilon)` in f32.
+    /// `y = (x - mean) * kept * weight + bias` along each row, with mean and `kept = 1 / sqrt(variance +
+    /// epsilon)` in f32.
     pub fn norm(
         &self,
         y: Address,
