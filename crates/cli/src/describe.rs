@@ -1,5 +1,6 @@
-//! `regard describe`: what a model is, before anything runs: family, settings, parameters by part, the outline of its graph,
-//! what can be tapped, what a pass costs and how much memory it takes. Of the weights only those are told that are no numbers.
+//! `regard describe`: what a model is, before anything runs: family, settings, parameters by part, the
+//! outline of its graph, what can be tapped, what a pass costs and how much memory it takes. Of the weights
+//! only those are told that are no numbers.
 
 use crate::finite::NotFinite;
 use crate::machine::Machine;

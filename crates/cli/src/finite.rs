@@ -1,5 +1,5 @@
-//! Numbers that are none, NaN or infinite, in a model's weights and in what it gives: the first of them named, all of them
-//! counted. A model that holds one answers nonsense, in all ways alike.
+//! Numbers that are none, NaN or infinite, in a model's weights and in what it gives: the first of them
+//! named, all of them counted. A model that holds one answers nonsense, in all ways alike.
 
 use crate::printer::note;
 use regard_hub::Opened;

@@ -7,11 +7,12 @@ use regard::device::{Level, Pool};
 use regard::{Cpu, Cuda, Device};
 use std::str::FromStr;
 
-/// Which part of the machine to use. Threads and SIMD level change no bit of any result, but that AMX sums products of bf16
-/// in an order of its own; a card rounds in another order than the CPU.
+/// Which part of the machine to use. Threads and SIMD level change no bit of any result, but that AMX sums
+/// products of bf16 in an order of its own; a card rounds in another order than the CPU.
 #[derive(Args, Clone, Debug)]
 pub struct Machine {
-    /// Where to compute: cpu, cuda, cuda:N for another card than the first, or auto, which takes a card where there is one
+    /// Where to compute: cpu, cuda, cuda:N for another card than the first, or auto, which takes a card where
+    /// there is one
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: Choice,
     /// On a card, let products of f32 round their operands to tf32, which is several times as fast
@@ -56,8 +57,8 @@ impl FromStr for Choice {
 const MOST_THREADS: usize = 4096;
 
 impl Machine {
-    /// The device as chosen. Where a card is there but something that it needs is not, one line says so and the CPU is
-    /// taken, unless the card was asked for by name.
+    /// The device as chosen. Where a card is there but something that it needs is not, one line says so and
+    /// the CPU is taken, unless the card was asked for by name.
     pub fn device(&self) -> Result<Device> {
         // Options of the CPU are checked in any case, and ask for it.
         let cpu = self.cpu()?;

@@ -1,5 +1,5 @@
-//! Where a command writes: over nothing that is there unless it is asked to, over nothing that it reads in any case, and no two
-//! things to one place. Checked before the work, not after it.
+//! Where a command writes: over nothing that is there unless it is asked to, over nothing that it reads in
+//! any case, and no two things to one place. Checked before the work, not after it.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -15,8 +15,8 @@ pub struct Replace {
 }
 
 impl Replace {
-    /// Refuses outputs, each with the option that names it, that would replace a file unasked, one of the inputs, or each
-    /// other.
+    /// Refuses outputs, each with the option that names it, that would replace a file unasked, one of the
+    /// inputs, or each other.
     pub fn check(self, outputs: &[(&str, &Path)], inputs: &[PathBuf]) -> Result<()> {
         for (at, (option, path)) in outputs.iter().enumerate() {
             let shown = path.display();

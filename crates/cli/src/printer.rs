@@ -1,4 +1,5 @@
-//! Prints what a model writes as it comes, without what could paint a terminal; and notes, which nobody needs to read.
+//! Prints what a model writes as it comes, without what could paint a terminal; and notes, which nobody needs
+//! to read.
 
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 

@@ -1,5 +1,5 @@
-//! Ctrl-C, and what else asks a process to end (SIGTERM of a scheduler or a container, SIGHUP of a terminal that is gone): the
-//! first one asks for an orderly end, the second one ends at once.
+//! Ctrl-C, and what else asks a process to end (SIGTERM of a scheduler or a container, SIGHUP of a terminal
+//! that is gone): the first one asks for an orderly end, the second one ends at once.
 
 use crate::printer::note;
 use anyhow::{Context, Result};

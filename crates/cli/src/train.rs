@@ -1,5 +1,6 @@
-//! `regard train`: from a recipe to a trained model in a run folder. Ctrl-C, SIGTERM and SIGHUP end it after the step at hand,
-//! save, and say how to go on; a second one ends it at once, and costs what came after the last checkpoint.
+//! `regard train`: from a recipe to a trained model in a run folder. Ctrl-C, SIGTERM and SIGHUP end it after
+//! the step at hand, save, and say how to go on; a second one ends it at once, and costs what came after the
+//! last checkpoint.
 
 use crate::bars::Bars;
 use crate::machine::Machine;

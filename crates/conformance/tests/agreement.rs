@@ -1,5 +1,5 @@
-//! Random programs on the CPU engine, and on a card where there is one, against the reference, node by node, values and gradients, f32 and bf16, at
-//! every SIMD level.
+//! Random programs on the CPU engine, and on a card where there is one, against the reference, node by node,
+//! values and gradients, f32 and bf16, at every SIMD level.
 
 use regard::check::Recorded;
 use regard::device::Level;
@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 /// How many programs of each precision.
 const PROGRAMS: u64 = 600;
 
-/// Each node, given the very operands that the CPU engine gave it, against its specification; the ops that occurred.
+/// Each node, given the very operands that the CPU engine gave it, against its specification; the ops that
+/// occurred.
 fn check_nodes(recipe: Recipe, bounds: &Bounds, device: &Device) -> BTreeSet<String> {
     let mut ops = BTreeSet::new();
     for run in node_runs(recipe, device) {

@@ -1,5 +1,6 @@
-//! T5 v1.0 (ReLU, tied, scaled), v1.1 (gated, untied) and mT5 (gated, tied, never scaled) against transformers: logits with
-//! and without padding, streams, every gradient, ten steps, greedy decoding with caches.
+//! T5 v1.0 (ReLU, tied, scaled), v1.1 (gated, untied) and mT5 (gated, tied, never scaled) against
+//! transformers: logits with and without padding, streams, every gradient, ten steps, greedy decoding with
+//! caches.
 
 use regard::prelude::*;
 use regard_conformance::encoder_decoder::{Decoder, Model, inputs};

@@ -224,8 +224,8 @@ fn part(import: &Import, tensor: &Tensor) -> Range<usize> {
     }
 }
 
-/// What the lines of a table use of a tensor: which parts of its fused axis, which is that of its columns if one of them
-/// takes columns.
+/// What the lines of a table use of a tensor: which parts of its fused axis, which is that of its columns if
+/// one of them takes columns.
 #[derive(Default)]
 struct Used {
     parts: Vec<Range<usize>>,

@@ -43,8 +43,8 @@ pub fn write_for(
     sync_folder(folder_of(path))
 }
 
-/// Who may read and write a new file: never more than the system lets anybody by itself, and never more than may read
-/// the file that it is made from or takes the place of.
+/// Who may read and write a new file: never more than the system lets anybody by itself, and never more than
+/// may read the file that it is made from or takes the place of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// The bits of a Unix mode; all of them where nothing is said.

@@ -1,5 +1,5 @@
-//! What the system says about this machine and this process, read from `/proc`. Every answer is `None` where there is no such
-//! thing: nobody may depend on one. And which signals this process passes over.
+//! What the system says about this machine and this process, read from `/proc`. Every answer is `None` where
+//! there is no such thing: nobody may depend on one. And which signals this process passes over.
 
 use std::fs;
 
@@ -38,7 +38,8 @@ pub fn waited() -> Option<f64> {
 pub enum Signal {
     /// The terminal is gone. `nohup` passes it over.
     HangUp,
-    /// A file may not grow as large as it is written. Passed over, the write fails with an error that says so.
+    /// A file may not grow as large as it is written. Passed over, the write fails with an error that says
+    /// so.
     FileTooLarge,
 }
 
@@ -67,8 +68,8 @@ impl Signal {
             fn signal(number: i32, handler: usize) -> usize;
         }
         const SIG_IGN: usize = 1;
-        // SAFETY: `signal` of the C library, which every Rust program here links, with one of its numbers; the handler is no
-        // function of ours but the word for none.
+        // SAFETY: `signal` of the C library, which every Rust program here links, with one of its numbers;
+        // the handler is no function of ours but the word for none.
         unsafe { signal(self.number(), SIG_IGN) };
     }
 

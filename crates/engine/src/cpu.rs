@@ -124,8 +124,8 @@ impl Cpu {
             let mut address = |place: Option<Place>| -> Result<*mut u8> {
                 Ok(match place {
                     None => std::ptr::null_mut(),
-                    // SAFETY: every place lies inside of its memory (`Plan::check`), and `grow` above made sure that the
-                    // arena is large enough; the offsets are therefore in bounds.
+                    // SAFETY: every place lies inside of its memory (`Plan::check`), and `grow` above made
+                    // sure that the arena is large enough; the offsets are therefore in bounds.
                     Some(Place::Arena { offset, .. }) => unsafe { arena_at.add(offset) },
                     // SAFETY: as above; the program's own block has `io_bytes`.
                     Some(Place::Io { offset, .. }) => unsafe { io_at.add(offset) },

@@ -118,19 +118,22 @@ impl Device {
         }
     }
 
-    /// Whether a row has the same bits however many run beside it. On a card the products are the library's, whose kernels
-    /// for few rows and for many sum in orders of their own; what it promises is the same bits at the same sizes.
+    /// Whether a row has the same bits however many run beside it. On a card the products are the library's,
+    /// whose kernels for few rows and for many sum in orders of their own; what it promises is the same bits
+    /// at the same sizes.
     pub fn same_bits_for_any_rows(&self) -> bool {
         matches!(self, Device::Cpu(_))
     }
 
-    /// Whether memory that a program was given is taken only when it is first touched, as systems do with that of the host:
-    /// then whoever makes programs has to ask whether it is there. A card refuses what it does not have at once.
+    /// Whether memory that a program was given is taken only when it is first touched, as systems do with
+    /// that of the host: then whoever makes programs has to ask whether it is there. A card refuses what it
+    /// does not have at once.
     pub fn takes_memory_late(&self) -> bool {
         matches!(self, Device::Cpu(_))
     }
 
-    /// Joins nodes that the device computes better together, but for values that are kept. No value changes a bit.
+    /// Joins nodes that the device computes better together, but for values that are kept. No value changes a
+    /// bit.
     pub(crate) fn join(&self, g: &mut Graph, keep: &[Var]) -> Result<()> {
         match self {
             Device::Cpu(_) => Ok(join(g, keep)?),
@@ -179,8 +182,8 @@ impl Loaded {
         }
     }
 
-    /// Host memory for the numbers of an input that begins at this offset of the inputs' block, to be written before the
-    /// next run. May wait until the run before has fetched what is there.
+    /// Host memory for the numbers of an input that begins at this offset of the inputs' block, to be written
+    /// before the next run. May wait until the run before has fetched what is there.
     pub fn input<T: Element>(&mut self, offset: usize, count: usize) -> Result<&mut [T]> {
         match self {
             Loaded::Cpu(program) => Ok(program.input(offset, count)),

@@ -1,5 +1,6 @@
-//! The numbers of an entry of a store, and which version of them lies where: in host memory, on a card, or both. Whoever
-//! changes them raises the version where it did so; whoever reads them elsewhere brings the newest there first.
+//! The numbers of an entry of a store, and which version of them lies where: in host memory, on a card, or
+//! both. Whoever changes them raises the version where it did so; whoever reads them elsewhere brings the
+//! newest there first.
 
 use crate::cuda::{Cuda, State};
 use crate::{Numbers, Result};

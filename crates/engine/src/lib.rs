@@ -1,5 +1,5 @@
-//! Runs a recorded graph: the [`Store`] of what outlives a run, the [`mod@reference`] engine that says what is
-//! right, and the [`Program`], which a [`Device`] runs fast: the [`Cpu`] or a [`Cuda`] card.
+//! Runs a recorded graph: the [`Store`] of what outlives a run, the [`mod@reference`] engine that says what
+//! is right, and the [`Program`], which a [`Device`] runs fast: the [`Cpu`] or a [`Cuda`] card.
 
 pub mod check;
 #[allow(unsafe_code)] // turns planned offsets into addresses

@@ -1,6 +1,6 @@
-//! What lies beside a model's weights and comes along when it is saved elsewhere: tokenizers, what sentence-transformers and
-//! image processors keep. Files are copied as they are, so none is followed out of the model's own folder, and who may
-//! not read one there may not read its copy either.
+//! What lies beside a model's weights and comes along when it is saved elsewhere: tokenizers, what
+//! sentence-transformers and image processors keep. Files are copied as they are, so none is followed out of
+//! the model's own folder, and who may not read one there may not read its copy either.
 
 use crate::{Error, Result};
 use regard_data::whole::Access;
@@ -58,7 +58,8 @@ pub(crate) fn read(folder: &Path, target: &Path) -> Result<Vec<Beside>> {
     Ok(all)
 }
 
-/// How far links may lead: to the folder itself, or, in a local cache, to where the files of all snapshots lie.
+/// How far links may lead: to the folder itself, or, in a local cache, to where the files of all snapshots
+/// lie.
 fn home(folder: &Path) -> std::io::Result<PathBuf> {
     let own = fs::canonicalize(folder)?;
     let above = own.parent().filter(|above| above.ends_with("snapshots")).and_then(Path::parent);

@@ -61,9 +61,9 @@ const DROPOUT: [&str; 10] = [
     "mechanisms",
 ];
 
-/// Saves the parameters of a store under the names and in the layout of the model's family, in a folder that is made if
-/// need be. Each file is written whole or not at all; the weights come first, so that a new folder without `config.json`
-/// is one that was not finished.
+/// Saves the parameters of a store under the names and in the layout of the model's family, in a folder that
+/// is made if need be. Each file is written whole or not at all; the weights come first, so that a new folder
+/// without `config.json` is one that was not finished.
 pub fn save(
     model: &dyn Model,
     store: &Store,

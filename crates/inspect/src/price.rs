@@ -52,7 +52,8 @@ pub fn predict(g: &Graph, cards: &Cards) -> Result<Prediction> {
     Ok(Prediction { nodes, total })
 }
 
-/// The memory that a program will take, without making or reading a weight: pages of zeros take none until they are touched.
+/// The memory that a program will take, without making or reading a weight: pages of zeros take none until
+/// they are touched.
 pub fn memory(g: Graph, device: &impl AsDevice) -> Result<Memory> {
     let mut store = Store::new(0);
     for stored in g.stored().iter().filter(|stored| stored.role == Role::Parameter) {

@@ -136,8 +136,8 @@ const LAYERS: [&str; 8] = [
     "decoder_layers",
 ];
 
-/// Refuses a config that speaks of more blocks than its checkpoint has tensors, before a model is made of it: each block has
-/// several of its own.
+/// Refuses a config that speaks of more blocks than its checkpoint has tensors, before a model is made of it:
+/// each block has several of its own.
 fn check_layers(config: &Value, weights: &dyn Weights) -> Result<()> {
     let Some(count) = weights.count() else { return Ok(()) };
     let more = |name: &&&str| config[**name].as_u64().is_some_and(|layers| layers > count as u64);

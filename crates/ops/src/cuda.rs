@@ -1,6 +1,7 @@
-//! How an op says what it does on an NVIDIA card: a list of launches, products, copies and fills, made from settings, sizes
-//! and addresses alone. No card is needed to make one, so that lists are tested and sources compiled anywhere; the engine
-//! runs them. Which kernels are taken depends on settings and sizes, never on time: same sizes, same bits.
+//! How an op says what it does on an NVIDIA card: a list of launches, products, copies and fills, made from
+//! settings, sizes and addresses alone. No card is needed to make one, so that lists are tested and sources
+//! compiled anywhere; the engine runs them. Which kernels are taken depends on settings and sizes, never on
+//! time: same sizes, same bits.
 
 mod elementwise;
 pub(crate) mod fault;
@@ -28,8 +29,8 @@ pub struct CudaCall<'a> {
     pub copies: &'a [Option<Address>],
     /// Where [`CudaList::scratch`] bytes are free during the call.
     pub scratch: Address,
-    /// A word of this node, all ones, in which kernels leave the least place of an operand that is wrong and the number
-    /// that stands there (`fault_at` of the prelude). Address(0) where nobody asks.
+    /// A word of this node, all ones, in which kernels leave the least place of an operand that is wrong and
+    /// the number that stands there (`fault_at` of the prelude). Address(0) where nobody asks.
     pub fault: Address,
     /// A word that is not 0 once any kernel has found a fault: what outlives the run is not changed any more.
     pub stop: Address,

@@ -36,8 +36,8 @@ pub trait Kernels: Op {
     /// SIMD level (of one order of bf16 sums: [`Level::same_bits`]), and for any other rows in the batch.
     fn cpu(&self, call: &CpuCall<'_>) -> Result<(), Fault>;
 
-    /// What a CUDA card is given to do, described without one. The same bits for any other rows in the batch; no atomic
-    /// sums of floats. [`NotYet`] where cards do not compute it.
+    /// What a CUDA card is given to do, described without one. The same bits for any other rows in the batch;
+    /// no atomic sums of floats. [`NotYet`] where cards do not compute it.
     fn cuda(&self, call: &CudaCall<'_>) -> Result<CudaList, NotYet>;
 }
 

@@ -1,11 +1,12 @@
 //! The maths of Regard: one folder per operation.
 //!
-//! Each folder holds the op's contract (`mod.rs`: shapes, cost, reach, gradient) and its tests (`tests.rs`). Its f64
-//! specification (`Kernels::reference`), its fast version (`Kernels::cpu`) and what a card is given to do (`Kernels::cuda`)
-//! stand in `mod.rs` where they are a few lines, in `reference.rs`, `cpu.rs` and `cuda.rs` where they are more, with the CUDA
-//! source beside them (`kernel.cu`); what only the backward pass needs, in files of that name. Recording is an
-//! extension trait for each op, so that `use regard_ops::prelude::*` makes `g.add(a, b)` read like maths, and a user's crate
-//! can add an op of its own with nothing but [`Record::apply`].
+//! Each folder holds the op's contract (`mod.rs`: shapes, cost, reach, gradient) and its tests (`tests.rs`).
+//! Its f64 specification (`Kernels::reference`), its fast version (`Kernels::cpu`) and what a card is given
+//! to do (`Kernels::cuda`) stand in `mod.rs` where they are a few lines, in `reference.rs`, `cpu.rs` and
+//! `cuda.rs` where they are more, with the CUDA source beside them (`kernel.cu`); what only the backward pass
+//! needs, in files of that name. Recording is an extension trait for each op, so that `use
+//! regard_ops::prelude::*` makes `g.add(a, b)` read like maths, and a user's crate can add an op of its own
+//! with nothing but [`Record::apply`].
 
 mod array;
 mod broadcast;

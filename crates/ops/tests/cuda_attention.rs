@@ -1,5 +1,5 @@
-//! The launches of attention on NVIDIA cards, without a card: grids cover, scratch suffices, arguments are laid out as the
-//! compiled kernels read them, and every file compiles within bounds.
+//! The launches of attention on NVIDIA cards, without a card: grids cover, scratch suffices, arguments are
+//! laid out as the compiled kernels read them, and every file compiles within bounds.
 
 mod cuda;
 
@@ -192,9 +192,9 @@ fn scratch_is_inside_of_what_was_asked_for() {
     assert!(forward.scratch >= 800 * 8 + 257 * 4 * 5 && forward.scratch < 800 * 8 + 257 * 4 * 5 + 3 * 256);
 }
 
-/// What a kernel may need: registers, and bytes that did not fit into them. Blocks of 256 threads of the rows' kernels must fit
-/// once; blocks of 128 threads on tensor cores twice, so that 255 registers are theirs, and forms with every mask spill some
-/// at the edges of what is allowed.
+/// What a kernel may need: registers, and bytes that did not fit into them. Blocks of 256 threads of the
+/// rows' kernels must fit once; blocks of 128 threads on tensor cores twice, so that 255 registers are
+/// theirs, and forms with every mask spill some at the edges of what is allowed.
 fn bounds(kernel: &str) -> (u32, u32) {
     match kernel {
         "attend" | "query_gradients" | "key_gradients" => (255, 400),
@@ -203,9 +203,9 @@ fn bounds(kernel: &str) -> (u32, u32) {
     }
 }
 
-/// Every file, and every kernel of it, for sm_90a: registers and spills are bounded, and arguments lie where the kernels read
-/// them. Of the settings this compiles a few that together have every branch, not all of their combinations: these take
-/// minutes, and a card compiles those it is asked for.
+/// Every file, and every kernel of it, for sm_90a: registers and spills are bounded, and arguments lie where
+/// the kernels read them. Of the settings this compiles a few that together have every branch, not all of
+/// their combinations: these take minutes, and a card compiles those it is asked for.
 #[test]
 fn every_file_compiles_within_bounds_and_reads_its_arguments() {
     let Some(compiler) = compiler() else { return };

@@ -1,6 +1,6 @@
-//! What ops give a card to do, without a card: every node of graphs that hold the ops, forward and backward, has a list;
-//! grids are not empty, scratch suffices, arguments are laid out as the compiled kernels read them, every source compiles
-//! within bounds, and what is said of a fault is what the CPU says.
+//! What ops give a card to do, without a card: every node of graphs that hold the ops, forward and backward,
+//! has a list; grids are not empty, scratch suffices, arguments are laid out as the compiled kernels read
+//! them, every source compiles within bounds, and what is said of a fault is what the CPU says.
 
 mod cuda;
 

@@ -1,6 +1,6 @@
-//! Lists of products, row-wise ops, reductions, tables and weights on request, without a card: every node of small
-//! recordings, forward and backward, recorded and joined, has one; grids, arguments and scratch fit; every source compiles
-//! within bounds.
+//! Lists of products, row-wise ops, reductions, tables and weights on request, without a card: every node of
+//! small recordings, forward and backward, recorded and joined, has one; grids, arguments and scratch fit;
+//! every source compiles within bounds.
 
 #[path = "../examples/cuda_products/cases.rs"]
 mod cases;
@@ -18,7 +18,8 @@ use regard_ops::{
 };
 use std::any::Any;
 
-/// Whether an op is one of those that are tested here. Those that planning joins have the name of the product in them.
+/// Whether an op is one of those that are tested here. Those that planning joins have the name of the product
+/// in them.
 fn is_ours(node: &regard_graph::Node) -> bool {
     let op: &dyn Any = node.op.as_ref();
     op.is::<Linear>()
@@ -77,7 +78,8 @@ fn lists_fit() {
                 assert!(blocks[1].max(blocks[2]) <= 65535, "{}", launch.kernel);
             }
             for CudaProduct { product, operands, .. } in products(&list) {
-                // The library is never asked for a product of nothing, and bias and aux are aligned as it wants them.
+                // The library is never asked for a product of nothing, and bias and aux are aligned as it
+                // wants them.
                 assert!(product.m * product.n * product.k * product.batch > 0, "{product}");
                 assert!(operands.bias.0 % 16 == 0 && operands.aux.0 % 16 == 0, "{product}");
                 assert!(product.a.number == product.b.number, "{product}");
@@ -87,7 +89,8 @@ fn lists_fit() {
     }
 }
 
-/// What a kernel may need: registers, and bytes that did not fit into them. Blocks of 1024 threads have 64 registers each.
+/// What a kernel may need: registers, and bytes that did not fit into them. Blocks of 1024 threads have 64
+/// registers each.
 fn bounds(kernel: &str) -> (u32, u32) {
     match kernel {
         // Of rows wider than 8192 not all sums fit.
@@ -104,7 +107,8 @@ fn every_source_compiles_within_bounds_and_reads_its_arguments() {
     let mut lists = lists(Made::default());
     lists.extend(crate::lists(Made { off: 1, ..Made::default() }));
     let left = compiled_as_launched(&compiler, &lists, bounds);
-    // The kernel that lays out tables of biases has a neighbour which serves the gradients of attention alone.
+    // The kernel that lays out tables of biases has a neighbour which serves the gradients of attention
+    // alone.
     let never: Vec<&String> = left.iter().filter(|kernel| kernel.as_str() != "sum_parts").collect();
     assert!(never.is_empty(), "no list launches {never:?}");
 }

@@ -1,5 +1,6 @@
-//! How pictures become what a model of images takes, as `preprocessor_config.json` of transformers says it: brought to the
-//! model's size, bytes scaled, each channel normed. What the file asks for and is not done here is refused.
+//! How pictures become what a model of images takes, as `preprocessor_config.json` of transformers says it:
+//! brought to the model's size, bytes scaled, each channel normed. What the file asks for and is not done
+//! here is refused.
 
 use crate::{Error, Result};
 use regard_data::dataset::{ImageForm, Resample, read_image};
@@ -54,7 +55,8 @@ impl PixelScale {
         Ok(PixelScale { mean: scaled(mean), std: scaled(std), resample })
     }
 
-    /// A PNG or JPEG file as a model of such pixels takes it: brought to its size, scaled and normed, `[Ch Hh Ww]`.
+    /// A PNG or JPEG file as a model of such pixels takes it: brought to its size, scaled and normed, `[Ch Hh
+    /// Ww]`.
     pub fn read(&self, path: &Path, pixels: Pixels) -> Result<Vec<f32>> {
         let Pixels { channels, height, width } = pixels;
         let form = ImageForm { width, height, grey: channels == 1, resample: self.resample };

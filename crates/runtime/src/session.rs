@@ -346,7 +346,8 @@ impl Session {
         }
     }
 
-    /// The ids of texts that are read as a whole, of at most so many tokens where the model has room for more.
+    /// The ids of texts that are read as a whole, of at most so many tokens where the model has room for
+    /// more.
     fn rows(&self, texts: &[String], long: TooLong, most: Option<usize>) -> Result<Vec<Vec<i32>>> {
         let room = self.model().reads().context().unwrap_or(usize::MAX).min(most.unwrap_or(usize::MAX));
         let mut rows = Vec::with_capacity(texts.len());

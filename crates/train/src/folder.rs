@@ -111,8 +111,8 @@ impl RunFolder {
         Ok(RunFolder { paths: RunPaths::new(path), recipe, made: None, _lock: lock })
     }
 
-    /// Lets go of the folder. One that [`RunFolder::create`] made, and in which no step was made, goes, and so do the folders
-    /// around it that were made for it: a run that was refused leaves nothing behind.
+    /// Lets go of the folder. One that [`RunFolder::create`] made, and in which no step was made, goes, and
+    /// so do the folders around it that were made for it: a run that was refused leaves nothing behind.
     pub fn give_up(self) {
         let Some(made) = self.made.as_deref().filter(|_| !has_steps(self.path())) else { return };
         // What cannot be removed is in nobody's way.

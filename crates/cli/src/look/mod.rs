@@ -133,7 +133,8 @@ impl Options {
         self.replace.check(&outputs, &inputs)
     }
 
-    /// Where heads are taken from, if any are: another text or image, of the same length, with the same target.
+    /// Where heads are taken from, if any are: another text or image, of the same length, with the same
+    /// target.
     fn other(&self, input: &Input, opened: &Opened) -> Result<Option<Input>> {
         if self.patch.is_empty() {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Names that are no text, files that are written and read at once, numbers that are none or beyond all bounds: each is
-//! met with a sentence, nothing is lost, and nothing is left behind.
+//! Names that are no text, files that are written and read at once, numbers that are none or beyond all
+//! bounds: each is met with a sentence, nothing is lost, and nothing is left behind.
 
 use super::scratch::{classify, language};
 use std::fs;
@@ -95,7 +95,8 @@ fn what_is_read_is_not_written_over() {
     }
 }
 
-/// Numbers that are none, and numbers that no machine has room for, are refused at once, and no folder is left behind.
+/// Numbers that are none, and numbers that no machine has room for, are refused at once, and no folder is
+/// left behind.
 #[test]
 fn numbers_without_sense_or_bounds_are_refused_at_once() {
     let scratch = language("bounds");

@@ -122,7 +122,8 @@ fn a_full_disk_and_a_damaged_checkpoint_lose_nothing() {
     scratch.page(&["train", "tiny.toml"]);
     let last = scratch.path("runs/tiny/checkpoints/last.safetensors");
     let before = fs::read(&last).unwrap();
-    // Files may not grow past 16 KiB: a write beyond that is an error, as on a full disk, and no signal that ends all.
+    // Files may not grow past 16 KiB: a write beyond that is an error, as on a full disk, and no signal that
+    // ends all.
     let script = format!(
         "ulimit -f 16; exec '{}' train --resume runs/tiny train.steps=60",
         env!("CARGO_BIN_EXE_regard")

@@ -62,7 +62,8 @@ pub(super) struct Reading<'a> {
     packed: bool,
 }
 
-/// What a packed file may become: up to a thousand bytes of one are possible, and more than a hundred are no pictures.
+/// What a packed file may become: up to a thousand bytes of one are possible, and more than a hundred are no
+/// pictures.
 const MOST_OF_ONE: u64 = 100;
 /// Small files may be as blank as they like.
 const MOST_OF_FEW: u64 = 64 << 20;

@@ -21,8 +21,8 @@ pub struct Lines {
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The most bytes of a text that stands for itself on a line. None that a model reads as a whole is nearly as long, and to
-/// cut one into tokens takes more than a hundred times its size.
+/// The most bytes of a text that stands for itself on a line. None that a model reads as a whole is nearly as
+/// long, and to cut one into tokens takes more than a hundred times its size.
 pub const MOST_OF_A_TEXT: usize = 1 << 20;
 
 impl Lines {

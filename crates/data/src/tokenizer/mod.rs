@@ -300,8 +300,8 @@ impl Tokenizer {
     }
 }
 
-/// Refuses a text that would take more memory than there is while it is cut: the package keeps all of it at once, with
-/// the place that every byte came from. It took 120 bytes for each.
+/// Refuses a text that would take more memory than there is while it is cut: the package keeps all of it at
+/// once, with the place that every byte came from. It took 120 bytes for each.
 fn check_room(bytes: usize, available: Option<u64>) -> Result<()> {
     const FOR_EACH: u64 = 120;
     // Not worth asking the system.

@@ -12,10 +12,10 @@ const THREADS: [usize; 2] = [1, 3];
 
 impl Case<'_> {
     /// Compares outputs and gradients of the CPU engine with the reference in its rounded mode (which is the
-    /// exact one where nothing is bf16), and asks for the same bits at every SIMD level and thread count; where something
-    /// is bf16, at all levels that sum its products in the same order ([`Level::same_bits`]). Every kernel runs in the debug
-    /// mode, too ([`Cpu::checked`]): which task stored each byte, and whether all were. Where there is an NVIDIA card it
-    /// is asked, too ([`Case::cuda`]).
+    /// exact one where nothing is bf16), and asks for the same bits at every SIMD level and thread count;
+    /// where something is bf16, at all levels that sum its products in the same order ([`Level::same_bits`]).
+    /// Every kernel runs in the debug mode, too ([`Cpu::checked`]): which task stored each byte, and whether
+    /// all were. Where there is an NVIDIA card it is asked, too ([`Case::cuda`]).
     pub fn cpu(&self, bound: f64) -> Result<()> {
         let Recorded { graph, outputs, gradients, feed } = self.backward()?;
         let expected = run(&graph, &feed, Mode::Rounded)?;
@@ -66,7 +66,8 @@ impl Case<'_> {
         self.run_often(device, 1)
     }
 
-    /// The same after several runs with the same inputs, each of which finds what the one before has left in the store.
+    /// The same after several runs with the same inputs, each of which finds what the one before has left in
+    /// the store.
     pub(super) fn run_often(&self, device: &impl AsDevice, runs: usize) -> Result<Vec<Array>> {
         let Recorded { mut graph, outputs, gradients, feed } = self.backward()?;
         let mut names = Vec::new();

@@ -16,8 +16,8 @@ pub fn card() -> Option<&'static Cuda> {
 }
 
 impl Case<'_> {
-    /// Compares outputs and gradients of a card with the reference in its rounded mode, and asks for the same bits of another
-    /// program and of a captured one. Does nothing where there is no card.
+    /// Compares outputs and gradients of a card with the reference in its rounded mode, and asks for the same
+    /// bits of another program and of a captured one. Does nothing where there is no card.
     pub fn cuda(&self, bound: f64) -> Result<()> {
         let Some(cuda) = card() else { return Ok(()) };
         let bound = self.card_bound.unwrap_or(bound);

@@ -71,7 +71,8 @@ impl<'a> Case<'a> {
         self
     }
 
-    /// With another bound for cards: their products sum in the library's order, one long chain for each element.
+    /// With another bound for cards: their products sum in the library's order, one long chain for each
+    /// element.
     pub fn card_bound(mut self, bound: f64) -> Self {
         self.card_bound = Some(bound);
         self

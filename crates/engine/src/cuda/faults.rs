@@ -1,5 +1,6 @@
-//! What kernels find wrong with numbers: a word for each node that can find something, and one that stops what outlives a
-//! run from being changed. The host looks at them when it waits, and makes a sentence of the first.
+//! What kernels find wrong with numbers: a word for each node that can find something, and one that stops
+//! what outlives a run from being changed. The host looks at them when it waits, and makes a sentence of the
+//! first.
 
 use crate::{Error, Result};
 use regard_device::cuda::{Address, Memory, Stream};
@@ -65,7 +66,8 @@ impl Faults {
         self.nodes[index] = None;
     }
 
-    /// The error of what was found since this was last asked, once the stream has passed. Everything is as before then.
+    /// The error of what was found since this was last asked, once the stream has passed. Everything is as
+    /// before then.
     pub fn report(&mut self, stream: &Stream) -> Result<()> {
         let mut stop = [0u64];
         self.words.read(stream, 0, &mut stop)?;

@@ -1,5 +1,6 @@
-//! An NVIDIA card as an engine: one stream, one arena whose addresses never move, kernels compiled once, and products whose
-//! algorithms are chosen once. All programs made with one handle share them and run one after the other.
+//! An NVIDIA card as an engine: one stream, one arena whose addresses never move, kernels compiled once, and
+//! products whose algorithms are chosen once. All programs made with one handle share them and run one after
+//! the other.
 
 mod faults;
 mod prepared;
@@ -27,8 +28,8 @@ const WORKSPACE: usize = 32 << 20;
 const RING_SLOTS: usize = 4;
 const RING_BYTES: usize = 8 << 20;
 
-/// A card. Cloning gives another handle to the same stream, arena and kernels; programs that share a handle run one after
-/// the other.
+/// A card. Cloning gives another handle to the same stream, arena and kernels; programs that share a handle
+/// run one after the other.
 #[derive(Clone)]
 pub struct Cuda {
     shared: Arc<Shared>,
@@ -62,7 +63,8 @@ impl Cuda {
         Cuda::with(card, false)
     }
 
-    /// A card whose products of f32 may round their operands to tf32 (10 bits of mantissa), which tensor cores take.
+    /// A card whose products of f32 may round their operands to tf32 (10 bits of mantissa), which tensor
+    /// cores take.
     pub fn with(card: usize, tf32: bool) -> Result<Cuda> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let card = Card::open(card)?;

@@ -1,5 +1,5 @@
-//! A program at actual sizes: everything that goes on the stream, in order, with kernels, algorithms and addresses resolved;
-//! after its first run captured as one graph.
+//! A program at actual sizes: everything that goes on the stream, in order, with kernels, algorithms and
+//! addresses resolved; after its first run captured as one graph.
 
 use super::State;
 use crate::Result;

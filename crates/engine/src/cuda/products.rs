@@ -1,6 +1,6 @@
-//! Which algorithm of cuBLASLt a product takes: the heuristic's first for its widths, numbers and epilogue, asked once for few
-//! rows and once for many. Never by the clock, and never by the exact number of rows: an algorithm gives a row the same bits
-//! however many there are beside it.
+//! Which algorithm of cuBLASLt a product takes: the heuristic's first for its widths, numbers and epilogue,
+//! asked once for few rows and once for many. Never by the clock, and never by the exact number of rows: an
+//! algorithm gives a row the same bits however many there are beside it.
 
 use crate::Result;
 use regard_device::cuda::{Algorithm, Card, Planned, Product, Products};
@@ -54,8 +54,8 @@ impl Algorithms {
 
 fn rows_asked(product: &Product) -> usize {
     match product.m {
-        // A turned left operand is a gradient of weights: its rows are no batch. And how far the products of a batch lie
-        // apart follows from their rows.
+        // A turned left operand is a gradient of weights: its rows are no batch. And how far the products of
+        // a batch lie apart follows from their rows.
         m if product.a.transposed || product.batch > 1 => m,
         m if m <= FEW => FEW_ASKED,
         _ => MANY_ASKED,

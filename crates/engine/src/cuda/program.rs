@@ -1,6 +1,6 @@
-//! A card's half of a program: where its values are, and for each combination of sizes that it has met what goes on the
-//! stream ([`Prepared`]). A run brings weights that changed elsewhere, uploads the inputs and puts the rest on the stream; it
-//! does not wait.
+//! A card's half of a program: where its values are, and for each combination of sizes that it has met what
+//! goes on the stream ([`Prepared`]). A run brings weights that changed elsewhere, uploads the inputs and
+//! puts the rest on the stream; it does not wait.
 
 use super::prepared::Prepared;
 use super::{Cuda, State, check_room};
@@ -25,7 +25,8 @@ pub(crate) struct CudaProgram {
     steps: Vec<Step>,
     io: Memory,
     constants: Memory,
-    /// Inputs in host memory that the card reads by itself, and where each is there and among the inputs of the plan.
+    /// Inputs in host memory that the card reads by itself, and where each is there and among the inputs of
+    /// the plan.
     staging: Pinned,
     inputs: Vec<StagedInput>,
     /// Passed once the card has read the staged inputs of the last run.
@@ -85,7 +86,8 @@ impl CudaProgram {
                 copies: vec![None; node.inputs.len()],
             });
         }
-        // The largest sizes, at addresses that are not real yet: what is wanted, and how much scratch there must be.
+        // The largest sizes, at addresses that are not real yet: what is wanted, and how much scratch there
+        // must be.
         let bounds = graph
             .letters()
             .iter()
@@ -212,21 +214,23 @@ impl CudaProgram {
         self.ready[..=at].rotate_right(1);
         let ready = &mut self.ready[0];
         for &(staged, to) in &ready.uploads {
-            // SAFETY: the staged bytes are inside of the pinned block, which `input` hands out again only once the event
-            // recorded below is passed; the region is inside of this program's own block.
+            // SAFETY: the staged bytes are inside of the pinned block, which `input` hands out again only
+            // once the event recorded below is passed; the region is inside of this program's own block.
             unsafe { state.stream.upload(to, self.staging.as_ptr().add(staged)) }?;
         }
         state.stream.record(&self.uploaded)?;
         for cast in self.casts.iter().filter(|cast| store.take_stale_bf16(cast.entry, &cuda)) {
-            // SAFETY: it reads an entry and writes its copy, both of which the store holds for as long as the stream runs.
+            // SAFETY: it reads an entry and writes its copy, both of which the store holds for as long as the
+            // stream runs.
             unsafe { cast.function.launch(&state.stream, cast.launch.grid, &cast.launch.arguments) }?;
         }
         for &entry in &self.updates {
             store.changed_on_card(entry, &cuda);
         }
-        // SAFETY: `Plan::check` says that every place lies inside of its memory and that places are disjoint but where a
-        // result may lie over an operand; arena and scratch have the memory that the lists asked for, and never move; blocks of
-        // this program live as long as it does, entries as long as the store, and freeing any of them waits for the card.
+        // SAFETY: `Plan::check` says that every place lies inside of its memory and that places are disjoint
+        // but where a result may lie over an operand; arena and scratch have the memory that the lists asked
+        // for, and never move; blocks of this program live as long as it does, entries as long as the store,
+        // and freeing any of them waits for the card.
         unsafe {
             match measured {
                 false => ready.run(&mut state),

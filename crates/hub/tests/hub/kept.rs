@@ -1,6 +1,6 @@
-//! What a model has besides the numbers that every pass needs survives a way through `save`: a trained pooler, the files of a
-//! sentence-transformer, who may read it. Links are not followed out of its folder, and numbers that stand for others are
-//! not taken for themselves.
+//! What a model has besides the numbers that every pass needs survives a way through `save`: a trained
+//! pooler, the files of a sentence-transformer, who may read it. Links are not followed out of its folder,
+//! and numbers that stand for others are not taken for themselves.
 
 use crate::golden::{Own, asked, folder, model, open};
 use regard_data::{Checkpoint, DType, Data, Save, SaveOptions, save_folder};

@@ -58,9 +58,10 @@ pub fn imports(model: &T5) -> Vec<Import> {
 /// Reads transformers' `config.json`.
 ///
 /// Older files say with `tie_word_embeddings` whether the decoder's output is scaled, newer ones with
-/// `scale_decoder_outputs`, and then `tie_word_embeddings` is always true. Published models scale if and only if they
-/// tie, so `tied` is taken to be the same; whether a checkpoint has an `lm_head.weight` of its own decides. An mT5 is never
-/// scaled: newer files of it say `tie_word_embeddings: true` like all others, and have no word for the scale.
+/// `scale_decoder_outputs`, and then `tie_word_embeddings` is always true. Published models scale if and only
+/// if they tie, so `tied` is taken to be the same; whether a checkpoint has an `lm_head.weight` of its own
+/// decides. An mT5 is never scaled: newer files of it say `tie_word_embeddings: true` like all others, and
+/// have no word for the scale.
 pub fn config_from_json(json: &Value) -> Result<T5Config> {
     let multilingual = json["model_type"] == "mt5";
     let fields = Fields::new(if multilingual { "mt5" } else { "t5" }, json)?;
@@ -104,8 +105,9 @@ pub fn config_from_json(json: &Value) -> Result<T5Config> {
     })
 }
 
-/// Writes a `config.json` that transformers reads. Both older and newer versions take `tie_word_embeddings` for the
-/// scaling, and untie when the checkpoint has an `lm_head.weight`; an mT5 has no scaling, and the field means what it says.
+/// Writes a `config.json` that transformers reads. Both older and newer versions take `tie_word_embeddings`
+/// for the scaling, and untie when the checkpoint has an `lm_head.weight`; an mT5 has no scaling, and the
+/// field means what it says.
 pub fn config_to_json(config: &T5Config) -> Value {
     let (architecture, model_type, tie) = match config.multilingual {
         true => ("MT5ForConditionalGeneration", "mt5", config.tied),

@@ -1,5 +1,5 @@
-//! ViT as transformers keeps it: `ViTForImageClassification`, and `ViTModel`, whose pooler is a layer with tanh over the
-//! class token, or not there at all: its weights decide.
+//! ViT as transformers keeps it: `ViTForImageClassification`, and `ViTModel`, whose pooler is a layer with
+//! tanh over the class token, or not there at all: its weights decide.
 
 use super::encoder::{activation, activation_name, architecture, classes, labels, short};
 use super::json::Fields;

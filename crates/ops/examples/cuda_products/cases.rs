@@ -1,5 +1,6 @@
-//! Small recordings that have every product, row-wise op, reduction, table and request for weights in them, forward and
-//! backward: what the launch lists are tested with where there is no card, and run against the reference where there is one.
+//! Small recordings that have every product, row-wise op, reduction, table and request for weights in them,
+//! forward and backward: what the launch lists are tested with where there is no card, and run against the
+//! reference where there is one.
 
 use regard_engine::check::{Case, Recorded};
 use regard_graph::{DType, Graph, Init, Precision, Var};

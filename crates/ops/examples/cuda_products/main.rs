@@ -1,9 +1,9 @@
-//! Products, row-wise ops, reductions, tables and weights on request on a card: every node of small recordings against its
-//! specification in f64, with poisoned results, with results over the operands that they may reuse, and with each result
-//! read alone. Nodes that cards do not compute are counted.
+//! Products, row-wise ops, reductions, tables and weights on request on a card: every node of small
+//! recordings against its specification in f64, with poisoned results, with results over the operands that
+//! they may reuse, and with each result read alone. Nodes that cards do not compute are counted.
 //!
-//! Run with `cargo run --release -p regard-ops --example cuda_products`, or with parts of names to run these alone. The exit
-//! code is 0 when everything agrees, 1 when something does not, and 2 when there is no card.
+//! Run with `cargo run --release -p regard-ops --example cuda_products`, or with parts of names to run these
+//! alone. The exit code is 0 when everything agrees, 1 when something does not, and 2 when there is no card.
 
 #![allow(unsafe_code)] // every use of an address on the card is
 

@@ -1,4 +1,5 @@
-//! A card with its compiler and its library of products: one call of an op is uploaded, its list run, its results read back.
+//! A card with its compiler and its library of products: one call of an op is uploaded, its list run, its
+//! results read back.
 
 use regard_device::cuda::{
     Address, Architecture, Card, Compiler, CubinCache, CudaError, Function, Memory, Module, Product,
@@ -23,7 +24,8 @@ pub struct Room {
     modules: RefCell<HashMap<Source, Module>>,
 }
 
-/// One call: operands as numbers that their dtypes hold, dtypes and shapes of the results, and who reads them.
+/// One call: operands as numbers that their dtypes hold, dtypes and shapes of the results, and who reads
+/// them.
 pub struct Call<'a> {
     pub kernels: &'a dyn Kernels,
     pub inputs: Vec<(DType, Array)>,

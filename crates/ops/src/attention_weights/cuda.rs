@@ -1,4 +1,5 @@
-//! Weights on request on a card. They are for looking, so that the kernels are plain: a thread makes the score of a pair.
+//! Weights on request on a card. They are for looking, so that the kernels are plain: a thread makes the
+//! score of a pair.
 
 use super::{AttentionWeights, WeightsRequest};
 use crate::attention::{CudaCommon, Extra, cuda_line};
@@ -11,8 +12,8 @@ const WARP: usize = 32;
 /// Indices that one launch takes along.
 const MOST_LISTED: usize = 128;
 
-/// Some of the queries or keys that were asked for, as the kernel reads them: how many were asked for in all, which of these
-/// are meant, where they begin, and whether they are listed.
+/// Some of the queries or keys that were asked for, as the kernel reads them: how many were asked for in all,
+/// which of these are meant, where they begin, and whether they are listed.
 fn picked(total: usize, offset: usize, count: usize, first: usize, list: &[usize]) -> [u32; 5 + MOST_LISTED] {
     let mut words = [0; 5 + MOST_LISTED];
     let small = |size: usize| u32::try_from(size).expect("sizes of an attention are below 2^32");

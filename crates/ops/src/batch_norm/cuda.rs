@@ -1,4 +1,5 @@
-//! Batch norm on a card: statistics or sums of parts of the rows, put together in f64, and one pass over the elements.
+//! Batch norm on a card: statistics or sums of parts of the rows, put together in f64, and one pass over the
+//! elements.
 
 use super::{BatchNorm, BatchNormBackward};
 use crate::cuda::teams::{THREADS, blocks, size};

@@ -1,5 +1,5 @@
-//! Writes into a cache on a card: in one launch for few positions, as in decoding; else in three that first see to it that
-//! nothing is wrong.
+//! Writes into a cache on a card: in one launch for few positions, as in decoding; else in three that first
+//! see to it that nothing is wrong.
 
 use super::{CacheWrite, row_target, slot_target, twice};
 use crate::rows::outside_of;

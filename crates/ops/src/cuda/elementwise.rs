@@ -7,10 +7,11 @@ use regard_device::cuda::kernels::map::{Effects, Input, Map};
 use regard_graph::Dims;
 
 impl CudaCall<'_> {
-    /// One launch that computes result 0 from all operands, broadcast to its shape. `body` is an expression of the
-    /// operands `x0`, `x1`, … (at most four) and of `numbers` (at most four) as `s.v[0]`, `s.v[1]`, …; floats are computed
-    /// in f32 whatever they are in memory, integers in i32, booleans are 0 or 1. The functions of `prelude.cuh` and those
-    /// that CUDA has built in can be called. The result may lie over an operand of its shape.
+    /// One launch that computes result 0 from all operands, broadcast to its shape. `body` is an expression
+    /// of the operands `x0`, `x1`, … (at most four) and of `numbers` (at most four) as `s.v[0]`, `s.v[1]`, …;
+    /// floats are computed in f32 whatever they are in memory, integers in i32, booleans are 0 or 1. The
+    /// functions of `prelude.cuh` and those that CUDA has built in can be called. The result may lie over an
+    /// operand of its shape.
     pub fn map(&self, body: &str, numbers: &[f32]) -> CudaList {
         self.elementwise(&[body], numbers, self.effects(1))
     }

@@ -1,4 +1,5 @@
-//! Faults that sizes alone show: the card is told, so that they reach whoever runs the program as the others do.
+//! Faults that sizes alone show: the card is told, so that they reach whoever runs the program as the others
+//! do.
 
 use super::{CudaCall, CudaList};
 use crate::Fault;

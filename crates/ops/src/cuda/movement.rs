@@ -5,8 +5,8 @@ use regard_device::cuda::Address;
 use regard_device::cuda::kernels::movement::{Moved, Movement};
 
 impl CudaList {
-    /// Copies a box of numbers of so many bytes each: where it goes and where it comes from, each with the distances
-    /// between neighbours along every dimension.
+    /// Copies a box of numbers of so many bytes each: where it goes and where it comes from, each with the
+    /// distances between neighbours along every dimension.
     pub fn movement(
         &mut self,
         shape: &[usize],

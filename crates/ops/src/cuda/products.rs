@@ -1,5 +1,5 @@
-//! Products of matrices on a card: operands as the numbers that are multiplied, and sums over nothing, which the library is
-//! not asked for.
+//! Products of matrices on a card: operands as the numbers that are multiplied, and sums over nothing, which
+//! the library is not asked for.
 
 use super::{CudaCall, CudaList, CudaProduct};
 use regard_device::cuda::kernels::map::{Input, Map};
@@ -27,8 +27,8 @@ pub(crate) fn writes(operands: Number, result: Number) -> bool {
 }
 
 impl CudaList {
-    /// An operand of a bf16 product: as it is where it is bf16, else the copy that the engine keeps of it, else one that is
-    /// made for this call.
+    /// An operand of a bf16 product: as it is where it is bf16, else the copy that the engine keeps of it,
+    /// else one that is made for this call.
     pub fn bf16(&mut self, call: &CudaCall<'_>, input: usize) -> Address {
         if call.call.input_dtypes[input] == DType::BF16 {
             return call.inputs[input];

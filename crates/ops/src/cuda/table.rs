@@ -1,5 +1,5 @@
-//! Steps of optimizers: every parameter is a node of its own, and neighbours among them can share a launch. A launch has a
-//! table of parameters as its last argument but one, and their number as its last.
+//! Steps of optimizers: every parameter is a node of its own, and neighbours among them can share a launch. A
+//! launch has a table of parameters as its last argument but one, and their number as its last.
 
 use super::{CudaCall, CudaWork};
 use regard_device::cuda::kernels::Launch;
@@ -11,7 +11,8 @@ const ENTRIES: usize = 64;
 const WORDS: usize = 6;
 const HEADER: (&str, &str) = ("table.cuh", include_str!("table.cuh"));
 
-/// A launch for one parameter, whose elements are cut into blocks of `per_block`: `common` is what it shares with others.
+/// A launch for one parameter, whose elements are cut into blocks of `per_block`: `common` is what it shares
+/// with others.
 pub fn of_one(
     call: &CudaCall<'_>,
     (source, kernel): (Source, &'static str),
@@ -41,8 +42,8 @@ fn launch(
     Launch { source, kernel, grid: Grid::line(blocks, 256), arguments }
 }
 
-/// The same work with neighbouring steps of optimizers put into one launch, where they have all else in common. What they
-/// compute is the same to the bit.
+/// The same work with neighbouring steps of optimizers put into one launch, where they have all else in
+/// common. What they compute is the same to the bit.
 pub fn share_launches(work: impl IntoIterator<Item = CudaWork>) -> Vec<CudaWork> {
     let mut shared: Vec<CudaWork> = Vec::new();
     for work in work {

@@ -1,4 +1,5 @@
-//! Dropout on a card: seed, step and the first example are read there; the name of the stream is told as its hash.
+//! Dropout on a card: seed, step and the first example are read there; the name of the stream is told as its
+//! hash.
 
 use super::Dropout;
 use crate::{CudaCall, CudaList};

@@ -1,9 +1,9 @@
-//! The product with a weight on a card: the library's product with its epilogue where that computes just what is asked for,
-//! and otherwise the product in f32 with one pass behind it.
+//! The product with a weight on a card: the library's product with its epilogue where that computes just what
+//! is asked for, and otherwise the product in f32 with one pass behind it.
 //!
-//! A bias of f32 beside a result of bf16 the library refuses, and ReLU is left to the pass since the library's hides NaN. The
-//! library's GELU is that of tanh, by the card's approximate tanh: where the result is bf16 its rounding outweighs this,
-//! elsewhere the pass computes it.
+//! A bias of f32 beside a result of bf16 the library refuses, and ReLU is left to the pass since the
+//! library's hides NaN. The library's GELU is that of tanh, by the card's approximate tanh: where the result
+//! is bf16 its rounding outweighs this, elsewhere the pass computes it.
 
 use super::fused::{FusedLinear, Product as Kind};
 use super::{Activation, LinearActivationBackward, WeightGradient, WeightLayout};

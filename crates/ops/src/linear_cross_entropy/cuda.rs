@@ -1,6 +1,6 @@
-//! The output projection with cross-entropy on a card, some rows at a time: their logits in f32, from them losses and the
-//! gradients of the logits, and from these dx and what is added to dW and dbias. All rows are projected: which of them are
-//! ignored only the card knows.
+//! The output projection with cross-entropy on a card, some rows at a time: their logits in f32, from them
+//! losses and the gradients of the logits, and from these dx and what is added to dW and dbias. All rows are
+//! projected: which of them are ignored only the card knows.
 
 use super::LinearCrossEntropy;
 use crate::cross_entropy::targets::no_such_class;
@@ -11,7 +11,8 @@ use crate::{CudaCall, CudaList, CudaProduct};
 use regard_device::cuda::kernels::Launch;
 use regard_device::cuda::{Address, Arguments, Grid, Layout, Number, Operands, Product};
 
-/// The most bytes of logits at a time. With GPT-2's vocabulary that is 2560 rows: each group of rows adds to the whole of dW.
+/// The most bytes of logits at a time. With GPT-2's vocabulary that is 2560 rows: each group of rows adds to
+/// the whole of dW.
 const LOGIT_BYTES: usize = 512 << 20;
 /// Groups of rows are whole tiles of a product.
 const TILE: usize = 128;
@@ -31,13 +32,14 @@ pub fn list(op: &LinearCrossEntropy, call: &CudaCall<'_>) -> CudaList {
     let way = compute(call, op.precision);
     // Rows of logits begin at aligned addresses.
     let stride = v.next_multiple_of(PART);
-    // Products of bf16 are several times as fast over a whole number of vectors: classes that do not exist are rows of
-    // zeros, whose logits nobody reads and whose gradients are 0.
+    // Products of bf16 are several times as fast over a whole number of vectors: classes that do not exist
+    // are rows of zeros, whose logits nobody reads and whose gradients are 0.
     let classes = if operands == Number::Bf16 { stride } else { v };
     let weight = list.padded(call, weight, [v, classes], c * operands.bytes());
     let at_once = rows_at_once(rows, stride);
     let logits = list.room(call, at_once * stride * 4);
-    // Gradients of f32 take the place of the logits; others stand beside them, and these as f32, where a bias sums them.
+    // Gradients of f32 take the place of the logits; others stand beside them, and these as f32, where a bias
+    // sums them.
     let beside = operands == Number::Bf16 && gradients;
     let d = if beside { list.room(call, at_once * stride * 2) } else { logits };
     let dx_number = number(call.call.input_dtypes[0]);
@@ -132,8 +134,8 @@ impl CudaList {
     }
 }
 
-/// How many of `rows` rows are worked on at a time: a matter of these two numbers alone, because it is part of the order in
-/// which dW is summed.
+/// How many of `rows` rows are worked on at a time: a matter of these two numbers alone, because it is part
+/// of the order in which dW is summed.
 fn rows_at_once(rows: usize, stride: usize) -> usize {
     let most = (LOGIT_BYTES / 4 / stride.max(1) / TILE * TILE).max(TILE);
     rows.min(most).max(1)

@@ -1,5 +1,5 @@
-//! A weight as integers on a card: made for the call from the f32 weight, and exact in f32 and in bf16, so that the library's
-//! products multiply them. The scales are applied behind the product.
+//! A weight as integers on a card: made for the call from the f32 weight, and exact in f32 and in bf16, so
+//! that the library's products multiply them. The scales are applied behind the product.
 
 use crate::cuda::teams::{THREADS, Team, blocks, size};
 use crate::{CudaCall, CudaList, WeightLayout};

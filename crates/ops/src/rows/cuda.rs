@@ -137,7 +137,8 @@ impl Scatter {
     }
 }
 
-/// Warps that share the places of a group, and how many places each takes: as many as there is room for their tables.
+/// Warps that share the places of a group, and how many places each takes: as many as there is room for their
+/// tables.
 fn walkers(groups: usize, count: usize, rows: usize) -> (usize, usize) {
     let room = (TABLES / 4 / (groups * rows)).clamp(1, MOST_WALKERS);
     let length = count.div_ceil(count.div_ceil(WARP).clamp(1, room)).next_multiple_of(WARP);
@@ -161,8 +162,8 @@ mod tests {
 
     #[test]
     fn sums_of_long_lists_have_slots_of_their_own() {
-        // An index with c > 64 places from `begin` on has c.div_ceil(64) slots from begin / 32 on; the next index begins
-        // at begin + c.
+        // An index with c > 64 places from `begin` on has c.div_ceil(64) slots from begin / 32 on; the next
+        // index begins at begin + c.
         for begin in 0..70 {
             for c in 65..1000usize {
                 assert!(begin / 32 + c.div_ceil(64) <= (begin + c) / 32);

@@ -1,6 +1,7 @@
-//! Sums over axes on a card. The innermost axes that are treated alike form runs, as on the CPU: where they are summed, a
-//! team of threads has one result; where they are kept, threads have columns side by side. Long sums are cut into parts,
-//! whose number is a matter of sizes, and the sums of parts are summed by a second launch.
+//! Sums over axes on a card. The innermost axes that are treated alike form runs, as on the CPU: where they
+//! are summed, a team of threads has one result; where they are kept, threads have columns side by side. Long
+//! sums are cut into parts, whose number is a matter of sizes, and the sums of parts are summed by a second
+//! launch.
 
 use super::SumTo;
 use crate::cuda::products::number;
@@ -96,7 +97,8 @@ fn source(team: Team, from: Number, to: Number) -> Source {
     team.source("sum_to/kernel.cu", include_str!("kernel.cu")).define("X", from.name()).define("Y", to.name())
 }
 
-/// A number of parts of at least `least` terms, of which all results together have at most [`MOST_PARTS`]; and their length.
+/// A number of parts of at least `least` terms, of which all results together have at most [`MOST_PARTS`];
+/// and their length.
 fn parts(results: usize, terms: usize, least: usize) -> (usize, usize) {
     let most = (MOST_PARTS / results.max(1)).max(1);
     let length = terms.div_ceil((terms / least).clamp(1, most)).max(1);

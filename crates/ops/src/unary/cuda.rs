@@ -1,5 +1,5 @@
-//! Functions of one number in CUDA C++, as expressions for every kernel that applies one. They end as the CPU's do: the
-//! same formulas, the same kinks, with the functions that CUDA has built in.
+//! Functions of one number in CUDA C++, as expressions for every kernel that applies one. They end as the
+//! CPU's do: the same formulas, the same kinks, with the functions that CUDA has built in.
 
 use super::Function;
 

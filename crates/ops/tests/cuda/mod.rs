@@ -1,6 +1,6 @@
-//! What tests of CUDA lists share: the lists of every node of a graph at fake addresses, and the compiler with what it says
-//! of kernels. No card is needed. Where the compiler is not found this says so and passes, unless `REGARD_CUDA_LIBRARIES`
-//! says where it is.
+//! What tests of CUDA lists share: the lists of every node of a graph at fake addresses, and the compiler
+//! with what it says of kernels. No card is needed. Where the compiler is not found this says so and passes,
+//! unless `REGARD_CUDA_LIBRARIES` says where it is.
 
 #![allow(dead_code)] // every test takes what it needs
 
@@ -127,8 +127,8 @@ fn parameters(cubin: &[u8]) -> BTreeMap<String, Vec<(usize, usize)>> {
     found
 }
 
-/// The kernels of a source stay within what `bounds` allows: registers, and bytes that did not fit into them. The compiler
-/// has nothing else to say.
+/// The kernels of a source stay within what `bounds` allows: registers, and bytes that did not fit into them.
+/// The compiler has nothing else to say.
 pub fn are_within_bounds(
     source: &Source,
     compiled: &Compiled,
@@ -145,8 +145,8 @@ pub fn are_within_bounds(
     assert!(rest.iter().all(|line| line.trim().is_empty()), "{place}: {rest:?}");
 }
 
-/// Compiles all sources of some lists for sm_90a: within bounds, arguments where the kernels read them. Gives the kernels
-/// that no list launches.
+/// Compiles all sources of some lists for sm_90a: within bounds, arguments where the kernels read them. Gives
+/// the kernels that no list launches.
 pub fn compiled_as_launched(
     compiler: &Compiler,
     lists: &[CudaList],

@@ -1,6 +1,7 @@
-//! Which column of a table holds the texts and which their classes. A recipe names them; where it does not, the first two of
-//! a table without a header are meant, and of rows that name their cells those of the usual names. Whatever would have to
-//! be guessed is refused: a model learns the wrong thing as readily as the right one.
+//! Which column of a table holds the texts and which their classes. A recipe names them; where it does not,
+//! the first two of a table without a header are meant, and of rows that name their cells those of the usual
+//! names. Whatever would have to be guessed is refused: a model learns the wrong thing as readily as the
+//! right one.
 
 use crate::{Error, Result};
 use regard_data::dataset::{Column, Format, Table};
@@ -49,8 +50,8 @@ fn by_usual_names(table: &Table) -> Result<[Column<'_>; 2]> {
     }
 }
 
-/// The first row of a table whose columns nobody named is an example, unless all speaks for a header: its class is met
-/// nowhere else, and has a usual name of columns, or is a word above numbers.
+/// The first row of a table whose columns nobody named is an example, unless all speaks for a header: its
+/// class is met nowhere else, and has a usual name of columns, or is a word above numbers.
 fn refuse_header(path: &Path, both: &[Column<'_>; 2]) -> Result<()> {
     let [texts, classes] = both;
     let (text, class) = (texts.get(0)?, classes.get(0)?);

@@ -180,8 +180,9 @@ pub struct DataRecipe {
     pub train: Vec<PathBuf>,
     /// The target side of pairs.
     pub train_target: Vec<PathBuf>,
-    /// The columns of the text and of its class, by the names that the first line gives them. If not given: the first two
-    /// columns of files without such a line, and of JSON the cells that are called so, `text` and `label`.
+    /// The columns of the text and of its class, by the names that the first line gives them. If not given:
+    /// the first two columns of files without such a line, and of JSON the cells that are called so, `text`
+    /// and `label`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
     /// Files to examine with.

@@ -1,6 +1,6 @@
-//! What a folder says about its model is obeyed or refused, never passed over: how sentences are pooled, what scores mean, how
-//! pixels are scaled. Hidden states and scores are held against transformers elsewhere; what is made of them is computed
-//! here by hand.
+//! What a folder says about its model is obeyed or refused, never passed over: how sentences are pooled, what
+//! scores mean, how pixels are scaled. Hidden states and scores are held against transformers elsewhere; what
+//! is made of them is computed here by hand.
 
 use crate::{SMALL, Scratch, refused, session, strings};
 use regard_hub::Batch;

@@ -71,7 +71,8 @@ impl Map {
         self.launch_with(shape, inputs, scalars, Effects { results, ..Effects::default() })
     }
 
-    /// The launch for results of this shape. Panics when operands and shape do not fit together, or have 2^31 elements.
+    /// The launch for results of this shape. Panics when operands and shape do not fit together, or have 2^31
+    /// elements.
     pub fn launch_with(
         &self,
         shape: &[usize],
@@ -111,7 +112,8 @@ impl Map {
     }
 }
 
-/// Whether eight neighbours of the results are eight neighbours, or one number, of every operand, wherever they begin.
+/// Whether eight neighbours of the results are eight neighbours, or one number, of every operand, wherever
+/// they begin.
 fn in_runs(dims: &[usize], strides: &[Vec<usize>]) -> bool {
     let Some((inner, outer)) = dims.split_last() else { return false };
     let runs = |strides: &Vec<usize>| match strides[outer.len()] {
@@ -133,7 +135,8 @@ fn table(dims: &[usize], strides: &[Vec<usize>]) -> [u32; 1 + MOST_RANK * (1 + M
     table
 }
 
-/// The dimensions with those joined that lie one behind the other in every operand, and the strides along them.
+/// The dimensions with those joined that lie one behind the other in every operand, and the strides along
+/// them.
 fn merged(shape: &[usize], inputs: &[Input]) -> (Vec<usize>, Vec<Vec<usize>>) {
     let strides = inputs.iter().map(|input| input.strides.as_slice()).collect::<Vec<_>>();
     super::merged(shape, &strides)

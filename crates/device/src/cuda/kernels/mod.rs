@@ -1,5 +1,6 @@
-//! Kernels that prove the whole way from a source to a result, and the patterns that the kernels of ops follow: an
-//! element at a time ([`map`]), a box of numbers from place to place ([`movement`]), a row at a time ([`rows`]), columns in a fixed order ([`columns`]), random numbers.
+//! Kernels that prove the whole way from a source to a result, and the patterns that the kernels of ops
+//! follow: an element at a time ([`map`]), a box of numbers from place to place ([`movement`]), a row at a
+//! time ([`rows`]), columns in a fixed order ([`columns`]), random numbers.
 //!
 //! Each gives [`Launch`]es, which are made without a card: what to compile, the grid, the arguments.
 
@@ -45,8 +46,8 @@ pub fn draw(
     Launch { source: Source::new("random.cu", include_str!("random.cu")), kernel: "draw", grid, arguments }
 }
 
-/// A shape with those dimensions joined that lie one behind the other by all of some strides, and these strides along what
-/// is left. Dimensions of one element are left out.
+/// A shape with those dimensions joined that lie one behind the other by all of some strides, and these
+/// strides along what is left. Dimensions of one element are left out.
 pub fn merged(shape: &[usize], strides: &[&[usize]]) -> (Vec<usize>, Vec<Vec<usize>>) {
     let mut dims: Vec<usize> = Vec::new();
     let mut kept: Vec<Vec<usize>> = vec![Vec::new(); strides.len()];

@@ -1,4 +1,5 @@
-//! Numbers moved from one place to another without looking at them: joining, cutting, slices, patches, turned axes.
+//! Numbers moved from one place to another without looking at them: joining, cutting, slices, patches, turned
+//! axes.
 
 use super::Launch;
 use crate::cuda::{Address, Arguments, Grid, Source};
@@ -51,7 +52,8 @@ impl Movement<'_> {
         Moved::Launch(self.turned(&dims, to, from).unwrap_or_else(|| self.copied(&dims, to, from)))
     }
 
-    /// One word to a thread: the widest word that suits addresses and strides where rows are dense on both sides.
+    /// One word to a thread: the widest word that suits addresses and strides where rows are dense on both
+    /// sides.
     fn copied(&self, dims: &[usize], to: &[usize], from: &[usize]) -> Launch {
         let inner = dims.len() - 1;
         let mut word = self.bytes;
