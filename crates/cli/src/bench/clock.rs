@@ -96,6 +96,36 @@ impl Feeds {
     }
 }
 
+/// The milliseconds of each run, after two to warm up.
+fn clocked(program: &mut Program, store: &mut Store, next: Option<&Next>, how: &How) -> Result<Vec<f64>> {
+    let mut enqueue = |program: &mut Program, index: usize| -> Result<Instant> {
+        if let Some(next) = next {
+            next(program, index)?;
+        }
+        let began = Instant::now();
+        program.run(store)?;
+        Ok(began)
+    };
+    let mut run = |program: &mut Program, index: usize| -> Result<f64> {
+        let began = enqueue(program, index)?;
+        program.wait()?;
+        Ok(began.elapsed().as_secs_f64() * 1e3)
+    };
+    let warm = 2.min(how.repeat);
+    (0..warm).try_for_each(|index| run(program, index).map(|_| ()))?;
+    if how.profile {
+        program.measure();
+    }
+    if program.device().cpu().is_some() || how.profile {
+        return (0..how.repeat).map(|index| run(program, warm + index)).collect();
+    }
+    // What a card does is a stream: one run is put on it while the one before is still running.
+    let began = Instant::now();
+    (0..how.repeat).try_for_each(|index| enqueue(program, warm + index).map(|_| ()))?;
+    program.wait()?;
+    Ok(vec![began.elapsed().as_secs_f64() * 1e3 / how.repeat as f64])
+}
+
 /// Times a workload and prints what came out.
 pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
     how.check()?;
@@ -115,45 +145,7 @@ pub fn time(bench: Bench<'_>, how: &How) -> Result<()> {
         device.executed(program.graph(), &Default::default(), &Default::default(), Some(&outputs))?;
     let macs = costs.total().macs;
     bench.feeds.feed(&mut program).with_context(|| name.clone())?;
-    let enqueue = |program: &mut Program, store: &mut Store, index: usize| -> Result<()> {
-        if let Some(next) = bench.next {
-            next(program, index)?;
-        }
-        Ok(program.run(store)?)
-    };
-    let run = |program: &mut Program, store: &mut Store, index: usize| -> Result<f64> {
-        if let Some(next) = bench.next {
-            next(program, index)?;
-        }
-        let began = Instant::now();
-        program.run(store)?;
-        program.wait()?;
-        Ok(began.elapsed().as_secs_f64() * 1e3)
-    };
-    let warm = 2.min(how.repeat);
-    for index in 0..warm {
-        run(&mut program, &mut store, index)?;
-    }
-    if how.profile {
-        program.measure();
-    }
-    let mut times = Vec::with_capacity(how.repeat);
-    match device.cpu() {
-        // What a card does is a stream: one run is put on it while the one before is still running.
-        None if !how.profile => {
-            let began = Instant::now();
-            for index in 0..how.repeat {
-                enqueue(&mut program, &mut store, warm + index)?;
-            }
-            program.wait()?;
-            times.push(began.elapsed().as_secs_f64() * 1e3 / how.repeat as f64);
-        }
-        _ => {
-            for index in 0..how.repeat {
-                times.push(run(&mut program, &mut store, warm + index)?);
-            }
-        }
-    }
+    let mut times = clocked(&mut program, &mut store, bench.next, how)?;
     times.sort_by(f64::total_cmp);
     let (best, worst, median) = (times[0], times[times.len() - 1], times[times.len() / 2]);
     let gflops = 2.0 * macs as f64 / (median * 1e6);

@@ -14,7 +14,7 @@ use regard_device::cuda::kernels::map::{Input, Map};
 use regard_device::cuda::{Address, Event, Function, Memory, Pinned, Region};
 use regard_graph::plan::Place;
 use regard_graph::{Alias, Concrete, DType, Dims, Graph, Origin, Sizes, Var};
-use regard_ops::{CudaCall, CudaList, Kernels};
+use regard_ops::{CudaCall, CudaList, FaultSentence, Kernels};
 use std::sync::Arc;
 
 /// How many combinations of sizes are kept ready.
@@ -67,53 +67,9 @@ struct Cast {
 impl CudaProgram {
     pub fn new(cuda: &Cuda, planned: &PlannedGraph, store: &mut Store) -> Result<CudaProgram> {
         let PlannedGraph { graph, plan, entries } = planned;
-        let mut steps = Vec::new();
-        let mut updates = Vec::new();
-        for step in &plan.steps {
-            let node = &graph.nodes()[step.node];
-            for &alias in &node.declared.aliases {
-                let Alias::Update { input, .. } = alias else { continue };
-                updates.extend(graph.value(node.inputs[input]).version_of.map(|stored| entries[stored]));
-            }
-            let used = step.used.iter().enumerate();
-            let used = used.map(|(output, &used)| used && !node.declared.views(output)).collect();
-            let kernels = kernels_at(graph, step.node)?.clone();
-            steps.push(Step {
-                node: step.node,
-                kernels,
-                used,
-                fault: None,
-                copies: vec![None; node.inputs.len()],
-            });
-        }
-        // The largest sizes, at addresses that are not real yet: what is wanted, and how much scratch there
-        // must be.
-        let bounds = graph
-            .letters()
-            .iter()
-            .try_fold(Sizes::none(), |sizes, &letter| sizes.with(letter, letter.bound()))?;
-        let places = Places {
-            arena: NOWHERE,
-            io: NOWHERE,
-            constants: NOWHERE,
-            entries: &vec![NOWHERE; entries.len()],
-        };
-        let shape = Shape { cuda, planned, places, scratch: NOWHERE };
-        let mut scratch = 0;
-        let mut wanted: Vec<(usize, usize, usize)> = Vec::new(); // step, input, entry
-        let mut sentences = Vec::new();
-        for (index, step) in steps.iter().enumerate() {
-            let list = shape.list(step, &bounds, Address(0), Address(0))?;
-            scratch = scratch.max(list.scratch);
-            sentences.push(list.fault);
-            for input in list.wanted {
-                // A version that this very program makes is not there when the copies are made.
-                if let Origin::Stored(stored) = graph.value(graph.nodes()[step.node].inputs[input]).origin {
-                    wanted.push((index, input, entries[stored]));
-                }
-            }
-        }
-        let copied = |entry: usize| wanted.iter().any(|&(_, _, known)| known == entry);
+        let (mut steps, updates) = steps_of(planned)?;
+        let Survey { scratch, wanted, sentences } = Survey::new(cuda, planned, &steps)?;
+        let copied = |entry: usize| wanted.iter().any(|wanted| wanted.entry == entry);
         let io_bytes = plan.io_bytes.max(64);
         let of_store: usize =
             entries.iter().map(|&entry| store.missing_on_card(entry, cuda, copied(entry))).sum();
@@ -124,49 +80,36 @@ impl CudaProgram {
             store.place_on_card(entry, cuda)?;
         }
         let mut casts: Vec<Cast> = Vec::new();
-        let mut packed = 0;
-        for (step, input, entry) in wanted {
-            let address = store.place_bf16(entry, cuda)?;
-            steps[step].copies[input] = Some(address);
+        for Wanted { step, input, entry } in wanted {
+            steps[step].copies[input] = Some(store.place_bf16(entry, cuda)?);
             if casts.iter().all(|cast| cast.entry != entry) {
-                let count = store.entry_dims(entry).count();
-                packed += 2 * count;
-                let from = Input { at: store.place_on_card(entry, cuda)?, strides: vec![1] };
-                let cast = Map::new("x0", &["f32"], "bf16");
-                let launch = cast.launch(&[count], &[from], [0.0; 4], address);
-                casts.push(Cast { entry, function: cuda.lock().function(&launch)?, launch });
+                casts.push(Cast::new(entry, store, cuda)?);
             }
         }
+        let packed = casts.iter().map(|cast| 2 * store.entry_dims(cast.entry).count()).sum();
         let mut state = cuda.lock();
         state.arena(plan.arena_bytes)?;
         state.reserve_scratch(scratch)?;
+        let io = Memory::new(cuda.card(), io_bytes)?;
+        // SAFETY: the whole of a block that lives as long as the program, which waits for the stream when it goes.
+        unsafe { state.stream.fill(io.region(), 0) }?;
+        let constants = Memory::of(&state.stream, &constant_bytes(graph, plan)?)?;
+        let (inputs, staged) = staged_inputs(planned);
+        let (staging, uploaded) = (Pinned::new(cuda.card(), staged.max(64))?, Event::new(cuda.card())?);
         for (step, sentence) in steps.iter_mut().zip(sentences) {
             if let Some(sentence) = sentence {
                 step.fault = state.faults.take(&graph.nodes()[step.node].name, sentence);
             }
         }
-        let mut io = Memory::new(cuda.card(), io_bytes)?;
-        io.write(&state.stream, 0, &vec![0u8; io_bytes])?;
-        let constants = Memory::of(&state.stream, &constant_bytes(graph, plan)?)?;
         drop(state);
-        let mut inputs = Vec::new();
-        let mut staged = 0;
-        for (_, var) in graph.inputs() {
-            if let Some(Place::Io { offset, bytes }) = plan.places[var.index()] {
-                inputs.push(StagedInput { var, planned: offset, staged });
-                staged += bytes.next_multiple_of(64);
-            }
-        }
-        updates.sort_unstable();
-        updates.dedup();
         Ok(CudaProgram {
             cuda: cuda.clone(),
             steps,
             io,
             constants,
-            staging: Pinned::new(cuda.card(), staged.max(64))?,
+            staging,
             inputs,
-            uploaded: Event::new(cuda.card())?,
+            uploaded,
             casts,
             entries: entries.clone(),
             updates,
@@ -296,6 +239,88 @@ impl Drop for CudaProgram {
         // What runs still uses this program's blocks. After a lost card there is nothing to wait for.
         let _ = state.stream.synchronize();
         self.steps.iter().filter_map(|step| step.fault).for_each(|index| state.faults.give_back(index));
+    }
+}
+
+/// What runs, and which entries of the store it changes.
+fn steps_of(planned: &PlannedGraph) -> Result<(Vec<Step>, Vec<usize>)> {
+    let PlannedGraph { graph, plan, entries } = planned;
+    let (mut steps, mut updates) = (Vec::new(), Vec::new());
+    for step in &plan.steps {
+        let node = &graph.nodes()[step.node];
+        for &alias in &node.declared.aliases {
+            let Alias::Update { input, .. } = alias else { continue };
+            updates.extend(graph.value(node.inputs[input]).version_of.map(|stored| entries[stored]));
+        }
+        let used = step.used.iter().enumerate();
+        let used = used.map(|(output, &used)| used && !node.declared.views(output)).collect();
+        let (kernels, copies) = (kernels_at(graph, step.node)?.clone(), vec![None; node.inputs.len()]);
+        steps.push(Step { node: step.node, kernels, used, fault: None, copies });
+    }
+    updates.sort_unstable();
+    updates.dedup();
+    Ok((steps, updates))
+}
+
+/// Where inputs are staged, and how many bytes that takes.
+fn staged_inputs(planned: &PlannedGraph) -> (Vec<StagedInput>, usize) {
+    let (mut inputs, mut staged) = (Vec::new(), 0);
+    for (_, var) in planned.graph.inputs() {
+        if let Some(Place::Io { offset, bytes }) = planned.plan.places[var.index()] {
+            inputs.push(StagedInput { var, planned: offset, staged });
+            staged += bytes.next_multiple_of(64);
+        }
+    }
+    (inputs, staged)
+}
+
+/// What lists ask for at the largest sizes, made at addresses that are not real yet.
+struct Survey {
+    scratch: usize,
+    wanted: Vec<Wanted>,
+    /// What to say of faults, for each step.
+    sentences: Vec<Option<FaultSentence>>,
+}
+
+/// An operand that is wanted in bf16 and lies in the store.
+struct Wanted {
+    step: usize,
+    input: usize,
+    entry: usize,
+}
+
+impl Survey {
+    fn new(cuda: &Cuda, planned: &PlannedGraph, steps: &[Step]) -> Result<Survey> {
+        let PlannedGraph { graph, entries, .. } = planned;
+        let letters = graph.letters().iter();
+        let bounds = letters.copied().try_fold(Sizes::none(), |sizes, one| sizes.with(one, one.bound()))?;
+        let nowhere = &vec![NOWHERE; entries.len()];
+        let places = Places { arena: NOWHERE, io: NOWHERE, constants: NOWHERE, entries: nowhere };
+        let shape = Shape { cuda, planned, places, scratch: NOWHERE };
+        let mut survey = Survey { scratch: 0, wanted: Vec::new(), sentences: Vec::new() };
+        for (step, own) in steps.iter().enumerate() {
+            let list = shape.list(own, &bounds, Address(0), Address(0))?;
+            survey.scratch = survey.scratch.max(list.scratch);
+            survey.sentences.push(list.fault);
+            for input in list.wanted {
+                // A version that this very program makes is not there when the copies are made.
+                if let Origin::Stored(stored) = graph.value(graph.nodes()[own.node].inputs[input]).origin {
+                    survey.wanted.push(Wanted { step, input, entry: entries[stored] });
+                }
+            }
+        }
+        Ok(survey)
+    }
+}
+
+impl Cast {
+    /// The launch that makes the copy of an entry in bf16.
+    fn new(entry: usize, store: &mut Store, cuda: &Cuda) -> Result<Cast> {
+        let (from, to) = (store.place_on_card(entry, cuda)?, store.place_bf16(entry, cuda)?);
+        let from = Input { at: from, strides: vec![1] };
+        let count = store.entry_dims(entry).count();
+        let launch = Map::new("x0", &["f32"], "bf16").launch(&[count], &[from], [0.0; 4], to);
+        Ok(Cast { entry, function: cuda.lock().function(&launch)?, launch })
     }
 }
 

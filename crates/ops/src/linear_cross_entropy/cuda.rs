@@ -9,7 +9,7 @@ use crate::cuda::teams::{PART, Team, in_vectors, size};
 use crate::sum_to::cuda::Columns;
 use crate::{CudaCall, CudaList, CudaProduct};
 use regard_device::cuda::kernels::Launch;
-use regard_device::cuda::{Address, Arguments, Grid, Layout, Number, Operands, Product};
+use regard_device::cuda::{Address, Arguments, Grid, Layout, Number, Operands, Product, Source};
 
 /// The most bytes of logits at a time. With GPT-2's vocabulary that is 2560 rows: each group of rows adds to
 /// the whole of dW.
@@ -77,8 +77,7 @@ pub fn list(op: &LinearCrossEntropy, call: &CudaCall<'_>) -> CudaList {
                 u32::from(kept),
                 in_vectors(0, &[bias]),
             ]);
-        let source = source.clone();
-        list.launch(Launch { source, kernel: "losses", grid: team.grid(n), arguments });
+        list.launch(Launch { source: source.clone(), kernel: "losses", grid: team.grid(n), arguments });
         if dx != Address(0) {
             let (to, result) = match wide_dx {
                 true => (dx_sums, Number::F32),
@@ -114,10 +113,15 @@ pub fn list(op: &LinearCrossEntropy, call: &CudaCall<'_>) -> CudaList {
     }
     if wants(0) {
         let scale = call.inputs[op.scale_input()];
-        let arguments = Arguments::new().with(call.outputs[0]).with(losses).with(scale).with(size(rows));
-        list.launch(Launch { source, kernel: "total_loss", grid: Grid::line(1, 1024), arguments });
+        list.launch(total(source, call.outputs[0], losses, scale, rows));
     }
     list
+}
+
+/// loss = scale times the sum of the losses of all rows.
+fn total(source: Source, loss: Address, losses: Address, scale: Address, rows: usize) -> Launch {
+    let arguments = Arguments::new().with(loss).with(losses).with(scale).with(size(rows));
+    Launch { source, kernel: "total_loss", grid: Grid::line(1, 1024), arguments }
 }
 
 impl CudaList {
