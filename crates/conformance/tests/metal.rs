@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files of `ops` that may name the device crate besides kernels (`cpu*.rs`, `cuda*.rs`) and what they are
+/// Files of `ops` that may name the device crate besides kernels (`cpu*.rs`, `cuda*.rs`, `cuda/`) and what they are
 /// handed: random numbers, which are the same on every device, and ops so small that contract and kernel
 /// share a file. The list only shrinks.
 const OPS_LIST: [&str; 5] = [
@@ -45,7 +45,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
 
 fn is_kernel(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap();
-    name.starts_with("cpu") || name.starts_with("cuda")
+    file.starts_with("cuda/") || name.starts_with("cpu") || name.starts_with("cuda")
 }
 
 #[test]

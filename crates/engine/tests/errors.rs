@@ -249,3 +249,24 @@ fn an_entry_is_declared_without_a_program() {
     );
     assert_eq!(store.names().collect::<Vec<_>>(), ["weight"]);
 }
+
+/// Where there is a card, there is no hundredth.
+#[test]
+fn a_card_that_is_not_there_is_told() {
+    for opened in [regard_engine::Cuda::new(99), regard_engine::Cuda::with(99, true)] {
+        let text = opened.err().unwrap().to_string();
+        let sentences = ["driver", "there is no card 99: this machine has", "sees no card", "install it with"];
+        assert!(sentences.iter().any(|part| text.contains(part)), "{text}");
+    }
+}
+
+#[test]
+fn what_a_card_does_not_compute_is_told() {
+    let whole = regard_engine::Error::from(regard_ops::NotYet::op("softplus"));
+    assert_eq!(whole.to_string(), "softplus is not computed on CUDA cards yet; use the CPU");
+    let setting = regard_ops::NotYet { op: "slice", what: "a start on the card".into() };
+    assert_eq!(
+        setting.to_string(),
+        "slice is not computed on CUDA cards yet (a start on the card); use the CPU"
+    );
+}

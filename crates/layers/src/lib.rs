@@ -1,6 +1,6 @@
 //! Layers. Each has one silhouette: a config with documented fields, `new(config, &mut parameters)` that
-//! rejects nonsense, and `forward(&self, g, …)` that records. A layer touches no number and keeps no state:
-//! caches are inputs and outputs of the graph.
+//! rejects nonsense, and `forward(&self, g, …)` that records. A layer touches no number and keeps nothing
+//! itself: caches are states of the graph.
 
 #![forbid(unsafe_code)]
 

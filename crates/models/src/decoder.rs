@@ -40,7 +40,8 @@ pub trait Decoder {
 /// What a decoder keeps from run to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caches {
-    /// The keys and values of every position: a run is given new ids alone.
+    /// The keys and values of every position: a run is given new ids alone. An attention layer has one pair
+    /// of caches, so that this is not for models that apply a layer more than once in a pass.
     Keys,
     /// Nothing: every run is given all that there is of a sequence.
     None,

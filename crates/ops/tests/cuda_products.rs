@@ -108,8 +108,9 @@ fn every_source_compiles_within_bounds_and_reads_its_arguments() {
     lists.extend(crate::lists(Made { off: 1, ..Made::default() }));
     let left = compiled_as_launched(&compiler, &lists, bounds);
     // The kernel that lays out tables of biases has a neighbour which serves the gradients of attention
-    // alone.
-    let never: Vec<&String> = left.iter().filter(|kernel| kernel.as_str() != "sum_parts").collect();
+    // alone, and casts do not need every form of a map: `cuda_lists.rs` has those.
+    let elsewhere = ["sum_parts", "map_runs", "map_strided"];
+    let never: Vec<&String> = left.iter().filter(|kernel| !elsewhere.contains(&kernel.as_str())).collect();
     assert!(never.is_empty(), "no list launches {never:?}");
 }
 

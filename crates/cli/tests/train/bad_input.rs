@@ -91,7 +91,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     (
         &["classes.toml", "data.train=named.jsonl"],
         "named.jsonl: its cells have names and no order, and which of `kind`, `words` is the text and which its class \
-         is not message; name them: data.columns = [\"text\", \"label\"]",
+         is not said; name them: data.columns = [\"text\", \"label\"]",
     ),
     (
         &[

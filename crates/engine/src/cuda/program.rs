@@ -91,7 +91,8 @@ impl CudaProgram {
         state.arena(plan.arena_bytes)?;
         state.reserve_scratch(scratch)?;
         let io = Memory::new(cuda.card(), io_bytes)?;
-        // SAFETY: the whole of a block that lives as long as the program, which waits for the stream when it goes.
+        // SAFETY: the whole of a block that lives as long as the program, which waits for the stream when it
+        // goes.
         unsafe { state.stream.fill(io.region(), 0) }?;
         let constants = Memory::of(&state.stream, &constant_bytes(graph, plan)?)?;
         let (inputs, staged) = staged_inputs(planned);

@@ -1,6 +1,6 @@
 //! How each model of this library enters the registry: what it answers to [`crate::Model`], how its folders
-//! are opened, and how a recipe makes one. A new family is one such file, and its line in
-//! [`crate::Registry::standard`].
+//! are opened, and how a recipe makes one. A new family is one such file, its `mod` line here, and its line
+//! in [`crate::Registry::standard`].
 
 pub mod bert;
 pub mod gpt;

@@ -2,10 +2,9 @@
 //! is right but seldom meant, so that it is worth counting.
 
 mod cpu;
+mod cuda;
 
 use crate::{CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request};
-use regard_device::cuda::kernels::Launch;
-use regard_device::cuda::{Arguments, Grid, Source};
 use regard_graph::*;
 
 /// `out = |{i : lse[i] = −∞}|`.
@@ -99,14 +98,6 @@ impl Kernels for EmptyRows {
     }
 
     fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        // Sums of integers do not depend on their order.
-        let count = call.count(0);
-        let mut list = CudaList::new();
-        list.clear(call.outputs[0], size_of::<i32>());
-        let grid = Grid::line(count.div_ceil(256).min(1024) as u32, 256);
-        let arguments = Arguments::new().with(call.outputs[0]).with(call.inputs[0]).with(count as u32);
-        let source = Source::new("empty_rows/kernel.cu", include_str!("kernel.cu"));
-        list.launch(Launch { source, kernel: "count_empty", grid, arguments });
-        Ok(list)
+        Ok(cuda::list(call))
     }
 }
