@@ -308,9 +308,17 @@ impl AttentionLayer {
         Ok((tap(g, "key", key)?, tap(g, "value", value)?))
     }
 
-    /// Writes new keys and values into the caches, and gives back all that the caches hold.
+    /// Writes new keys and values into the caches, and gives back all that the caches hold. A second time in one
+    /// graph is refused: it would put the keys of another part of the model over those of this one.
     fn remember(&self, g: &mut Graph, key: Var, value: Var, cached: &Cached) -> Result<(Var, Var)> {
         let (keys, values) = self.recall_as(g, g.dtype(key), cached.rows, cached.capacity)?;
+        if g.nodes().iter().any(|node| node.outputs.contains(&keys)) {
+            return Err(Error::invalid(
+                "attention",
+                format!("`{}` is written a second time in one graph", self.caches[0]),
+                "a layer has one pair of caches: where it is applied more than once, keep nothing from run to run",
+            ));
+        }
         let keys = g.cache_write(keys, key, cached.slot, None)?;
         Ok((keys, g.cache_write(values, value, cached.slot, None)?))
     }

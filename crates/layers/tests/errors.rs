@@ -260,3 +260,22 @@ fn usual_settings_need_heads_that_share_the_width() {
     assert_eq!((usual.block.feed_forward.hidden, usual.block.attention.head_width), (32, 2));
     Stack::new(usual, &mut Parameters::new()).unwrap();
 }
+
+#[test]
+fn a_layer_with_caches_is_applied_once() {
+    let p = &mut Parameters::new();
+    let layer = p.under("block", |p| AttentionLayer::new(AttentionConfig::new(4, 2).unwrap(), p)).unwrap();
+    let mut g = Graph::inference();
+    let x = g.input("x", DType::F32, [1, 2, 4]).unwrap();
+    let slot = g.input("slot", DType::I32, [1, 2]).unwrap();
+    let cached = Some(Cached { slot, rows: 1, capacity: 3 });
+    let seen = Context { cached, ..Context::causal() };
+    let x = layer.forward(&mut g, x, KeySource::Own, &seen).unwrap();
+    assert_eq!(
+        text(layer.forward(&mut g, x, KeySource::Own, &seen)),
+        "attention: `cache.block.key` is written a second time in one graph; a layer has one pair of caches: where it is \
+         applied more than once, keep nothing from run to run"
+    );
+    // Without caches it may be applied as often as one likes.
+    layer.forward(&mut g, x, KeySource::Own, &Context::causal()).unwrap();
+}

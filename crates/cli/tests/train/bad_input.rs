@@ -50,7 +50,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (
         &["tiny.toml", "model.family=vit"],
-        "the task `language` with a model of the family `vit`; give model.family = \"gpt\" or \"perceiver\"",
+        "the task `language` with a model of the family `vit`; give model.family = \"gpt\"",
     ),
     (
         &["tiny.toml", "data.kind=pairs"],

@@ -405,8 +405,9 @@ pub fn transformer_to_json(config: &TransformerConfig) -> Value {
     with_mechanisms(words, &config.mechanisms)
 }
 
-/// The mechanisms that a config keeps in an object of their own; those of the family if there is none.
-fn mechanisms(fields: &Fields, config: &Value) -> Result<Mechanisms> {
+/// The mechanisms that a config keeps in an object of their own, as [`with_mechanisms`] writes them; those of the
+/// family if there is none.
+pub fn mechanisms(fields: &Fields, config: &Value) -> Result<Mechanisms> {
     match fields.inner("mechanisms")? {
         None => Ok(Mechanisms::default()),
         Some(_) => mechanisms_among(fields, &config["mechanisms"]),
@@ -422,7 +423,8 @@ fn mechanisms_among(fields: &Fields, object: &Value) -> Result<Mechanisms> {
     Mechanisms::from_keys(&keys)
 }
 
-fn with_mechanisms(mut words: Value, mechanisms: &Mechanisms) -> Value {
+/// A config with the mechanisms of its blocks in an object of their own, where they depart from the family's.
+pub fn with_mechanisms(mut words: Value, mechanisms: &Mechanisms) -> Value {
     if *mechanisms != Mechanisms::default() {
         words["mechanisms"] = mechanisms.to_keys().to_json();
     }
@@ -480,6 +482,20 @@ mod tests {
         }
         let config = BertConfig { head: BertHead::MeanClasses(3), ..crate::bert::PRESETS[0].1 };
         assert_eq!(bert_from_json(&bert_to_json(&config)).unwrap(), config);
+    }
+
+    #[test]
+    fn mechanisms_stand_in_an_object_of_their_own() {
+        let own = Mechanisms { groups: Some(2), ..Mechanisms::default() };
+        let config = with_mechanisms(json!({ "layers": 3 }), &own);
+        assert_eq!(config, json!({ "layers": 3, "mechanisms": { "groups": 2 } }));
+        let read = |config: &Value| mechanisms(&Fields::new("mine", config)?, config);
+        assert_eq!(read(&config).unwrap(), own);
+        assert_eq!(read(&with_mechanisms(json!({}), &Mechanisms::default())).unwrap(), Mechanisms::default());
+        assert_eq!(
+            read(&json!({ "mechanisms": { "norm": "rns" } })).unwrap_err().to_string(),
+            "mine: `rns` is not known here; did you mean `rms`?"
+        );
     }
 
     #[test]

@@ -33,9 +33,11 @@ fn an_unknown_word_has_a_neighbour() {
         text("\n[model]\nfamily = \"gtp\"\n", &[]),
         "my.toml:3: `gtp` is not known here; did you mean `gpt`?"
     );
+    let registry = Registry::standard();
+    let known: Vec<&str> = registry.families().map(|family| family.name()).collect();
     assert_eq!(
         text("\n[model]\nfamily = \"mamba-large\"\n", &[]),
-        "my.toml:3: `mamba-large` is not known here; known are gpt, perceiver, bert, transformer, t5, vit"
+        format!("my.toml:3: `mamba-large` is not known here; known are {}", known.join(", "))
     );
 }
 
