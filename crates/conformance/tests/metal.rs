@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files of `ops` that may name the device crate besides kernels (`cpu*.rs`, `cuda*.rs`, `cuda/`) and what they are
-/// handed: random numbers, which are the same on every device, and ops so small that contract and kernel
-/// share a file. The list only shrinks.
+/// Files of `ops` that may name the device crate besides kernels (`cpu*.rs`, `cuda*.rs`, `cuda/`) and what
+/// they are handed: random numbers, which are the same on every device, and ops so small that contract and
+/// kernel share a file. The list only shrinks.
 const OPS_LIST: [&str; 5] = [
     "accumulate/mod.rs",
     "attention/random.rs",

@@ -255,7 +255,8 @@ fn an_entry_is_declared_without_a_program() {
 fn a_card_that_is_not_there_is_told() {
     for opened in [regard_engine::Cuda::new(99), regard_engine::Cuda::with(99, true)] {
         let text = opened.err().unwrap().to_string();
-        let sentences = ["driver", "there is no card 99: this machine has", "sees no card", "install it with"];
+        let sentences =
+            ["driver", "there is no card 99: this machine has", "sees no card", "install it with"];
         assert!(sentences.iter().any(|part| text.contains(part)), "{text}");
     }
 }

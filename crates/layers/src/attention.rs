@@ -308,8 +308,8 @@ impl AttentionLayer {
         Ok((tap(g, "key", key)?, tap(g, "value", value)?))
     }
 
-    /// Writes new keys and values into the caches, and gives back all that the caches hold. A second time in one
-    /// graph is refused: it would put the keys of another part of the model over those of this one.
+    /// Writes new keys and values into the caches, and gives back all that the caches hold. A second time in
+    /// one graph is refused: it would put the keys of another part of the model over those of this one.
     fn remember(&self, g: &mut Graph, key: Var, value: Var, cached: &Cached) -> Result<(Var, Var)> {
         let (keys, values) = self.recall_as(g, g.dtype(key), cached.rows, cached.capacity)?;
         if g.nodes().iter().any(|node| node.outputs.contains(&keys)) {

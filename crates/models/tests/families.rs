@@ -152,8 +152,8 @@ fn mechanisms() -> Vec<(&'static str, ModelKeys)> {
     all
 }
 
-/// What a family refuses in words of its own, and why. What no causal family can have, and what is not among the keys
-/// of a family, needs no line.
+/// What a family refuses in words of its own, and why. What no causal family can have, and what is not among
+/// the keys of a family, needs no line.
 const REFUSED: [(&str, &str, &str); 11] = [
     ("perceiver", "post", "norms behind each part; leave norm_place at pre"),
     ("perceiver", "rotary", "latents that stand nowhere; choose learned, sinusoidal or none"),

@@ -405,8 +405,8 @@ pub fn transformer_to_json(config: &TransformerConfig) -> Value {
     with_mechanisms(words, &config.mechanisms)
 }
 
-/// The mechanisms that a config keeps in an object of their own, as [`with_mechanisms`] writes them; those of the
-/// family if there is none.
+/// The mechanisms that a config keeps in an object of their own, as [`with_mechanisms`] writes them; those of
+/// the family if there is none.
 pub fn mechanisms(fields: &Fields, config: &Value) -> Result<Mechanisms> {
     match fields.inner("mechanisms")? {
         None => Ok(Mechanisms::default()),
