@@ -4,6 +4,23 @@ use super::scratch::{CLASSIFY, Scratch, classify, language, metric};
 use std::fmt::Write as _;
 use std::fs;
 
+/// What is read less often is learned all the same.
+#[test]
+fn lines_of_metrics_are_as_far_apart_as_asked_for() {
+    let scratch = language("seldom");
+    scratch.page(&["train", "tiny.toml", "--out", "runs/each"]);
+    scratch.page(&["train", "tiny.toml", "train.log_every=4", "--out", "runs/fourth"]);
+    let weights = |run: &str| fs::read(scratch.path(run).join("model/model.safetensors")).unwrap();
+    assert!(weights("runs/each") == weights("runs/fourth"), "the same bits");
+    let steps = |run: &str| -> Vec<u64> {
+        let lines = fs::read_to_string(scratch.path(run).join("metrics.jsonl")).unwrap();
+        let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines.filter(|line| line["learning_rate"].is_number()).map(|line| line["step"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(steps("runs/each"), (1..=30).collect::<Vec<_>>());
+    assert_eq!(steps("runs/fourth"), [4, 8, 12, 16, 20, 24, 28]);
+}
+
 #[test]
 fn a_language_model_is_trained_examined_and_used() {
     let scratch = language("language");

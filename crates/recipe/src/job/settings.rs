@@ -77,6 +77,7 @@ pub(super) fn settings(recipe: &Recipe, extent: Extent) -> Settings {
         (true, Some(steps)) => Every::Steps(steps.max(1)),
         (true, None) => Every::Epochs(1),
     };
+    let log_every = train.log_every.unwrap_or(1).max(1);
     Settings {
         optimizer,
         groups,
@@ -103,6 +104,8 @@ pub(super) fn settings(recipe: &Recipe, extent: Extent) -> Settings {
             (None, false) => Every::Epochs(1),
         },
         goal: Goal { metric: metric.into(), higher, patience: train.patience },
+        log_every,
+        read_every: log_every,
         about: vec![("task".into(), word(recipe.task))],
         ..Settings::default()
     }

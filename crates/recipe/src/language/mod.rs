@@ -321,6 +321,10 @@ pub struct TrainRecipe {
     pub evaluate_every: Option<u64>,
     /// Steps between checkpoints; if not given, at every examination, or once an epoch where there is none.
     pub checkpoint_every: Option<u64>,
+    /// Steps between lines of metrics; each step has one if not given. In between nothing is read, so that a
+    /// card is not waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_every: Option<u64>,
     /// Examinations without a better result after which the run ends; never if not given.
     pub patience: Option<u64>,
     /// Parameters by name that are trained in another way; the first that fits counts.
@@ -356,6 +360,7 @@ impl Default for TrainRecipe {
             label_smoothing: 0.0,
             evaluate_every: None,
             checkpoint_every: None,
+            log_every: None,
             patience: None,
             groups: Vec::new(),
         }
