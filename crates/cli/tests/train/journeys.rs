@@ -15,7 +15,10 @@ fn lines_of_metrics_are_as_far_apart_as_asked_for() {
     let steps = |run: &str| -> Vec<u64> {
         let lines = fs::read_to_string(scratch.path(run).join("metrics.jsonl")).unwrap();
         let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        lines.filter(|line| line["learning_rate"].is_number()).map(|line| line["step"].as_u64().unwrap()).collect()
+        lines
+            .filter(|line| line["learning_rate"].is_number())
+            .map(|line| line["step"].as_u64().unwrap())
+            .collect()
     };
     assert_eq!(steps("runs/each"), (1..=30).collect::<Vec<_>>());
     assert_eq!(steps("runs/fourth"), [4, 8, 12, 16, 20, 24, 28]);
