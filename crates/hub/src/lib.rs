@@ -19,11 +19,11 @@
 
 #![forbid(unsafe_code)]
 
-mod beside;
 mod error;
 pub mod forward;
 mod open;
 mod save;
+mod side_files;
 pub mod step;
 mod store_files;
 pub mod table;

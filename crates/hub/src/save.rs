@@ -3,7 +3,7 @@
 
 use crate::open::Opened;
 use crate::table::{Foreign, foreign};
-use crate::{Result, beside};
+use crate::{Result, side_files};
 use regard_data::whole::{self, Access};
 use regard_data::{DType, Data, Save, Saved, save_folder};
 use regard_engine::Store;
@@ -92,7 +92,7 @@ pub fn save(
     }
     .into();
     let from = options.like.and_then(Opened::folder);
-    let beside = from.map(|from| beside::read(from.path(), folder)).transpose()?.unwrap_or_default();
+    let copied = from.map(|from| side_files::read(from.path(), folder)).transpose()?.unwrap_or_default();
     let access = options.like.map(access_of).unwrap_or_default();
     let tensors = foreign(model, store)?;
     let saves: Vec<Save> = tensors
@@ -112,7 +112,7 @@ pub fn save(
         saved.files.push(path);
         Ok::<(), crate::Error>(())
     };
-    for file in &beside {
+    for file in &copied {
         put(file.name, &file.bytes, file.access)?;
     }
     let text = format!("{config:#}\n");

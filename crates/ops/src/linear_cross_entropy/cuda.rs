@@ -40,15 +40,15 @@ pub fn list(op: &LinearCrossEntropy, call: &CudaCall<'_>) -> CudaList {
     let logits = list.room(call, at_once * stride * 4);
     // Gradients of f32 take the place of the logits; others stand beside them, and these as f32, where a bias
     // sums them.
-    let beside = operands == Number::Bf16 && gradients;
-    let d = if beside { list.room(call, at_once * stride * 2) } else { logits };
+    let separate = operands == Number::Bf16 && gradients;
+    let d = if separate { list.room(call, at_once * stride * 2) } else { logits };
     let dx_number = number(call.call.input_dtypes[0]);
     let wide_dx = dx != Address(0) && !writes(operands, dx_number);
     let dx_sums = if wide_dx { list.room(call, at_once * c * 4) } else { Address(0) };
     let apart = |layout: Layout| Layout { stride, ..layout };
     let team = Team::of(v);
     let source = team.source("linear_cross_entropy/kernel.cu", include_str!("kernel.cu"));
-    let source = source.define("D", if beside { operands } else { Number::F32 }.name());
+    let source = source.define("D", if separate { operands } else { Number::F32 }.name());
     // What one group of rows takes for itself the next one takes again.
     let (common, mut most) = (list.scratch, list.scratch);
     for first in (0..rows).step_by(at_once) {
@@ -64,7 +64,7 @@ pub fn list(op: &LinearCrossEntropy, call: &CudaCall<'_>) -> CudaList {
         }
         let bias = if op.bias { call.inputs[2] } else { Address(0) };
         let [targets, scale] = [op.targets_input(), op.scale_input()].map(|input| call.inputs[input]);
-        let kept = beside && dbias != Address(0);
+        let kept = separate && dbias != Address(0);
         let arguments =
             Arguments::new().with([d, losses, logits, bias, targets, scale, call.fault, call.stop]).with([
                 size(first),
