@@ -4,7 +4,6 @@
 //! time: same sizes, same bits.
 
 mod elementwise;
-pub(crate) mod fault;
 mod movement;
 pub(crate) mod products;
 pub(crate) mod table;
@@ -76,6 +75,18 @@ impl CudaCall<'_> {
     pub fn out_type_of(&self, output: usize) -> &'static str {
         cuda_type(self.call.output_dtypes[output])
     }
+}
+
+/// Numbers of one value of a call on a card: kernels count them in 32 bits, with room for whole blocks.
+const MOST_NUMBERS: usize = 1 << 31;
+
+/// Whether every value of a call is small enough for kernels on a card.
+pub fn check_cuda_sizes(op: &'static str, call: &Concrete<'_>) -> Result<(), NotYet> {
+    let largest = call.inputs.iter().chain(call.outputs).map(|dims| dims.count()).max().unwrap_or(0);
+    if largest < MOST_NUMBERS {
+        return Ok(());
+    }
+    Err(NotYet { op, what: format!("a value of {largest} numbers, {MOST_NUMBERS} or more") })
 }
 
 /// The type in `prelude.cuh` of numbers of a dtype.
@@ -195,14 +206,20 @@ impl CudaList {
     /// Does nothing but tell a fault that sizes alone show.
     pub fn of_fault(call: &CudaCall<'_>, fault: crate::Fault) -> CudaList {
         let mut list = CudaList::new();
-        list.launch(Launch {
+        list.tell(call, fault);
+        list
+    }
+
+    /// Tells a fault that sizes alone show, in every run, and stops what follows from changing what outlives
+    /// it.
+    pub(crate) fn tell(&mut self, call: &CudaCall<'_>, fault: crate::Fault) {
+        self.launch(Launch {
             source: Source::new("cuda/tell.cu", include_str!("cuda/tell.cu")),
             kernel: "tell",
             grid: Grid::line(1, 1),
             arguments: Arguments::new().with(call.fault).with(call.stop),
         });
-        list.on_fault(move |_, _| fault.clone());
-        list
+        self.on_fault(move |_, _| fault.clone());
     }
 
     /// The launches alone, for tests.
@@ -236,5 +253,37 @@ impl NotYet {
     /// All settings of an op.
     pub fn op(op: &'static str) -> NotYet {
         NotYet { op, what: String::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use regard_graph::Dims;
+
+    #[test]
+    fn values_that_no_kernel_can_count_are_told() {
+        let dims = |sizes: &[usize]| [Dims::new(sizes).unwrap()];
+        let checked = |inputs: &[Dims], outputs: &[Dims]| {
+            let (integers, used) = ([None], [true]);
+            let dtypes = [DType::F32];
+            check_cuda_sizes(
+                "linear",
+                &Concrete {
+                    inputs,
+                    outputs,
+                    input_dtypes: &dtypes,
+                    output_dtypes: &dtypes,
+                    integers: &integers,
+                    used: &used,
+                },
+            )
+        };
+        let (small, large) = (dims(&[1 << 16, (1 << 15) - 1]), dims(&[1 << 16, 1 << 15]));
+        assert_eq!(checked(&small, &small), Ok(()));
+        let text = "linear is not computed on CUDA cards yet (a value of 2147483648 numbers, 2147483648 or more); \
+                    use the CPU";
+        assert_eq!(checked(&small, &large).unwrap_err().to_string(), text);
+        assert_eq!(checked(&large, &small).unwrap_err().to_string(), text);
     }
 }

@@ -89,7 +89,9 @@ pub use cross_entropy::{
     CrossEntropy, CrossEntropyBackward, CrossEntropyOps, CrossEntropyOptions, IGNORE_INDEX,
 };
 pub use cuda::table::share_launches;
-pub use cuda::{CudaCall, CudaList, CudaProduct, CudaWork, FaultSentence, NotYet, cuda_type};
+pub use cuda::{
+    CudaCall, CudaList, CudaProduct, CudaWork, FaultSentence, NotYet, check_cuda_sizes, cuda_type,
+};
 pub use differentiate::Differentiate;
 pub use dropout::{Dropout, DropoutOps};
 pub use embedding::{Embedding, EmbeddingBackward, EmbeddingOps};

@@ -236,11 +236,7 @@ fn columns(room: &Room, report: &mut Report) -> Result<(), CudaError> {
 }
 
 fn draws(room: &Room, report: &mut Report) -> Result<(), CudaError> {
-    // FNV-1a, by which streams are named.
-    let hash = |name: &str| {
-        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
-    };
+    let hash = regard_device::random::name_hash;
     let mut same = true;
     for (seed, step, name, example, position, count) in [
         (1, 0, "a", 0, 0, 1),

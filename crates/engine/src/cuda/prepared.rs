@@ -5,7 +5,7 @@ use super::State;
 use crate::Result;
 use regard_device::cuda::{Arguments, Event, Function, Graph, Grid, Operands, Planned, Region};
 use regard_graph::Sizes;
-use regard_ops::{CudaList, CudaWork, share_launches};
+use regard_ops::{CudaList, CudaWork, FaultSentence, share_launches};
 
 pub(super) struct Prepared {
     pub sizes: Sizes,
@@ -15,6 +15,8 @@ pub(super) struct Prepared {
     steps: Vec<Vec<Ready>>,
     /// Host memory to be copied to inputs: offset there, and where to.
     pub uploads: Vec<(usize, Region)>,
+    /// What to say of faults at these sizes, by their words.
+    pub sentences: Vec<(usize, FaultSentence)>,
     graph: Option<Graph>,
     runs: usize,
 }
@@ -46,7 +48,7 @@ impl Prepared {
         for list in lists {
             steps.push(list.iter().map(|work| ready(state, work)).collect::<Result<_>>()?);
         }
-        Ok(Prepared { sizes, by_step, steps, uploads, graph: None, runs: 0 })
+        Ok(Prepared { sizes, by_step, steps, uploads, sentences: Vec::new(), graph: None, runs: 0 })
     }
 
     /// Puts everything on the stream: piece by piece at first, from the second run on as one graph.

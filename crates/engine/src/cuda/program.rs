@@ -14,7 +14,7 @@ use regard_device::cuda::kernels::map::{Input, Map};
 use regard_device::cuda::{Address, Event, Function, Memory, Pinned, Region};
 use regard_graph::plan::Place;
 use regard_graph::{Alias, Concrete, DType, Dims, Graph, Origin, Sizes, Var};
-use regard_ops::{CudaCall, CudaList, FaultSentence, Kernels};
+use regard_ops::{CudaCall, CudaList, FaultSentence, Kernels, check_cuda_sizes};
 use std::sync::Arc;
 
 /// How many combinations of sizes are kept ready.
@@ -157,6 +157,10 @@ impl CudaProgram {
         // The last used stays longest.
         self.ready[..=at].rotate_right(1);
         let ready = &mut self.ready[0];
+        // Places are said in the sizes of this run.
+        for (index, sentence) in &ready.sentences {
+            state.faults.replace(*index, sentence.clone());
+        }
         for &(staged, to) in &ready.uploads {
             // SAFETY: the staged bytes are inside of the pinned block, which `input` hands out again only
             // once the event recorded below is passed; the region is inside of this program's own block.
@@ -185,7 +189,7 @@ impl CudaProgram {
 
     /// Everything that goes on the stream at these sizes.
     fn prepare(
-        &self,
+        &mut self,
         state: &mut State,
         planned: &PlannedGraph,
         sizes: &Sizes,
@@ -198,13 +202,21 @@ impl CudaProgram {
         let places = Places { arena, io: self.io.start(), constants: self.constants.start(), entries };
         let shape = Shape { cuda: &self.cuda, planned, places, scratch: state.scratch() };
         let mut lists = Vec::with_capacity(self.steps.len());
-        for step in &self.steps {
-            let fault = step.fault.map_or(Address(0), |index| state.faults.word(index));
-            let list = shape.list(step, sizes, fault, state.faults.stop())?;
-            state.reserve_scratch(list.scratch)?;
-            if let (Some(index), Some(sentence)) = (step.fault, &list.fault) {
-                state.faults.replace(index, sentence.clone());
+        let mut sentences = Vec::new();
+        for step in &mut self.steps {
+            let made = |step: &Step, state: &State| {
+                let fault = step.fault.map_or(Address(0), |index| state.faults.word(index));
+                shape.list(step, sizes, fault, state.faults.stop())
+            };
+            let mut list = made(step, state)?;
+            // What is wrong at these sizes alone was not known when the program was made.
+            if let (None, Some(sentence)) = (step.fault, &list.fault) {
+                let name = &planned.graph.nodes()[step.node].name;
+                step.fault = state.faults.take(name, sentence.clone());
+                list = made(step, state)?;
             }
+            state.reserve_scratch(list.scratch)?;
+            sentences.extend(step.fault.zip(list.fault.clone()));
             lists.push(list);
         }
         let mut uploads = Vec::new();
@@ -213,7 +225,9 @@ impl CudaProgram {
                 planned.graph.shape(input.var).at(sizes)?.count() * planned.graph.dtype(input.var).bytes();
             uploads.push((input.staged, Region { start: self.io.start().after(input.planned), bytes }));
         }
-        Prepared::new(state, *sizes, lists, uploads, by_step)
+        let mut prepared = Prepared::new(state, *sizes, lists, uploads, by_step)?;
+        prepared.sentences = sentences;
+        Ok(prepared)
     }
 
     pub fn wait(&self) -> Result<()> {
@@ -371,6 +385,7 @@ impl Shape<'_> {
             .zip(&step.used)
             .map(|(&var, &used)| if used { self.address(var) } else { Address(0) })
             .collect();
+        check_cuda_sizes(node.op.name(), &call)?;
         Ok(step.kernels.cuda(&CudaCall {
             call: &call,
             inputs: &from,
