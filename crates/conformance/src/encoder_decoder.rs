@@ -3,7 +3,7 @@
 
 use regard::graph;
 use regard::prelude::*;
-use regard::{Cpu, Result};
+use regard::{Device, Result};
 use regard_models::{Cached, Decoding, EncoderDecoder, T5, Transformer};
 
 /// Either of them.
@@ -63,7 +63,7 @@ impl Model {
         (source, mask): (&[i32], &[bool]),
         target: &[i32],
         precision: Precision,
-        cpu: &Cpu,
+        device: &Device,
     ) -> Result<[Vec<f32>; 2]> {
         let mut store = Store::new(SEED);
         let mut g = Graph::inference();
@@ -73,7 +73,7 @@ impl Model {
         let memory = g.cast(memory, DType::F32)?;
         g.output("memory", memory)?;
         g.output("logits", logits)?;
-        let mut program = Program::new(g, &[], &mut store, cpu)?;
+        let mut program = Program::new(g, &[], &mut store, device)?;
         program.set_i32("source", &[rows, source.len() / rows], source)?;
         program.set_bools("mask", &[rows, source.len() / rows], mask)?;
         program.set_i32("target", &[rows, target.len() / rows], target)?;
@@ -93,7 +93,7 @@ pub struct Decoder {
 
 impl Decoder {
     /// Records and plans both programs; weights are random, by [`SEED`].
-    pub fn new(model: &Model, rows: usize, precision: Precision, cpu: &Cpu) -> Result<Decoder> {
+    pub fn new(model: &Model, rows: usize, precision: Precision, device: &Device) -> Result<Decoder> {
         let mut store = Store::new(SEED);
         let mut g = Graph::inference();
         g.set_precision(precision);
@@ -103,7 +103,7 @@ impl Decoder {
         let slot = g.input("slot", DType::I32, shape![rows, s])?;
         let memory = model.face().encode(&mut g, source, mask)?;
         model.face().keep(&mut g, memory, slot, CAPACITY[1])?;
-        let keep = Program::new(g, &[], &mut store, cpu)?;
+        let keep = Program::new(g, &[], &mut store, device)?;
 
         let mut g = Graph::inference();
         g.set_precision(precision);
@@ -116,7 +116,7 @@ impl Decoder {
         let decoding = Decoding { own, memory_capacity: CAPACITY[1], memory_mask, memory_row: None };
         let logits = model.face().decode(&mut g, target, &decoding)?;
         g.output("logits", logits)?;
-        let step = Program::new(g, &[], &mut store, cpu)?;
+        let step = Program::new(g, &[], &mut store, device)?;
         Ok(Decoder { store, keep, step, rows })
     }
 

@@ -10,6 +10,7 @@ pub mod nodes;
 pub mod nonsense;
 pub mod parity;
 pub mod parity_training;
+pub mod place;
 pub mod programs;
 pub mod sequence;
 pub mod sized;

@@ -22,7 +22,7 @@ pub fn check_training(
     logits: impl Fn(&mut Graph) -> graph::Result<Var>,
     feed: impl Fn(&mut Program) -> Result<()>,
 ) -> Result<()> {
-    let (cpu, mut store) = (Cpu::new()?, Store::new(0));
+    let (device, mut store) = (crate::place::device(), Store::new(0));
     let answers = &golden.answers;
 
     let mut g = Graph::new();
@@ -35,7 +35,7 @@ pub fn check_training(
         let name = name_of(&g, parameter);
         g.output(&format!("gradient.{name}"), gradient)?;
     }
-    let mut program = Program::new(g, &[], &mut store, &cpu)?;
+    let mut program = Program::new(g, &[], &mut store, &device)?;
     golden.weights.fill(&mut store, table);
     feed(&mut program)?;
     program.run(&mut store)?;
@@ -61,7 +61,7 @@ pub fn check_training(
     let gradients = g.gradient(value, &parameters)?;
     let pairs: Vec<(Var, Var)> = parameters.into_iter().zip(gradients).collect();
     g.adamw_step(&pairs, &AdamW::default(), rate, step, None)?;
-    let mut program = Program::new(g, &[], &mut store, &cpu)?;
+    let mut program = Program::new(g, &[], &mut store, &device)?;
     feed(&mut program)?;
     program.set_f32("rate", &[], &[1e-3])?;
     let mut losses = Vec::new();
@@ -75,7 +75,7 @@ pub fn check_training(
     let mut g = Graph::inference();
     let value = logits(&mut g)?;
     g.output("logits", value)?;
-    let mut program = Program::new(g, &[], &mut store, &cpu)?;
+    let mut program = Program::new(g, &[], &mut store, &device)?;
     feed(&mut program)?;
     program.run(&mut store)?;
     let wanted = answers.get("train.final_logits").data();

@@ -5,6 +5,7 @@
 use regard::prelude::*;
 use regard_conformance::encoder_decoder::{CAPACITY, Model, SEED};
 use regard_conformance::parity::{Golden, folder, json};
+use regard_conformance::place::device;
 use regard_generate::{Beam, Beams, Early, Ended, Examples, Generator, Request, Sampling, Settings};
 use regard_models::import::{gpt2, t5};
 use regard_models::{Gpt, GptConfig, T5, T5Config, Transformer, TransformerConfig};
@@ -52,8 +53,8 @@ fn models() -> [(&'static str, Model); 2] {
     ]
 }
 
-fn cpu() -> Cpu {
-    Cpu::with(2, regard::device::Level::best()).unwrap()
+fn cpu() -> Device {
+    device()
 }
 
 fn ids(count: usize, salt: usize, vocabulary: usize) -> Vec<i32> {

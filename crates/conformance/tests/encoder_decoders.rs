@@ -5,6 +5,7 @@ use regard::graph::Integers;
 use regard::prelude::*;
 use regard::reach::{Grain, Query, reach};
 use regard_conformance::encoder_decoder::{Decoder, Model};
+use regard_conformance::place::device;
 use regard_models::{EncoderDecoder, T5, T5Config, Transformer, TransformerConfig};
 
 const T5_SIZES: T5Config = T5Config {
@@ -54,8 +55,8 @@ fn in_both_precisions() -> impl Iterator<Item = ((&'static str, Model), Precisio
     models().into_iter().flat_map(|model| [Precision::F32, Precision::Bf16].map(|p| (model.clone(), p)))
 }
 
-fn cpu() -> Cpu {
-    Cpu::with(2, regard::device::Level::best()).unwrap()
+fn cpu() -> Device {
+    device()
 }
 
 fn ids(count: usize, salt: usize) -> Vec<i32> {

@@ -5,6 +5,7 @@ use regard::graph::Integers;
 use regard::ops::{Pairing, RotarySpec};
 use regard::prelude::*;
 use regard::reach::{Grain, Query, reach};
+use regard_conformance::place::device;
 use regard_generate::{Ended, Enough, Examples, Full, Generated, Generator, Request, Sampling, Settings};
 use regard_layers::KeepMask;
 use regard_models::{Cached, Gpt, GptConfig, Positions, View};
@@ -62,7 +63,7 @@ fn whole(gpt: &Gpt, store: &mut Store) -> Program {
     let ids = g.input("ids", DType::I32, shape![b, t]).unwrap();
     let logits = gpt.logits(&mut g, ids).unwrap();
     g.output("logits", logits).unwrap();
-    Program::new(g, &[], store, &Cpu::new().unwrap()).unwrap()
+    Program::new(g, &[], store, &device()).unwrap()
 }
 
 fn logits(program: &mut Program, dims: [usize; 2], ids: &[i32], store: &mut Store) -> Vec<f32> {
@@ -138,7 +139,7 @@ fn padding_on_the_left_changes_nothing_but_rounding() {
         let x = gpt.hidden(&mut g, ids_var, View::Padded { position, mask }).unwrap();
         let scores = gpt.head(&mut g, x).unwrap();
         g.output("logits", scores).unwrap();
-        let mut program = Program::new(g, &[], &mut store, &Cpu::new().unwrap()).unwrap();
+        let mut program = Program::new(g, &[], &mut store, &device()).unwrap();
         let mask = KeepMask::from_lengths_at_end(&[13, 5], 13).unwrap();
         program.set_i32("position", &[2, 13], &mask.positions(13)).unwrap();
         program.set_bools("mask", &[2, 13], &mask.0).unwrap();
@@ -168,7 +169,7 @@ fn caches_change_no_bit() {
         let lengths = g.input("lengths", DType::I32, [2]).unwrap();
         let scores = gpt.decode(&mut g, ids_var, Cached::growing(position, lengths, 24)).unwrap();
         g.output("logits", scores).unwrap();
-        let mut decode = Program::new(g, &[], &mut store, &Cpu::new().unwrap()).unwrap();
+        let mut decode = Program::new(g, &[], &mut store, &device()).unwrap();
         let mut start = 0;
         for width in [16, 1, 3, 1, 1, 1] {
             let now = start..start + width;
@@ -193,7 +194,7 @@ fn caches_change_no_bit() {
 
 fn generate(gpt: &Gpt, settings: Settings, request: &Request<'_>) -> Vec<Generated> {
     let mut store = Store::new(3);
-    let mut generator = Generator::new(gpt, settings, &mut store, &Cpu::new().unwrap()).unwrap();
+    let mut generator = Generator::new(gpt, settings, &mut store, &device()).unwrap();
     generator.generate(request, &mut store).unwrap()
 }
 
@@ -246,7 +247,7 @@ fn a_ring_holds_what_is_in_sight_and_goes_on_beyond_the_context() {
     let (_, gpt) = families().pop().unwrap();
     let mut store = Store::new(3);
     let settings = Settings { rows: 2, chunk: 4, ..Settings::default() };
-    let mut generator = Generator::new(&gpt, settings, &mut store, &Cpu::new().unwrap()).unwrap();
+    let mut generator = Generator::new(&gpt, settings, &mut store, &device()).unwrap();
     let prompts = vec![ids(19, 4), ids(2, 5)];
     let found = generator.generate(&Request::greedy(&prompts, 29), &mut store).unwrap();
     for (prompt, found) in prompts.iter().zip(&found) {
@@ -264,7 +265,7 @@ fn scores_through_a_ring_are_those_of_whole_forward_passes() {
     let (_, gpt) = families().pop().unwrap();
     let mut store = Store::new(3);
     let settings = Settings { chunk: 4, ..Settings::default() };
-    let mut generator = Generator::new(&gpt, settings, &mut store, &Cpu::new().unwrap()).unwrap();
+    let mut generator = Generator::new(&gpt, settings, &mut store, &device()).unwrap();
     let mut program = whole(&gpt, &mut store);
     for length in 1..40 {
         let prompt = vec![ids(length, length)];
@@ -284,7 +285,7 @@ fn rows_end_where_they_should() {
     let (_, gpt) = families().remove(0);
     let mut store = Store::new(3);
     let settings = Settings { rows: 2, ..Settings::default() };
-    let mut generator = Generator::new(&gpt, settings, &mut store, &Cpu::new().unwrap()).unwrap();
+    let mut generator = Generator::new(&gpt, settings, &mut store, &device()).unwrap();
     let prompts = vec![ids(3, 0), ids(5, 1)];
     let ending = Request { full: Full::End, ..Request::greedy(&prompts, 100) };
     let free = generator.generate(&ending, &mut store).unwrap();
@@ -314,7 +315,7 @@ fn rows_end_where_they_should() {
 #[test]
 fn requests_that_cannot_be_are_refused() {
     let (_, gpt) = families().remove(0);
-    let (mut store, cpu) = (Store::new(3), Cpu::new().unwrap());
+    let (mut store, cpu) = (Store::new(3), device());
     let mut generator = Generator::new(&gpt, Settings::default(), &mut store, &cpu).unwrap();
     let mut text = |prompts: &[Vec<i32>]| {
         generator.generate(&Request::greedy(prompts, 3), &mut store).unwrap_err().to_string()

@@ -7,6 +7,7 @@ use regard::models::{Model, Registry, Sizes};
 use regard::ops::WeightsRequest;
 use regard::prelude::*;
 use regard_conformance::parity::Tensors;
+use regard_conformance::place::device;
 use regard_inspect::look::{self, Attention, attentions};
 use regard_inspect::{keep_heads, patch_heads, patched, without_heads};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ struct Case {
     model: Arc<dyn Model>,
     store: Store,
     golden: Tensors,
-    cpu: Cpu,
+    cpu: Device,
 }
 
 impl Case {
@@ -32,7 +33,7 @@ impl Case {
         let mut store = Store::new(0);
         opened.load_into(&mut store).unwrap();
         let golden = Tensors::read(&goldens("attentions").join(format!("{golden}.safetensors")));
-        Case { model: opened.model, store, golden, cpu: Cpu::new().unwrap() }
+        Case { model: opened.model, store, golden, cpu: device() }
     }
 
     fn committed(name: &str) -> Case {
@@ -235,7 +236,7 @@ fn a_head_that_is_told_to_say_nothing_is_left_out() {
 fn long_texts_are_looked_at_by_rows() {
     let folder = goldens("parity").join("t5/model");
     let opened = open(folder.to_str().unwrap(), &Registry::standard()).unwrap();
-    let (mut store, cpu) = (Store::new(0), Cpu::new().unwrap());
+    let (mut store, cpu) = (Store::new(0), device());
     opened.load_into(&mut store).unwrap();
     let length = 8192;
     let mut graph =

@@ -6,6 +6,7 @@ use regard::prelude::*;
 use regard::{Result, graph};
 use regard_conformance::parity::{Golden, Tensors, close, data, folder, json, kept};
 use regard_conformance::parity_training::check_training;
+use regard_conformance::place::device;
 use regard_models::import::bert::{config_from_json, config_to_json, imports};
 use regard_models::{Bert, BertConfig, BertHead, BertText};
 use safetensors::{Dtype, SafeTensors};
@@ -55,7 +56,7 @@ fn check_forward(case: &str, set: &str) -> Result<()> {
         taps.push("pooler.pooled");
     }
     let mut store = Store::new(0);
-    let mut program = Program::new(g, &taps, &mut store, &Cpu::new()?)?;
+    let mut program = Program::new(g, &taps, &mut store, &device())?;
     weights.fill(&mut store, &imports(bert.config()));
     feed(&mut program, &answers, set)?;
     program.run(&mut store)?;
@@ -186,7 +187,7 @@ fn sentences_have_the_embeddings_of_minilm() -> Result<()> {
     let sentence = bert.sentence(&mut g, &BertText { ids: ids_in, token_types: None, key_mask })?;
     g.output("sentence", sentence)?;
     let mut store = Store::new(0);
-    let mut program = Program::new(g, &[], &mut store, &Cpu::new()?)?;
+    let mut program = Program::new(g, &[], &mut store, &device())?;
     for import in imports(&BertConfig { head: BertHead::None, ..*bert.config() }) {
         store.set_f32(&import.ours, &halves(&bytes, &import.theirs))?;
     }

@@ -4,6 +4,7 @@
 use regard::ops::AdamW;
 use regard::prelude::*;
 use regard_conformance::parity::{Golden, Tensors, close, data, folder, json, kept, skipped, within};
+use regard_conformance::place::device;
 use regard_generate::{Generator, Request, Settings};
 use regard_layers::KeepMask;
 use regard_models::import::{Import, gpt2, llama, mingpt};
@@ -55,7 +56,7 @@ const CASES: [&str; 5] = ["gpt2", "mingpt", "llama", "llama_tied", "llama_stretc
 
 impl Case {
     fn program(&self, g: Graph, taps: &[&str], store: &mut Store) -> Program {
-        let program = Program::new(g, taps, store, &Cpu::new().unwrap()).unwrap();
+        let program = Program::new(g, taps, store, &device()).unwrap();
         self.golden.weights.fill(store, &self.table);
         program
     }
@@ -240,7 +241,7 @@ fn ten_steps_of_training_are_those_of_pytorch() {
         let ids_var = g.input("ids", DType::I32, [dims[0], dims[1]]).unwrap();
         let logits = case.gpt.logits(&mut g, ids_var).unwrap();
         g.output("logits", logits).unwrap();
-        let mut evaluate = Program::new(g, &[], &mut store, &Cpu::new().unwrap()).unwrap();
+        let mut evaluate = Program::new(g, &[], &mut store, &device()).unwrap();
         evaluate.set_i32("ids", &dims, &ids).unwrap();
         evaluate.run(&mut store).unwrap();
         let (_, mask) = answers.truths("train.attention_mask");
@@ -363,7 +364,7 @@ fn stories260k_tells_its_story() {
         GptConfig { attention_dropout: Some(0.0), ..GptConfig::preset("stories260K").unwrap() }
     );
     let gpt = Gpt::new(config).unwrap();
-    let (mut store, cpu) = (Store::new(0), Cpu::new().unwrap());
+    let (mut store, cpu) = (Store::new(0), device());
     let settings = Settings { chunk: 8, capacity: Some(128), ..Settings::default() };
     let mut generator = Generator::new(&gpt, settings, &mut store, &cpu).unwrap();
     for import in llama::imports(&config) {

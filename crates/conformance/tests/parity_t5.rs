@@ -6,6 +6,7 @@ use regard::prelude::*;
 use regard_conformance::encoder_decoder::{Decoder, Model, inputs};
 use regard_conformance::parity::{Golden, close, folder, json, kept};
 use regard_conformance::parity_training::check_training;
+use regard_conformance::place::device;
 use regard_models::import::t5::{config_from_json, imports};
 use regard_models::{T5, T5Config};
 
@@ -21,8 +22,8 @@ fn model(case: &str, golden: &Golden) -> T5 {
     T5::new(config).unwrap()
 }
 
-fn cpu() -> Cpu {
-    Cpu::with(2, regard::device::Level::best()).unwrap()
+fn cpu() -> Device {
+    device()
 }
 
 fn feed(program: &mut Program, golden: &Golden, set: &str) {

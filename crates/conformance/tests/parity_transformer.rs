@@ -6,6 +6,7 @@ use regard::prelude::*;
 use regard_conformance::encoder_decoder::inputs;
 use regard_conformance::parity::{Golden, close, kept};
 use regard_conformance::parity_training::check_training;
+use regard_conformance::place::device;
 use regard_models::Transformer;
 use regard_models::import::transformer::{config_from_json, imports};
 
@@ -46,7 +47,7 @@ fn outputs_and_streams_are_theirs() {
             })
             .collect();
         let keep: Vec<&str> = taps.iter().map(String::as_str).collect();
-        let cpu = Cpu::with(2, regard::device::Level::best()).unwrap();
+        let cpu = device();
         let mut store = Store::new(0);
         let mut program = Program::new(g, &keep, &mut store, &cpu).unwrap();
         golden.weights.fill(&mut store, &imports(&model));

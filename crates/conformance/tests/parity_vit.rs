@@ -5,6 +5,7 @@ use regard::Result;
 use regard::prelude::*;
 use regard_conformance::parity::{Golden, Tensors, close, folder, json};
 use regard_conformance::parity_training::check_training;
+use regard_conformance::place::device;
 use regard_models::grid::interpolate_positions;
 use regard_models::import::vit::{config_from_json, config_to_json, imports};
 use regard_models::{Vit, VitConfig};
@@ -31,7 +32,7 @@ fn scores_and_streams_are_those_of_transformers() -> Result<()> {
     g.output("logits", logits)?;
     let taps = ["embedding.stream", "block.0.stream", "block.1.stream", "final_norm.stream"];
     let mut store = Store::new(0);
-    let mut program = Program::new(g, &taps, &mut store, &Cpu::new()?)?;
+    let mut program = Program::new(g, &taps, &mut store, &device())?;
     weights.fill(&mut store, &imports(vit.config()));
     for set in ["one", "batch"] {
         feed(&mut program, &answers, set)?;
@@ -86,7 +87,7 @@ fn images_of_another_size_are_seen_as_in_transformers() -> Result<()> {
         let logits = vit.logits(&mut g, image)?;
         g.output("logits", logits)?;
         let mut store = Store::new(0);
-        let mut program = Program::new(g, &[], &mut store, &Cpu::new()?)?;
+        let mut program = Program::new(g, &[], &mut store, &device())?;
         for import in imports(&own) {
             let numbers = weights.ours(&import, "");
             let numbers = match &*import.ours {

@@ -4,6 +4,7 @@
 use regard::ops::AdamW;
 use regard::prelude::*;
 use regard::reach::{Grain, Query, reach};
+use regard_conformance::place::device;
 use regard_models::{Perceiver, PerceiverConfig, PerceiverMasking};
 
 const SIZES: PerceiverConfig = PerceiverConfig {
@@ -126,7 +127,7 @@ impl Runner {
         let logits = model.logits(&mut g, ids).unwrap();
         g.output("logits", logits).unwrap();
         let mut store = Store::new(3);
-        let cpu = Cpu::with(2, regard::device::Level::best()).unwrap();
+        let cpu = device();
         let program = Program::new(g, &[], &mut store, &cpu).unwrap();
         for declared in model.parameters().declared().filter(|d| matches!(d.init, Init::Normal(_))) {
             let larger: Vec<f32> = store.f32(&declared.name).unwrap().iter().map(|x| 8.0 * x).collect();
@@ -203,7 +204,7 @@ fn it_learns_next_tokens() {
         let pairs: Vec<(Var, Var)> = parameters.into_iter().zip(gradients).collect();
         g.adamw_step(&pairs, &AdamW::default(), rate, step, None).unwrap();
         let mut store = Store::new(4);
-        let cpu = Cpu::with(2, regard::device::Level::best()).unwrap();
+        let cpu = device();
         let mut program = Program::new(g, &[], &mut store, &cpu).unwrap();
         let began = store.f32("latents").unwrap().to_vec();
         // Each token follows from the one before by a rule that differs from row to row.

@@ -3,10 +3,12 @@
 //! batch, order or thread it is made.
 
 mod masked;
+mod salient;
 mod sentinels;
 mod spans;
 
 pub use masked::Masked;
+pub use salient::{Line, Salient, facts};
 pub use sentinels::Sentinels;
 pub use spans::{Cut, Spans};
 

@@ -20,6 +20,8 @@ pub struct Spans {
     pub context: usize,
     /// Whether one more mark closes the missing part.
     pub closed: bool,
+    /// Whether texts stay whole as far as there is room, instead of being cut to a random length.
+    pub whole: bool,
 }
 
 /// Where a text is cut.
@@ -36,7 +38,7 @@ pub struct Cut {
 impl Spans {
     /// Corruption for this context, closed as in the worked examples of the study.
     pub fn new(seed: u64, mark: u32, context: usize) -> Result<Spans> {
-        let spans = Spans { seed, mark, context, closed: true };
+        let spans = Spans { seed, mark, context, closed: true, whole: false };
         match spans.longest() {
             SHORTEST.. => Ok(spans),
             _ => Err(Error::invalid(
@@ -51,11 +53,13 @@ impl Spans {
         (self.context - self.context.div_ceil(8)).min(self.context.saturating_sub(3))
     }
 
-    /// Where a text of this many tokens is cut.
+    /// Where a text of this many tokens is cut. Of a whole one, the last mark is nobody's input: two of them need
+    /// room.
     pub fn cut(&self, epoch: u64, example: u64, tokens: usize) -> Cut {
         let mut draws = Draws::new(self.seed, epoch, "corruption.spans", example);
         let choices = (self.longest() + 1).saturating_sub(SHORTEST);
-        let length = (SHORTEST + draws.below(choices)).min(tokens);
+        let drawn = SHORTEST + draws.below(choices);
+        let length = if self.whole { tokens.min(self.context.saturating_sub(2)) } else { drawn.min(tokens) };
         // Evenly from 1 to m has the mean (m + 1) / 2, which is a quarter of the length for m = length / 2 -
         // 1. Where the length is odd, m is rounded up half of the time.
         let most = (length + draws.below(2)).saturating_sub(2) / 2;

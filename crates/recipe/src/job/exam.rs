@@ -251,7 +251,7 @@ impl Exam {
                     Answerer::new(model, tokenizer, ROWS, self.most, precision, store, &self.device)?;
                 Runner::Answers(Box::new(answerer))
             }
-            Raw::Text(_) | Raw::Lines(_) | Raw::Spans(_) => Runner::Nothing,
+            Raw::Text(_) | Raw::Lines(_) | Raw::Spans(_) | Raw::Both(..) => Runner::Nothing,
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::{Bounds, Error, Result};
 use regard_data::batching::{
     Augmentation, ByLength, Classified, Order, Padding, Pairs, Pictures, Plan, Sequences, TokenRows,
 };
-use regard_data::corruption::{Example, Masked, Spans, answer};
+use regard_data::corruption::{Example, Line, Masked, Salient, Spans, answer, facts};
 use regard_data::dataset::Images;
 use regard_data::tokenizer::Special;
 use regard_data::{Source, Tokenizer};
@@ -31,8 +31,9 @@ enum Numbers {
     Classes(Arc<Vec<(Vec<u32>, i32)>>),
     Pairs(Arc<Vec<(Vec<u32>, Vec<u32>)>>),
     Images(Arc<Images>, Arc<Vec<usize>>),
-    Spans(Arc<Vec<Vec<u32>>>),
+    Spans(Arc<Vec<Line>>),
     Questions(Arc<Vec<Example>>),
+    Both(Arc<Vec<Line>>, Arc<Vec<Example>>),
 }
 
 /// How batches are made.
@@ -52,6 +53,18 @@ pub(crate) struct How {
     pub shuffle: bool,
     /// By how many pixels images are moved, and whether they are mirrored.
     pub augment: Option<(usize, bool)>,
+    /// How often the span that is taken out of a line is a fact.
+    pub salient: f64,
+    /// Whether lines are cut to a random length first.
+    pub cut: bool,
+}
+
+impl How {
+    fn corruption(&self, companions: &Companions) -> Result<Salient> {
+        let mark = companions.tokenizer()?.needed(Special::Mask)?;
+        let spans = Spans { whole: !self.cut, ..Spans::new(self.seed, mark, self.context)? };
+        Ok(Salient { spans, share: self.salient })
+    }
 }
 
 impl Examples {
@@ -77,7 +90,11 @@ impl Examples {
             Raw::Classes(texts) => encoding.classes(texts)?,
             Raw::Pairs(pairs) => encoding.pairs(pairs, leave_out)?,
             Raw::Images(images, rows) => encoding.images(images, rows),
-            Raw::Questions(questions) => encoding.questions(questions)?,
+            Raw::Questions(questions) => Numbers::Questions(Arc::new(encoding.questions(questions)?)),
+            Raw::Both(lines, questions) => {
+                let lines = encoding.spans(lines)?;
+                Numbers::Both(Arc::new(lines), Arc::new(encoding.questions(questions)?))
+            }
         };
         let Encoding { print, longest, shortened, .. } = encoding;
         Ok(Examples { kind, longest, shortened, fingerprint: print.0 })
@@ -87,11 +104,13 @@ impl Examples {
     pub fn fact(&self) -> String {
         let count = match &self.kind {
             Numbers::Text(ids) => format!("{} tokens", ids.len()),
-            Numbers::Lines(all) | Numbers::Spans(all) => format!("{} lines", all.len()),
+            Numbers::Lines(all) => format!("{} lines", all.len()),
+            Numbers::Spans(all) => format!("{} lines", all.len()),
             Numbers::Classes(all) => format!("{} texts", all.len()),
             Numbers::Pairs(all) => format!("{} pairs", all.len()),
             Numbers::Images(_, rows) => format!("{} images", rows.len()),
             Numbers::Questions(all) => format!("{} questions", all.len()),
+            Numbers::Both(lines, all) => format!("{} lines and {} questions", lines.len(), all.len()),
         };
         format!("{count}, fingerprint {:016x}", self.fingerprint)
     }
@@ -194,11 +213,19 @@ impl Examples {
                 Arc::new(source)
             }
             Numbers::Spans(lines) => {
-                let mark = companions.tokenizer()?.needed(Special::Mask)?;
-                let spans = Spans::new(seed, mark, context)?;
+                let salient = how.corruption(companions)?;
                 let lines_of = lines.clone();
-                let make = move |epoch, line: usize| spans.example(epoch, line as u64, &lines_of[line]);
+                let make = move |epoch, line: usize| salient.example(epoch, line as u64, &lines_of[line]);
                 Arc::new(Sequences::new(fixed(lines.len())?, wide, make))
+            }
+            Numbers::Both(lines, all) => {
+                let salient = how.corruption(companions)?;
+                let (lines_of, examples) = (lines.clone(), all.clone());
+                let make = move |epoch, row: usize| match lines_of.get(row) {
+                    Some(line) => salient.example(epoch, row as u64, line),
+                    None => Ok(examples[row - lines_of.len()].clone()),
+                };
+                Arc::new(Sequences::new(fixed(lines.len() + all.len())?, wide, make))
             }
             Numbers::Questions(all) => {
                 let examples = all.clone();
@@ -253,10 +280,25 @@ impl Encoding<'_> {
     }
 
     /// Span corruption adds marks to a line: they need room.
-    fn spans(&mut self, lines: &[String]) -> Result<Vec<Vec<u32>>> {
+    fn spans(&mut self, lines: &[String]) -> Result<Vec<Line>> {
         const MARKS: usize = 2;
         let tokenizer = self.companions.tokenizer()?;
-        lines.iter().map(|line| Ok(self.line(tokenizer.encode_bare(line)?, MARKS))).collect()
+        let one = |line: &String| {
+            let ids = self.line(tokenizer.encode_bare(line)?, MARKS);
+            let tokens = |to: usize| Ok::<usize, Error>(tokenizer.encode_bare(&line[..to])?.len());
+            let (title, found) = facts(line);
+            let title = tokens(title)?;
+            let mut facts = Vec::with_capacity(found.len());
+            for range in found {
+                let range = tokens(range.start)?..tokens(range.end)?;
+                // What was cut off cannot be asked for.
+                if title <= range.start && range.start < range.end && range.end <= ids.len() {
+                    facts.push(range);
+                }
+            }
+            Ok(Line { ids, title, facts })
+        };
+        lines.iter().map(one).collect()
     }
 
     /// A line, cut to the room that marks leave; one without marks keeps its end.
@@ -321,7 +363,7 @@ impl Encoding<'_> {
         Numbers::Images(images.clone(), Arc::new(rows.to_vec()))
     }
 
-    fn questions(&mut self, questions: &[(String, String)]) -> Result<Numbers> {
+    fn questions(&mut self, questions: &[(String, String)]) -> Result<Vec<Example>> {
         let (tokenizer, room) = (self.companions.tokenizer()?, self.room);
         let mark = tokenizer.needed(Special::Mask)?;
         let mut all = Vec::with_capacity(questions.len());
@@ -337,7 +379,7 @@ impl Encoding<'_> {
             self.longest[0] = self.longest[0].max(example.ids.len());
             all.push(example);
         }
-        Ok(Numbers::Questions(Arc::new(all)))
+        Ok(all)
     }
 }
 

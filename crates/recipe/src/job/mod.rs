@@ -368,6 +368,8 @@ impl Stage {
             seed: recipe.seed,
             shuffle: data.shuffle,
             augment: Some((data.shift, data.flip)),
+            salient: data.salient,
+            cut: data.cut,
         };
         let source = examples.source(&how, companions)?;
         let mut bounds = examples.bounds(&how);

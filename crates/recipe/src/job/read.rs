@@ -3,7 +3,7 @@
 
 use crate::job::columns::columns;
 use crate::language::{DataKind, DataRecipe, FormRecipe, Kind, Recipe};
-use crate::study::{StudyData, StudyFiles, Vocabulary};
+use crate::study::{Question, StudyData, StudyFiles, Vocabulary, wordings};
 use crate::{Error, Result};
 use regard_data::biographies;
 use regard_data::dataset::{Amount, Cut, Format, Images, Labels, Parallel, Table, TextRows, held_out};
@@ -28,6 +28,8 @@ pub(crate) enum Raw {
     Spans(Vec<String>),
     /// Questions with their answers.
     Questions(Vec<(String, String)>),
+    /// Both of these.
+    Both(Vec<String>, Vec<(String, String)>),
 }
 
 impl Raw {
@@ -39,6 +41,7 @@ impl Raw {
             Raw::Classes(all) => all.len(),
             Raw::Pairs(all) | Raw::Questions(all) => all.len(),
             Raw::Images(_, rows) => rows.len(),
+            Raw::Both(lines, questions) => lines.len() + questions.len(),
         }
     }
 
@@ -51,6 +54,7 @@ impl Raw {
             Raw::Pairs(_) => "pairs",
             Raw::Images(..) => "images",
             Raw::Questions(_) => "questions",
+            Raw::Both(..) => "lines and questions",
         };
         format!("{} {what}", self.len())
     }
@@ -63,6 +67,10 @@ impl Raw {
             Raw::Classes(all) => all.iter().map(|(text, _)| text.as_str()).collect(),
             Raw::Pairs(all) | Raw::Questions(all) => {
                 all.iter().flat_map(|(source, target)| [source.as_str(), target.as_str()]).collect()
+            }
+            Raw::Both(lines, questions) => {
+                let asked = questions.iter().flat_map(|(text, place)| [text.as_str(), place.as_str()]);
+                lines.iter().map(String::as_str).chain(asked).collect()
             }
             Raw::Images(..) => Vec::new(),
         }
@@ -243,6 +251,10 @@ fn limited(raw: Raw, most: usize) -> Raw {
         Raw::Classes(all) => Raw::Classes(all.into_iter().take(most).collect()),
         Raw::Pairs(all) => Raw::Pairs(all.into_iter().take(most).collect()),
         Raw::Questions(all) => Raw::Questions(all.into_iter().take(most).collect()),
+        Raw::Both(lines, all) => {
+            let rest = most.saturating_sub(lines.len());
+            Raw::Both(lines.into_iter().take(most).collect(), all.into_iter().take(rest).collect())
+        }
         Raw::Images(images, rows) => Raw::Images(images, rows.into_iter().take(most).collect()),
     }
 }
@@ -280,6 +292,11 @@ fn chosen(raw: &Raw, rows: &[usize]) -> Raw {
         Raw::Classes(all) => Raw::Classes(of(all, rows)),
         Raw::Pairs(all) => Raw::Pairs(of(all, rows)),
         Raw::Questions(all) => Raw::Questions(of(all, rows)),
+        Raw::Both(lines, all) => {
+            let (read, asked): (Vec<usize>, Vec<usize>) = rows.iter().partition(|&&row| row < lines.len());
+            let asked: Vec<usize> = asked.iter().map(|row| row - lines.len()).collect();
+            Raw::Both(of(lines, &read), of(all, &asked))
+        }
         Raw::Images(images, all) => Raw::Images(images.clone(), of(all, rows)),
     }
 }
@@ -302,15 +319,33 @@ fn study(recipe: &Recipe) -> Result<Material> {
             ));
         }
     };
-    let pairs = |questions: &[crate::study::Question]| {
-        Raw::Questions(questions.iter().map(|one| (one.text.clone(), one.place.clone())).collect())
-    };
-    let (train, choose) = match data.form {
-        FormRecipe::Spans => (Raw::Spans(study.lines.clone()), None),
-        FormRecipe::Questions => (pairs(&study.train), Some(pairs(&study.dev))),
+    let pair = |one: &Question| (one.text.clone(), one.place.clone());
+    let (mut asked, mut held) = (study.train.iter().map(pair).collect::<Vec<_>>(), None);
+    if data.hold_out > 0.0 {
+        // The same people in all stages: nobody who is asked about at the end was asked about before.
+        let (left, out) = held_out(asked.len(), Amount::Fraction(data.hold_out), recipe.seed)?;
+        let of = |rows: &[usize]| rows.iter().map(|&row| asked[row].clone()).collect::<Vec<_>>();
+        (asked, held) = (of(&left), Some(of(&out)));
+    }
+    let asked: Vec<(String, String)> = asked
+        .into_iter()
+        .flat_map(|(text, place)| {
+            wordings(&text, data.wordings).into_iter().map(move |text| (text, place.clone()))
+        })
+        .collect();
+    let train = match data.form {
+        FormRecipe::Spans => Raw::Spans(study.lines.clone()),
+        FormRecipe::Questions => Raw::Questions(asked),
+        FormRecipe::Both => Raw::Both(study.lines.clone(), asked),
     };
     let train = if data.limit > 0 { limited(train, data.limit) } else { train };
-    Ok(Material { train, choose, last: None, labels: None, study: Some(study) })
+    let (choose, last) = match data.form {
+        FormRecipe::Questions => {
+            (held.map(Raw::Questions), Some(Raw::Questions(study.dev.iter().map(pair).collect())))
+        }
+        FormRecipe::Spans | FormRecipe::Both => (None, None),
+    };
+    Ok(Material { train, choose, last, labels: None, study: Some(study) })
 }
 
 /// Refuses data that a task cannot learn from.

@@ -83,6 +83,8 @@ pub fn tested(
         seed: recipe.seed,
         shuffle: false,
         augment: None,
+        salient: 0.0,
+        cut: true,
     };
     let setting = Setting {
         companions,

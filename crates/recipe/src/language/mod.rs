@@ -173,8 +173,15 @@ pub enum TokenizerKind {
 pub struct DataRecipe {
     /// `text`, `biographies`, `classes`, `pairs`, `mnist` or `cifar`.
     pub kind: DataKind,
-    /// What examples of `biographies` look like: `spans` or `questions`.
+    /// What examples of `biographies` look like: `spans`, `questions`, or `both` in every epoch.
     pub form: FormRecipe,
+    /// Biographies: in which part of the lines the span that is taken out is a fact (a name, a place, a date)
+    /// instead of any.
+    pub salient: f64,
+    /// Biographies: whether lines are cut to a random length before a span is taken out, as in the course.
+    pub cut: bool,
+    /// Biographies: in how many wordings each question to learn from is put; 1 as it stands.
+    pub wordings: usize,
     /// Training files: text, lines of `sentence TAB class`, the source side of pairs, a folder of MNIST,
     /// batches of CIFAR.
     pub train: Vec<PathBuf>,
@@ -217,6 +224,9 @@ impl Default for DataRecipe {
         DataRecipe {
             kind: DataKind::Text,
             form: FormRecipe::Questions,
+            salient: 0.0,
+            cut: true,
+            wordings: 1,
             train: Vec::new(),
             train_target: Vec::new(),
             columns: Vec::new(),
@@ -263,6 +273,8 @@ pub enum FormRecipe {
     /// Questions with answers; only the answers count.
     #[default]
     Questions,
+    /// Lines and questions, in every epoch.
+    Both,
 }
 
 /// `[train]`: how the model is trained.

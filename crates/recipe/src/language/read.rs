@@ -160,8 +160,9 @@ impl Recipe {
             if !(train.lr.is_finite() && train.lr >= 0.0) {
                 return wrong(format!("train.lr is {}", train.lr), "give a number that is not negative");
             }
-            if !(0.0..=1.0).contains(&train.floor) {
-                return wrong(format!("train.floor is {}", train.floor), "give a fraction from 0 to 1");
+            let fractions = [("train.floor", train.floor), ("data.salient", one.data.salient)];
+            if let Some((name, number)) = fractions.iter().find(|(_, number)| !(0.0..=1.0).contains(number)) {
+                return wrong(format!("{name} is {number}"), "give a fraction from 0 to 1");
             }
             if train.warmup_steps > 0 && train.warmup_tokens > 0 {
                 let what = "both train.warmup_steps and train.warmup_tokens".to_string();

@@ -59,6 +59,24 @@ pub struct StudyFiles<'a> {
     pub test: Option<&'a Path>,
 }
 
+/// A question in so many wordings, itself the first: what is learned in one wording alone is easily bound to
+/// it. One that does not ask where somebody was born has no other.
+pub fn wordings(question: &str, most: usize) -> Vec<String> {
+    let name = question.strip_prefix("Where was ").and_then(|rest| rest.strip_suffix(" born?"));
+    let others = name.into_iter().flat_map(|name| {
+        [
+            format!("What is the birth place of {name}?"),
+            format!("{name} was born in which place?"),
+            format!("In which place was {name} born?"),
+            format!("Where does {name} come from?"),
+            format!("Birth place of {name}?"),
+            format!("Where did {name} come into the world?"),
+            format!("{name}: born where?"),
+        ]
+    });
+    std::iter::once(question.to_string()).chain(others).take(most.max(1)).collect()
+}
+
 impl StudyData {
     /// Invented people, always the same for the same settings.
     pub fn invented(settings: biographies::Settings, vocabulary: Vocabulary) -> Result<StudyData> {

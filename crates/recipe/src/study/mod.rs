@@ -7,7 +7,7 @@
 mod data;
 mod show;
 
-pub use data::{Question, StudyData, StudyFiles, Vocabulary};
+pub use data::{Question, StudyData, StudyFiles, Vocabulary, wordings};
 pub(crate) use show::write_predictions;
 
 use crate::{Bounds, Error, ModelTask, Result};
