@@ -11,3 +11,16 @@ pub fn device() -> Device {
         Ok(other) => panic!("REGARD_TEST_DEVICE={other}: cpu or cuda"),
     }
 }
+
+/// Whether numbers that were computed in other company or in other chunks are the same: bit for bit where the
+/// device promises it, and to rounding (1e-5 of the largest, 2 % where products are of bf16) where it does not.
+pub fn same(left: &[f32], right: &[f32], precision: Precision) -> bool {
+    let within = match precision {
+        _ if device().same_bits_for_any_rows() => 0.0,
+        Precision::F32 => 1e-5,
+        Precision::Bf16 => 2e-2,
+    };
+    let largest = right.iter().fold(0f32, |most, x| most.max(x.abs()));
+    let close = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || (a - b).abs() <= within * largest;
+    left.len() == right.len() && left.iter().zip(right).all(close)
+}

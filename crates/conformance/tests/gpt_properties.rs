@@ -5,7 +5,7 @@ use regard::graph::Integers;
 use regard::ops::{Pairing, RotarySpec};
 use regard::prelude::*;
 use regard::reach::{Grain, Query, reach};
-use regard_conformance::place::device;
+use regard_conformance::place::{device, same};
 use regard_generate::{Ended, Enough, Examples, Full, Generated, Generator, Request, Sampling, Settings};
 use regard_layers::KeepMask;
 use regard_models::{Cached, Gpt, GptConfig, Positions, View};
@@ -122,7 +122,7 @@ fn padding_on_the_right_changes_no_bit() {
         batch.extend([9; 8]);
         let together = logits(&mut program, [2, 13], &batch, &mut store);
         let own = &together[13 * VOCABULARY..][..5 * VOCABULARY];
-        assert!(alone.iter().zip(own).all(|(a, b)| a.to_bits() == b.to_bits()), "{name}");
+        assert!(same(&alone, own, Precision::F32), "{name}");
     }
 }
 
@@ -181,8 +181,7 @@ fn caches_change_no_bit() {
             for row in 0..2 {
                 let wanted = &wanted[(row * 23 + start) * VOCABULARY..][..width * VOCABULARY];
                 let found = &found[row * width * VOCABULARY..][..width * VOCABULARY];
-                let same = wanted.iter().zip(found).all(|(a, b)| a.to_bits() == b.to_bits());
-                assert!(same, "{name}: row {row}, positions {now:?}");
+                assert!(same(wanted, found, Precision::F32), "{name}: row {row}, positions {now:?}");
             }
             start = now.end;
         }

@@ -28,6 +28,9 @@ pub enum PerceiverMasking {
     /// As [`PerceiverMasking::Prefix`], but latent i asks chunk i alone; the blocks on the latents carry the
     /// rest.
     Chunk,
+    /// As [`PerceiverMasking::Prefix`], but three quarters of the latents own one token each, from the first
+    /// on, and the others share the rest: a text that is short for the context is read token by token.
+    Tapered,
     /// The top left corner of one lower triangle for all attentions: latent i sees the tokens up to i, token
     /// t the latents up to t. Nothing leaks, but of the tokens from M on each sees only itself and the first
     /// M.
@@ -120,6 +123,15 @@ impl PerceiverConfig {
         self.context.div_ceil(self.latents)
     }
 
+    /// How many tokens latent i and those before it own when they are tapered.
+    fn tapered(&self, i: usize) -> usize {
+        let fine = self.latents - self.latents / 4;
+        if i < fine {
+            return i + 1;
+        }
+        fine + ((i + 1 - fine) * (self.context - fine)).div_ceil(self.latents - fine)
+    }
+
     /// Whether latent i sees token t on the way down.
     pub fn sees_token(&self, i: usize, t: usize) -> bool {
         let chunk = self.chunk();
@@ -127,6 +139,7 @@ impl PerceiverConfig {
             PerceiverMasking::Open => true,
             PerceiverMasking::Prefix => t < (i + 1) * chunk,
             PerceiverMasking::Chunk => t / chunk == i,
+            PerceiverMasking::Tapered => t < self.tapered(i),
             PerceiverMasking::Corner => t <= i,
         }
     }
@@ -136,6 +149,7 @@ impl PerceiverConfig {
         match self.masking {
             PerceiverMasking::Open => true,
             PerceiverMasking::Prefix | PerceiverMasking::Chunk => (i + 1) * self.chunk() <= t + 1,
+            PerceiverMasking::Tapered => self.tapered(i) <= t + 1,
             PerceiverMasking::Corner => i <= t,
         }
     }

@@ -79,7 +79,7 @@ impl Model for Perceiver {
 #[derive(Clone, Copy, Debug)]
 pub struct Perceivers;
 
-const MASKINGS: [&str; 4] = names(&native::MASKINGS);
+const MASKINGS: [&str; 5] = names(&native::MASKINGS);
 
 impl Family for Perceivers {
     fn name(&self) -> &str {

@@ -33,9 +33,10 @@ pub const T5: &str = "regard-t5";
 pub const TRANSFORMER: &str = "regard-transformer";
 
 /// Words for who sees whom in a Perceiver.
-pub const MASKINGS: [(&str, PerceiverMasking); 4] = [
+pub const MASKINGS: [(&str, PerceiverMasking); 5] = [
     ("prefix", PerceiverMasking::Prefix),
     ("chunk", PerceiverMasking::Chunk),
+    ("tapered", PerceiverMasking::Tapered),
     ("corner", PerceiverMasking::Corner),
     ("open", PerceiverMasking::Open),
 ];

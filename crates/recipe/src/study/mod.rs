@@ -331,7 +331,7 @@ impl Ids {
 fn model(settings: &StudySettings, arm: Arm, vocabulary: usize) -> Result<Arc<dyn Model>> {
     let StudySettings { layers, heads, width, context, latents, dropout, .. } = *settings;
     if arm == Arm::Perceiver {
-        let masking = PerceiverMasking::Prefix;
+        let masking = PerceiverMasking::Tapered;
         let mechanisms = Mechanisms::default();
         let config = PerceiverConfig {
             layers,
