@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arms;
 mod ask;
 mod audit;
 mod bars;
@@ -143,7 +144,7 @@ pub fn run_with<A: Into<OsString> + Clone>(
         Command::Evaluate(options) => evaluate::run(&options, registry),
         Command::Classify(options) => classify::run(&options, registry),
         Command::Data(options) => data::run(&options, registry),
-        Command::Study(options) => study::run(&options),
+        Command::Study(options) => study::run(&options, registry),
         Command::Ask(options) => ask::run(&options, registry),
         Command::Runs(options) => runs::run(&options, registry),
         Command::Bench(options) => bench::run(&options),

@@ -1,6 +1,7 @@
 //! `regard study`: where was somebody born? The birth-place study on files, or on the invented people that
 //! come with the program; `regard demo` is the small one of these.
 
+use crate::arms;
 use crate::bars::Bars;
 use crate::machine::Machine;
 use crate::output::Replace;
@@ -8,6 +9,7 @@ use crate::stopping::on_interrupt;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use regard_data::whole;
+use regard_models::Registry;
 use regard_recipe::study::{
     self, Arm, ArmResult, Study, StudyData, StudyFiles, StudyListener, StudySettings,
 };
@@ -15,14 +17,27 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Options of `regard study`.
 #[derive(Args)]
 #[command(after_help = "Examples:  regard study\n           \
+                        regard study studies/birth_places.toml --jobs 4\n           \
                         regard study --text people/text.txt --train people/train.tsv --dev people/dev.tsv --pretrain-epochs 3\n\n\
                         The second after regard data generate people; the files of the course go as well.")]
 pub struct Options {
+    /// A study by a file: arms, each a recipe with something changed, and seeds. Runs what is still missing
+    #[arg(value_name = "STUDY", conflicts_with_all = ["text", "train", "dev", "test", "arms", "replace"])]
+    study: Option<PathBuf>,
+    /// What should be otherwise in all recipes of the file, as in train.precision=f32
+    #[arg(value_name = "KEY=VALUE", requires = "study")]
+    overrides: Vec<String>,
+    /// Of a study by a file: so many runs at a time
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "study", value_parser = jobs)]
+    jobs: usize,
+    /// Of a study by a file: after so long, runs end with a checkpoint and no other begins
+    #[arg(long, value_name = "MINUTES", requires = "study", value_parser = minutes)]
+    minutes: Option<f64>,
     /// Lines about people, one on each line; invented people if not given
     #[arg(long, value_name = "FILE", requires_all = ["train", "dev"])]
     text: Option<PathBuf>,
@@ -61,7 +76,19 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
+    if let Some(file) = &options.study {
+        let how = arms::How {
+            file,
+            overrides: &options.overrides,
+            out: &options.out,
+            jobs: options.jobs,
+            limit: options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes)),
+            json: options.json,
+            machine: &options.machine,
+        };
+        return arms::run(&how, registry, &*on_interrupt()?);
+    }
     options.replace.check_folder("--out", &options.out, "report.html")?;
     let (data, mut settings, lead) = match (&options.text, &options.train, &options.dev) {
         (Some(text), Some(train), Some(dev)) => {
@@ -111,6 +138,22 @@ pub fn run(options: &Options) -> Result<()> {
 /// What the invented data is, in a sentence.
 pub const INVENTED: &str = "320 invented people, born in 25 invented places, four lines about each in twelve kinds of \
                             sentences. The 80 who are asked about at the end occur in no question to learn from.";
+
+/// As many runs as a machine can hold.
+fn jobs(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(jobs) if (1..=64).contains(&jobs) => Ok(jobs),
+        _ => Err("give a whole number from 1 to 64".into()),
+    }
+}
+
+/// A time that can be waited for.
+fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(minutes) if minutes > 0.0 && minutes <= 1e6 => Ok(minutes),
+        _ => Err("give a number of minutes above 0".into()),
+    }
+}
 
 /// An arm by its name.
 fn arm(name: &str) -> Result<Arm> {

@@ -170,7 +170,8 @@ class Regard:
         self.command, self.scratch, self.given = str(command), scratch, given
         files = {"text": "wiki.txt", "train": "birth_places_train.tsv", "evaluate": "birth_dev.tsv",
                  "test": "birth_test_inputs.tsv"}
-        self.recipe = [str(ROOT / "recipes/birth_places.toml"), "model.positions=learned"]
+        self.recipe = [str(ROOT / "recipes/birth_places.toml"), "model.positions=learned", "train.precision=f32", "train.log_every=1",
+                       "stage.pretrain.train.lr=6e-3", "stage.pretrain.train.warmup_tokens=10240"]  # as in the course
         self.recipe += [f"data.{key}={data / name}" for key, name in files.items()]
         self.recipe += [f"stage.pretrain.train.batch={given.batch}", f"stage.finetune.train.batch={given.question_batch}",
                         "stage.pretrain.data.limit=%d" % given.lines]

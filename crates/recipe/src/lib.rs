@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod arms;
 mod error;
 pub mod job;
 pub mod language;

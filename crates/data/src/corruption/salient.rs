@@ -37,9 +37,10 @@ impl Salient {
         }
         without_mark(&line.ids, self.spans.mark)?;
         let fact = line.facts[draws.below(line.facts.len())].clone();
-        // Half of the time the fact alone is missing; otherwise it is asked for with less to go by.
-        let (from, to) = match draws.below(2) {
+        // The fact alone is missing, or all but the title, or something in between.
+        let (from, to) = match draws.below(3) {
             0 => (fact.start, fact.end),
+            1 => (line.title, line.ids.len()),
             _ => (
                 line.title + draws.below(fact.start - line.title + 1),
                 fact.end + draws.below(line.ids.len() - fact.end + 1),

@@ -7,6 +7,8 @@
 mod overrides;
 mod read;
 
+pub(crate) use read::checked;
+
 use regard_models::ModelKeys;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

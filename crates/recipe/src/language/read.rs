@@ -239,7 +239,7 @@ fn resolve_stages(table: &mut Table) -> Vec<Table> {
 }
 
 /// Reads TOML as a type; mistakes get a place and a nearest name.
-pub(super) fn checked<T: DeserializeOwned>(text: &str, place: &str) -> Result<T> {
+pub(crate) fn checked<T: DeserializeOwned>(text: &str, place: &str) -> Result<T> {
     toml::from_str(text).map_err(|error| located(&error, text, place))
 }
 
