@@ -11,7 +11,7 @@ use clap::Args;
 use regard_data::whole;
 use regard_models::Registry;
 use regard_recipe::study::{
-    self, Arm, ArmResult, Study, StudyData, StudyFiles, StudyListener, StudySettings,
+    self, Arm, ArmResult, Study, StudyData, StudyFiles, StudyListener, StudySettings, Vocabulary,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -92,7 +92,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     options.replace.check_folder("--out", &options.out, "report.html")?;
     let (data, mut settings, lead) = match (&options.text, &options.train, &options.dev) {
         (Some(text), Some(train), Some(dev)) => {
-            let data = StudyData::open(StudyFiles { text, train, dev, test: options.test.as_deref() })?;
+            let files = StudyFiles { text, train, dev, test: options.test.as_deref() };
+            let data = StudyData::open(files, Vocabulary::Characters)?;
             let lead = format!("{} lines of {}.", data.lines.len(), text.display());
             (data, StudySettings::course(), lead)
         }

@@ -2,7 +2,7 @@
 //! best epoch is chosen with, and what is examined at the end.
 
 use crate::job::columns::columns;
-use crate::language::{DataKind, DataRecipe, FormRecipe, Kind, Recipe};
+use crate::language::{DataKind, DataRecipe, FormRecipe, Kind, Recipe, TokenizerKind};
 use crate::study::{Question, StudyData, StudyFiles, Vocabulary, wordings};
 use crate::{Error, Result};
 use regard_data::biographies;
@@ -304,13 +304,23 @@ fn chosen(raw: &Raw, rows: &[usize]) -> Raw {
 /// Lines about people and questions about them: files, or invented.
 fn study(recipe: &Recipe) -> Result<Material> {
     let data = &recipe.data;
+    let vocabulary = match recipe.tokenizer.kind {
+        TokenizerKind::Characters => Vocabulary::Characters,
+        TokenizerKind::Wordpiece => Vocabulary::Pieces(recipe.tokenizer.vocabulary),
+        _ => {
+            return Err(Error::invalid(
+                "biographies are read in characters or in pieces of words",
+                "give tokenizer.kind = \"characters\" or \"wordpiece\"",
+            ));
+        }
+    };
     let study = match (&data.text, data.train.as_slice(), data.evaluate.as_slice()) {
         (Some(text), [train, ..], [dev, ..]) => {
-            StudyData::open(StudyFiles { text, train, dev, test: data.test.as_deref() })?
+            StudyData::open(StudyFiles { text, train, dev, test: data.test.as_deref() }, vocabulary)?
         }
         (None, [], []) => StudyData::invented(
             biographies::Settings { people: data.people, seed: recipe.seed, ..Default::default() },
-            Vocabulary::Characters,
+            vocabulary,
         )?,
         _ => {
             return Err(Error::invalid(

@@ -99,7 +99,7 @@ impl StudyData {
     }
 
     /// Real files.
-    pub fn open(files: StudyFiles<'_>) -> Result<StudyData> {
+    pub fn open(files: StudyFiles<'_>, vocabulary: Vocabulary) -> Result<StudyData> {
         let questions = |path: &Path| -> Result<Vec<Question>> {
             let table = Table::open(path, Format::Tsv, false)?;
             let (texts, places) = (table.column_at(0)?, table.column_at(1)?);
@@ -118,7 +118,7 @@ impl StudyData {
         };
         let test = files.test.map(lines).transpose()?.unwrap_or_default();
         let (train, dev) = (questions(files.train)?, questions(files.dev)?);
-        StudyData::new(lines(files.text)?, train, dev, test, Vocabulary::Characters)
+        StudyData::new(lines(files.text)?, train, dev, test, vocabulary)
     }
 
     fn new(

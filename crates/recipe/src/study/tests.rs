@@ -106,7 +106,7 @@ fn files_make_a_vocabulary_of_all_their_characters() {
     let (train, dev) = (file("train.tsv", "ab?\tc\n"), file("dev.tsv", "ba?\td\n"));
     let test = file("test.tsv", "e?\n\n");
     let files = StudyFiles { text: &text, train: &train, dev: &dev, test: Some(&test) };
-    let data = StudyData::open(files).unwrap();
+    let data = StudyData::open(files, Vocabulary::Characters).unwrap();
     // Padding, mark and the end of a line; a space; a, b, c, i, n, s, w of the line; d, e and ? of the
     // questions.
     assert_eq!(data.tokenizer.vocabulary(), 3 + 1 + 7 + 3);
@@ -129,7 +129,10 @@ fn what_does_not_fit_is_said() {
     );
     assert_eq!(text.unwrap_err().to_string(), "there are no 0 kinds of sentences; ask for 1 to 12");
     let none = Path::new("no-such-folder/text.txt");
-    let refused = StudyData::open(StudyFiles { text: none, train: none, dev: none, test: None });
+    let refused = StudyData::open(
+        StudyFiles { text: none, train: none, dev: none, test: None },
+        Vocabulary::Characters,
+    );
     let text = refused.unwrap_err().to_string();
     assert!(text.starts_with("cannot open no-such-folder/text.txt: "), "{text}");
 
