@@ -147,7 +147,7 @@ pub fn run_with<A: Into<OsString> + Clone>(
         Command::Study(options) => study::run(&options, registry),
         Command::Ask(options) => ask::run(&options, registry),
         Command::Runs(options) => runs::run(&options, registry),
-        Command::Bench(options) => bench::run(&options),
+        Command::Bench(options) => bench::run(&options, registry),
         Command::Prove(options) => prove::run(&options, registry),
         Command::Audit(options) => audit::run(&options, registry),
         Command::Look(options) => look::run(&options, registry),

@@ -4,7 +4,20 @@
 use crate::{Error, Length, Result, State};
 use regard_data::loader::{Loader, LoaderSettings, Place};
 use regard_data::{Batch, Source};
+use regard_engine::Device;
 use std::sync::Arc;
+
+/// The most threads that make batches for a card.
+const MOST_THREADS: usize = 4;
+
+/// How many threads make batches for this device: one beside a CPU that computes, some for a card, which is
+/// faster than one. The batches are the same.
+pub fn loader_threads(device: &Device) -> usize {
+    match device.cpu() {
+        Some(_) => 1,
+        None => std::thread::available_parallelism().map_or(1, |all| (all.get() / 2).clamp(1, MOST_THREADS)),
+    }
+}
 
 /// The batches of a run, from where it is.
 pub(crate) struct Batches {
@@ -13,13 +26,14 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    pub fn new(source: &Arc<dyn Source>, state: &State, length: Length) -> Result<Batches> {
+    pub fn new(source: &Arc<dyn Source>, state: &State, length: Length, threads: usize) -> Result<Batches> {
         let from = Place { epoch: state.epoch, index: state.batch };
         let epochs = match length {
             Length::Steps(_) => None,
             Length::Epochs(epochs) => Some(epochs),
         };
-        let settings = LoaderSettings { from, epochs, ..LoaderSettings::default() };
+        let ahead = LoaderSettings::default().ahead.max(2 * threads);
+        let settings = LoaderSettings { from, epochs, ahead, threads };
         Ok(Batches { source: Arc::clone(source), loader: Loader::new(Arc::clone(source), settings)? })
     }
 

@@ -69,6 +69,7 @@ mod step;
 mod task;
 mod trainer;
 
+pub use batches::loader_threads;
 pub use checkpoint::Snapshot;
 pub use diagnose::{Finding, first_not_finite};
 pub use error::{Error, Result};

@@ -1,7 +1,7 @@
 //! The loop: batches in, better parameters out. It holds its place in a [`State`]; everything else that it
 //! needs to go on is in the store, so that a checkpoint of the two is the run.
 
-use crate::batches::Batches;
+use crate::batches::{Batches, loader_threads};
 use crate::checkpoint::{self, Snapshot};
 use crate::evaluate::{Evaluator, Examiner};
 use crate::listener::{EvaluationRecord, Listener, StepRecord};
@@ -312,7 +312,10 @@ impl<'t> Trainer<'t> {
             }
             let batches = match &mut batches {
                 Some(batches) => batches,
-                none => none.insert(Batches::new(&run.source, &self.state, self.settings.length)?),
+                none => {
+                    let threads = loader_threads(&self.device);
+                    none.insert(Batches::new(&run.source, &self.state, self.settings.length, threads)?)
+                }
             };
             let record = match self.advance(batches, store) {
                 Ok(record) => record,

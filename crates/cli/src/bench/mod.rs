@@ -2,6 +2,7 @@
 //! `--profile` where the time goes, against what this machine can do.
 
 mod clock;
+mod data;
 mod decode;
 mod forward;
 mod models;
@@ -14,6 +15,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use regard::graph::Precision;
 use regard::ops::Weights;
+use regard_models::Registry;
 
 /// Options of `regard bench`.
 #[derive(Args)]
@@ -40,6 +42,8 @@ enum Workload {
     Prefill(decode::Prefill),
     /// A forward pass of a GPT, BERT or ViT.
     Forward(forward::Forward),
+    /// The batches of a recipe, made without a step.
+    Data(data::Data),
 }
 
 /// How to run, the same for all workloads.
@@ -111,7 +115,7 @@ impl Digits {
 }
 
 /// Times a workload.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     match &options.workload {
         Workload::Matmul(sizes) => parts::matmul(sizes),
         Workload::Attention(sizes) => parts::attention(sizes),
@@ -119,5 +123,6 @@ pub fn run(options: &Options) -> Result<()> {
         Workload::Decode(sizes) => decode::decode(sizes),
         Workload::Prefill(sizes) => decode::prefill(sizes),
         Workload::Forward(sizes) => forward::run(sizes),
+        Workload::Data(options) => data::run(options, registry),
     }
 }

@@ -9,3 +9,4 @@ mod masked;
 mod mechanisms;
 mod opened;
 mod scratch;
+mod study_files;

@@ -190,12 +190,12 @@ impl Job {
     }
 
     /// The batches of a stage, by its name, as training sees them; of the first stage if none is named.
-    pub fn batches(&self, stage: Option<&str>) -> Result<&dyn Source> {
+    pub fn batches(&self, stage: Option<&str>) -> Result<&Arc<dyn Source>> {
         let found = match stage {
             None => self.stages.first(),
             Some(name) => self.stages.iter().find(|stage| stage.recipe.name == name),
         };
-        found.map(|stage| stage.source.as_ref()).ok_or_else(|| {
+        found.map(|stage| &stage.source).ok_or_else(|| {
             let known = self.stages.iter().map(|stage| stage.recipe.name.as_str());
             regard_graph::Error::unknown("stage", stage.unwrap_or_default(), known).into()
         })
