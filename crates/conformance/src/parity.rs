@@ -106,9 +106,15 @@ impl Golden {
     }
 }
 
+/// Where this crate lies: as cargo says while the tests run, for they may run on another machine than they were
+/// built on, and else as it was when they were built.
+fn here() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()).into()
+}
+
 /// Where a case lies.
 pub fn folder(case: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("goldens/parity").join(case)
+    here().join("goldens/parity").join(case)
 }
 
 /// A JSON file.
@@ -119,7 +125,8 @@ pub fn json(path: &Path) -> Value {
 
 /// The folder of real data, if it is at hand: `REGARD_DATA`, or `shared/data` beside the repository.
 pub fn data() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
+    let here = here();
+    let root = here.ancestors().nth(2)?;
     let named = std::env::var_os("REGARD_DATA").map(PathBuf::from);
     Some(named.unwrap_or_else(|| root.join("../shared/data"))).filter(|path| path.is_dir())
 }
