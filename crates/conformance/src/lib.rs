@@ -12,6 +12,7 @@ pub mod nodes;
 pub mod nonsense;
 pub mod op_cases;
 pub mod parity;
+pub mod parity_bf16;
 pub mod parity_training;
 pub mod programs;
 pub mod sequence;
