@@ -1,7 +1,7 @@
 """How far PyTorch is from float64 on the nodes of random programs: the bounds of agreement are made of it.
 
-    cargo run --release -p regard-conformance --example nodes -- FOLDER f32 1000000 1002999
-    cargo run --release -p regard-conformance --example nodes -- FOLDER bf16 1000000 1002999
+    cargo run --release -p regard-conformance --example nodes -- FOLDER f32 1000000 1001999
+    cargo run --release -p regard-conformance --example nodes -- FOLDER bf16 1000000 1001999
     .venv/bin/python crates/conformance/parity/node_errors.py FOLDER        writes ../goldens/node_errors.json
 
 Each node is run in PyTorch in its own precision and in float64, on the operands that the program gave it. What is kept
@@ -343,6 +343,11 @@ def rows_added(ids, rows):
     return function
 
 
+def add_position(settings, o):
+    rows = o["position"].long() if "position" in o else torch.arange(o["x"].shape[1])
+    return [o["x"] + o["table"][rows]]
+
+
 def scatter_add(settings, o):
     axis, shape = int(settings["axis"]), list(o["x"].shape)
     shape[axis] = int(settings["size"])
@@ -403,7 +408,7 @@ OPS = {
     "sub": lambda settings, o: [o["a"] - o["b"]],
     "mul": lambda settings, o: [o["a"] * o["b"]],
     "div": lambda settings, o: [o["a"] / o["b"]],
-    "add_position": lambda settings, o: [o["x"] + (o["table"][o["position"].long()] if "position" in o else o["table"][: o["x"].shape[1]])],
+    "add_position": add_position,
     "add_position_backward": rows_added("position", "rows"),
     "embedding_backward": rows_added("ids", "rows"),
     "scatter_add": scatter_add,
@@ -444,13 +449,19 @@ def found(node, given, wants, dtype):
     return [x.reshape(wants[index].shape) if same else x for index, (x, same) in enumerate(zip(results, alike))]
 
 
+def most(x):
+    """The largest finite magnitude; infinities stand for rows without keys, and are on both sides."""
+    finite = x[x.isfinite()].abs()
+    return finite.max().item() if finite.numel() else 0.0
+
+
 def conditions(node, given, wants, exact):
     """How many times further than its operands each result moves when they are rounded. Where there is noise, ours is
     of other streams, so that it is seen here."""
     largest = [max(result["largest"], 1e-30) for result in node["results"]]
     moved = [[result["moved"], result["moved_bf16"]] for result in node["results"]]
     if "random" in node["operands"] and node["op"] != "dropout":
-        largest = [1e-30 if x is None else max(x[x.isfinite()].abs().max().item() if x.isfinite().any() else 0.0, 1e-30) for x in exact]
+        largest = [1e-30 if x is None else max(most(x), 1e-30) for x in exact]
         moved = [[0.0, 0.0] for _ in exact]
         steps = [(0, 2.0**-24, None)] + ([(1, 2.0**-9, ("value", "dy"))] if node["precision"] == "bf16" else [])
         for place, step, names in steps:
@@ -463,9 +474,8 @@ def conditions(node, given, wants, exact):
                     other[name] = x * (1 + signs * step) if moves else x
                 for index, x in enumerate(found(node, other, wants, torch.float64)):
                     if x is not None:
-                        far = torch.nan_to_num((x - exact[index]).abs(), nan=0.0)
-                        moved[index][place] = max(moved[index][place], far.max().item() if far.numel() else 0.0)
-    return [max(far / 2.0**-24, wide / 2.0**-9) / most for (far, wide), most in zip(moved, largest)]
+                        moved[index][place] = max(moved[index][place], most(x - exact[index]))
+    return [max(far / 2.0**-24, wide / 2.0**-9) / size for (far, wide), size in zip(moved, largest)]
 
 
 def nodes_of(folder, program):
@@ -478,7 +488,8 @@ def nodes_of(folder, program):
             node = json.loads(line)
             given = {}
             for index, name in enumerate(node["operands"]):
-                given[f"{name}#{index}" if name in given else name] = tensors.get_tensor(f"{node['node']}.operand.{index}").double()
+                operand = tensors.get_tensor(f"{node['node']}.operand.{index}").double()
+                given[f"{name}#{index}" if name in given else name] = operand
             wants = [tensors.get_tensor(f"{node['node']}.want.{index}") for index in range(len(node["results"]))]
             yield node, given, wants
 
@@ -502,10 +513,10 @@ def measure(node, given, wants, table):
         if index >= len(got) or got[index] is None or not got[index].numel():
             continue
         if got[index].shape != wants[index].shape:
-            sys.exit(f"node_errors.py: result {result['name']} of {node} is {list(got[index].shape)}, ours {list(wants[index].shape)}")
+            theirs, ours = list(got[index].shape), list(wants[index].shape)
+            sys.exit(f"node_errors.py: result {result['name']} of {node} is {theirs}, ours {ours}")
         place = table.setdefault(node["key"], {}).setdefault(result["name"], {}).setdefault(node["precision"], [[], 0])
-        difference = torch.nan_to_num((got[index] - exact[index]).abs(), nan=0.0).max().item()
-        largest = torch.nan_to_num(exact[index].abs(), posinf=0.0).max().item()
+        difference, largest = most(got[index] - exact[index]), most(exact[index])
         if hardness[index] > HARD:
             place[1] += 1
         elif largest > 0:
@@ -533,7 +544,7 @@ def main():
             for precision, (errors, hard) in precisions.items():
                 row = {"error": shorten(quantile(errors)), "hard": hard, "nodes": len(errors)}
                 ops.setdefault(key, {}).setdefault(result, {})[precision] = row
-                print(f"{key:36} {result:14} {precision:5} {row['error']:.2e} largest {max(errors, default=0.0):.2e} of {row['nodes']}, hard {hard}")
+                print(f"{key:36} {result:14} {precision:5} {row['error']:.2e} of {row['nodes']}, hard {hard}")
     report = {
         "made_by": "crates/conformance/parity/node_errors.py",
         "what": WHAT,

@@ -111,8 +111,8 @@ fn movements(
     movements
 }
 
-/// How large the terms are whose difference a loss or its gradient is, each of which is rounded: a log-sum-exp
-/// and a logit, a probability and one. They show where the target is another. 0 for other ops.
+/// How large the terms are whose difference a loss or its gradient is, each of which is rounded: a
+/// log-sum-exp and a logit, a probability and one. They show where the target is another. 0 for other ops.
 fn terms(graph: &Graph, node: &Node, inputs: &[Array]) -> Vec<f64> {
     let operands = &node.declared.operands;
     let Some(targets) = operands.iter().position(|operand| *operand == "targets") else {

@@ -1,5 +1,5 @@
-//! A model in bf16 against PyTorch's autocast, on the training batch of a golden: logits, loss, every gradient
-//! and ten steps of training, each held to the exact numbers as closely as PyTorch's own.
+//! A model in bf16 against PyTorch's autocast, on the training batch of a golden: logits, loss, every
+//! gradient and ten steps of training, each held to the exact numbers as closely as PyTorch's own.
 //!
 //! Two engines that round to bf16 do so in places of their own, so that their numbers are apart by the
 //! roundings of both. What can be asked is that ours are no further from the exact ones than theirs.

@@ -42,8 +42,8 @@ impl Mutant {
         }
     }
 
-    /// The mutant of a gradient. What is left out is wanted; nothing if there is nothing of the kind (of zeros
-    /// nothing can be left out).
+    /// The mutant of a gradient. What is left out is wanted; nothing if there is nothing of the kind (of
+    /// zeros nothing can be left out).
     pub fn of(self, got: &Array, want: &Array) -> Option<Array> {
         let mut mutant = got.clone();
         let wanted = Wanted::new(want);
