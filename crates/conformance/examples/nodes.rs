@@ -1,24 +1,24 @@
-//! Writes the nodes of random programs whose operands are hard: those that are off by more than twice
-//! PyTorch's error on easy operands, and those whose results move ten times further than their operands do.
-//! `bench/torch_error_same_operands.py` runs PyTorch on the same operands.
+//! Writes all nodes of random programs, and of the ops alone, that compute anything, with their operands, for
+//! `parity/node_errors.py`, which runs PyTorch on the same operands.
 //!
 //!     cargo run --release -p regard-conformance --example nodes -- FOLDER f32|bf16 FIRST_SEED LAST_SEED
 //!
-//! Each node is a line of `PRECISION.jsonl`; its operands (f32), our results and the specification's (f64)
-//! are tensors of `PRECISION.safetensors`, named by the node's number.
+//! Each node is a line of `PRECISION.jsonl`; its operands (f32) and what the specification makes of them
+//! (f64) are tensors of `PRECISION.safetensors`, named by the node's number and their own.
 
+use regard::check::largest;
 use regard::device::Level;
 use regard::prelude::*;
-use regard_conformance::bounds::Bounds;
-use regard_conformance::nodes::node_runs;
+use regard_conformance::nodes::{NodeRun, node_runs, runs_of};
+use regard_conformance::op_cases::op_cases;
 use regard_conformance::programs::Recipe;
 use safetensors::tensor::{Dtype, TensorView};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::error::Error;
 use std::path::Path;
 
-/// Results that move further than this, relative to their operands, are written whatever their error.
-const HARD: f64 = 10.0;
+/// With how many of the seeds the ops are run alone.
+const ALONE: u64 = 40;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -30,38 +30,24 @@ fn main() -> Result<(), Box<dyn Error>> {
         "bf16" => Precision::Bf16,
         other => return Err(format!("the precision is `{other}`: give f32 or bf16").into()),
     };
-    let (bounds, cpu) = (Bounds::new(), Cpu::with(2, Level::best())?);
+    let cpu = Cpu::with(2, Level::best())?;
     let (mut lines, mut tensors) = (String::new(), Vec::new());
     let mut number = 0;
-    for seed in first.parse()?..=last.parse()? {
-        for run in node_runs(Recipe::new(seed, given), &cpu) {
-            let easy = bounds.easy(&run);
-            let errors: Vec<f64> = run.results.iter().map(|result| result.error()).collect();
-            let conditions: Vec<f64> = run.results.iter().map(|result| result.condition).collect();
-            let scales: Vec<f64> = run.results.iter().map(|result| result.scale).collect();
-            let over: Vec<bool> = errors.iter().map(|&error| error > easy).collect();
-            let exact = easy == 0.0 && errors.iter().all(|&error| error == 0.0);
-            if exact || !over.contains(&true) && conditions.iter().all(|&condition| condition < HARD) {
-                continue;
-            }
-            let settings: serde_json::Map<_, _> =
-                run.attributes.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
-            let operands: Vec<&str> = run.operands.iter().map(|(name, _)| *name).collect();
-            let line = json!({
-                "node": number, "seed": seed, "op": run.op, "name": run.name, "settings": settings,
-                "precision": format!("{:?}", run.precision).to_lowercase(), "operands": operands,
-                "errors": errors, "conditions": conditions, "scales": scales, "over": over,
-            });
-            lines += &format!("{line}\n");
-            for (name, array) in &run.operands {
-                let numbers = array.data().iter().flat_map(|&x| (x as f32).to_le_bytes()).collect();
-                tensors.push((format!("{number}.operand.{name}"), Dtype::F32, array.dims(), numbers));
+    let first: u64 = first.parse()?;
+    for seed in first..=last.parse()? {
+        let mut runs = node_runs(Recipe::new(seed, given), &cpu);
+        for case in op_cases().iter().filter(|_| seed < first + ALONE) {
+            runs.extend(runs_of(&|| case.recorded(given, seed, false).unwrap(), &cpu));
+        }
+        for run in runs.iter().filter(|run| !run.is_exact()) {
+            lines += &format!("{}\n", line(number, seed, run));
+            for (index, (_, array)) in run.operands.iter().enumerate() {
+                let numbers: Vec<u8> = array.data().iter().flat_map(|&x| (x as f32).to_le_bytes()).collect();
+                tensors.push((format!("{number}.operand.{index}"), Dtype::F32, array.dims(), numbers));
             }
             for (index, result) in run.results.iter().enumerate() {
-                for (kind, array) in [("got", &result.got), ("want", &result.want)] {
-                    let numbers: Vec<u8> = array.data().iter().flat_map(|x| x.to_le_bytes()).collect();
-                    tensors.push((format!("{number}.{kind}.{index}"), Dtype::F64, array.dims(), numbers));
-                }
+                let numbers: Vec<u8> = result.want.data().iter().flat_map(|x| x.to_le_bytes()).collect();
+                tensors.push((format!("{number}.want.{index}"), Dtype::F64, result.want.dims(), numbers));
             }
             number += 1;
         }
@@ -78,4 +64,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(folder.join(format!("{precision}.jsonl")), lines)?;
     println!("{number} nodes in {}", folder.display());
     Ok(())
+}
+
+/// What is said of a node beside its tensors.
+fn line(number: usize, seed: u64, run: &NodeRun) -> Value {
+    let settings: serde_json::Map<_, _> =
+        run.attributes.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
+    let operands: Vec<&str> = run.operands.iter().map(|(name, _)| *name).collect();
+    let results = run.results.iter().map(|result| {
+        let conditioning = &result.conditioning;
+        json!({
+            "name": result.name, "largest": largest(result.want.data()),
+            "moved": conditioning.moved, "moved_bf16": conditioning.moved_bf16,
+        })
+    });
+    json!({
+        "node": number, "seed": seed, "op": run.op, "key": run.key(), "settings": settings,
+        "precision": format!("{:?}", run.precision).to_lowercase(), "operands": operands,
+        "results": results.collect::<Vec<_>>(),
+    })
 }

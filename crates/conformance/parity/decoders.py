@@ -1,5 +1,5 @@
 """Decoders: GPT-2, Llama in three forms (grouped heads and a head of its own; tied with a head width of its own;
-Llama 3's stretched rotary frequencies), and minGPT's GPT.
+Llama 3's stretched rotary frequencies), minGPT's GPT, and a Perceiver.
 """
 
 import json
@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import save_file
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from modules import MinGpt
-from record import (GREEDY_TOKENS, IGNORED, Golden, agree, chosen, ids, left_mask, positions_of, pretrained_names,
+from modules import MinGpt, Perceiver
+from record import (GREEDY_TOKENS, IGNORED, Golden, agree, autocast, chosen, ids, left_mask, positions_of, pretrained_names,
                     reads_alike, right_mask, shifted, spread, study, training, write_json)
 
 LENGTHS = [11, 7, 4]
@@ -69,20 +69,23 @@ def decoder(folder, build, stack_of, vocabulary, context, seed, left=True):
     labels = tokens.masked_fill(mask == 0, IGNORED)
     training(golden, build, model, {**right, "labels": labels}, shifted(labels), mask, pretrained_names)
     golden.write(folder)
-    return model
+    return model, {**right, "labels": labels}, mask
 
 
 def gpt2(folder):
     config = dict(vocab_size=61, n_positions=19, n_embd=24, n_layer=2, n_head=3, n_inner=50, resid_pdrop=0.0,
                   embd_pdrop=0.0, attn_pdrop=0.0, summary_first_dropout=0.0, bos_token_id=60, eos_token_id=60)
-    decoder(folder, lambda: GPT2LMHeadModel(GPT2Config(**config, attn_implementation="eager")),
-            lambda model: (model.transformer.h, model.transformer.ln_f), 61, 19, 1000)
+    model, batch, mask = decoder(
+        folder, lambda: GPT2LMHeadModel(GPT2Config(**config, attn_implementation="eager")),
+        lambda model: (model.transformer.h, model.transformer.ln_f), 61, 19, 1000)
+    autocast(folder, model, batch, mask, pretrained_names)
 
 
 def llama_with(folder, config, seed, left=False):
     context = min(23, config["max_position_embeddings"])
-    model = decoder(folder, lambda: LlamaForCausalLM(LlamaConfig(**config, attn_implementation="eager")),
-                    lambda model: (model.model.layers, model.model.norm), config["vocab_size"], context, seed, left)
+    model, _, _ = decoder(
+        folder, lambda: LlamaForCausalLM(LlamaConfig(**config, attn_implementation="eager")),
+        lambda model: (model.model.layers, model.model.norm), config["vocab_size"], context, seed, left)
     # Most published folders predate `rope_parameters`; both spellings must be read alike.
     older = json.loads((folder / "model" / "config.json").read_text())
     rope = older.pop("rope_parameters")
@@ -141,4 +144,26 @@ def mingpt(folder):
     targets = shifted(tokens.masked_fill(mask == 0, IGNORED))
     training(golden, lambda: MinGpt(config), model, {"input_ids": tokens, "targets": targets}, None, mask)
     golden.put("train.attention_mask", mask)
+    golden.write(folder)
+
+
+def perceiver(folder):
+    """One set of weights under all four maskings, then training with the usual one. 14 positions in chunks of 3: the last
+    chunk is not full."""
+    config = dict(model_type="perceiver", layers=4, heads=3, width=18, latents=5, context=14, vocabulary=37,
+                  masking="prefix")
+    model, golden = spread(Perceiver(config), 3100), Golden()
+    (folder / "model").mkdir(parents=True)
+    write_json(folder / "model" / "config.json", config)
+    save_file(model.state_dict(), folder / "model" / "model.safetensors", {"format": "pt"})
+    for number, masking in enumerate(("open", "prefix", "chunk", "corner")):
+        other = Perceiver({**config, "masking": masking}).eval()
+        other.load_state_dict(model.state_dict())
+        tokens = ids((2, 14 if masking != "chunk" else 10), 37, 3101 + number)
+        golden.put(f"{masking}.input_ids", tokens)
+        with torch.no_grad():
+            golden.put(f"{masking}.logits", other(tokens).logits)
+    tokens, mask = ids((3, 11), 37, 3110), right_mask(LENGTHS, 11)
+    targets = shifted(tokens.masked_fill(mask == 0, IGNORED))
+    training(golden, lambda: Perceiver(config), model, {"input_ids": tokens, "targets": targets}, None)
     golden.write(folder)

@@ -4,7 +4,7 @@ import torch
 from transformers import (BertConfig, BertForMaskedLM, BertForSequenceClassification, ViTConfig,
                           ViTForImageClassification)
 
-from record import (IGNORED, Golden, agree, ids, pretrained_names, right_mask, seeded, spread, study, training)
+from record import (IGNORED, Golden, agree, autocast, ids, pretrained_names, right_mask, seeded, spread, study, training)
 
 LENGTHS = [13, 8, 5]
 
@@ -50,6 +50,7 @@ def bert_masked(folder):
     labels = ids(mask.shape, 67, 4004).masked_fill(~asked, IGNORED)
     training(golden, build, model, {**right, "labels": labels}, labels, mask, pretrained_names)
     golden.write(folder)
+    autocast(folder, model, {**right, "labels": labels}, mask, pretrained_names)
 
 
 def bert_classify(folder):
@@ -68,6 +69,7 @@ def bert_classify(folder):
     labels = torch.tensor([2, 0, 1])
     training(golden, build, model, {**right, "labels": labels}, labels, None, pretrained_names)
     golden.write(folder)
+    autocast(folder, model, {**right, "labels": labels}, None, pretrained_names)
 
 
 def vit(folder):

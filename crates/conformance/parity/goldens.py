@@ -34,6 +34,7 @@ CASES = {
     "llama_tied": decoders.llama_tied,
     "llama_stretched": decoders.llama_stretched,
     "mingpt": decoders.mingpt,
+    "perceiver": decoders.perceiver,
     "bert_masked": encoders.bert_masked,
     "bert_classify": encoders.bert_classify,
     "vit": encoders.vit,

@@ -1,5 +1,6 @@
 """Models that transformers does not have, as short PyTorch modules: minGPT's GPT, the Transformer of 2017 around
-`torch.nn.Transformer`, and llama2.c's Llama. Parameter names are those of the originals.
+`torch.nn.Transformer`, llama2.c's Llama, and a Perceiver as a language model. Parameter names are those of the originals;
+the Perceiver, which is ours, has our own.
 """
 
 import math
@@ -118,4 +119,79 @@ class Translator(nn.Module):
         return SimpleNamespace(logits=logits, loss=None if targets is None else cross_entropy(logits, targets))
 
 
-MODULES = {"mingpt": MinGpt, "transformer": Translator}
+class PerceiverAttention(nn.Module):
+    """`x` asks `source`. `allowed` [T S]: true = may attend; a row that may attend to nothing gets nothing."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x, source, allowed):
+        def split(y):
+            return y.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        q, k, v = split(self.query(x)), split(self.key(source)), split(self.value(source))
+        some = allowed.any(-1, keepdim=True)
+        scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).masked_fill(~allowed & some, float("-inf"))
+        mixed = (scores.softmax(-1) * some) @ v
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+
+class PerceiverPart(nn.Module):
+    """Attention and a feed-forward part, each behind a norm of what asks and added to it. Without a source of its own it
+    is a block: what is asked is what asks, normed."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.attention_norm, self.feed_forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = PerceiverAttention(width, heads)
+        self.feed_forward = nn.ModuleDict({"up": nn.Linear(width, 4 * width), "down": nn.Linear(4 * width, width)})
+
+    def forward(self, x, source, allowed):
+        read = self.attention_norm(x)
+        x = x + self.attention(read, read if source is None else source, allowed)
+        return x + self.feed_forward.down(F.gelu(self.feed_forward.up(self.feed_forward_norm(x))))
+
+
+class Perceiver(nn.Module):
+    """Learned latents ask the embedded text (down), blocks work on the latents, the text asks the latents (up)."""
+
+    def __init__(self, config):
+        super().__init__()
+        width, heads = config["width"], config["heads"]
+        self.config = config
+        self.token_embedding = nn.Embedding(config["vocabulary"], width)
+        self.position_embedding = nn.Embedding(config["context"], width)
+        self.latents = nn.Parameter(torch.zeros(config["latents"], width))
+        self.down, self.up = PerceiverPart(width, heads), PerceiverPart(width, heads)
+        self.stack = nn.ModuleDict({
+            "block": nn.ModuleList(PerceiverPart(width, heads) for _ in range(config["layers"] - 2))})
+        self.final_norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, config["vocabulary"], bias=False)
+
+    def masks(self, length):
+        """Who sees whom: latents tokens [M T], latents latents [M M], tokens latents [T M]."""
+        latents, masking = self.config["latents"], self.config["masking"]
+        chunk = -(-self.config["context"] // latents)
+        t, i = torch.arange(length), torch.arange(latents)
+        past = i[:, None] >= i[None, :]
+        ended = (i[None, :] + 1) * chunk <= t[:, None] + 1
+        if masking == "open":
+            return [torch.ones(shape, dtype=torch.bool) for shape in ((latents, length), (latents,) * 2, (length, latents))]
+        if masking == "prefix":
+            return t[None, :] < (i[:, None] + 1) * chunk, past, ended
+        if masking == "chunk":
+            return t[None, :] // chunk == i[:, None], past, ended
+        return t[None, :] <= i[:, None], past, i[None, :] <= t[:, None]  # corner
+
+    def forward(self, input_ids, targets=None):
+        down, among, up = self.masks(input_ids.shape[1])
+        x = self.token_embedding(input_ids) + self.position_embedding(torch.arange(input_ids.shape[1]))
+        z = self.down(self.latents.expand(len(x), -1, -1), x, down)
+        for block in self.stack.block:
+            z = block(z, None, among)
+        logits = self.head(self.final_norm(self.up(x, z, up)))
+        return SimpleNamespace(logits=logits, loss=None if targets is None else cross_entropy(logits, targets))
+
+
+MODULES = {"mingpt": MinGpt, "transformer": Translator, "perceiver": Perceiver}

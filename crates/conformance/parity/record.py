@@ -236,6 +236,22 @@ def training(golden, build, model, batch, targets, logits_mask=None, file_names=
         raise ValueError(f"training does not go down in step with float64: {losses.tolist()}, {golden.errors}")
 
 
+def autocast(folder, model, batch, logits_mask=None, file_names=None):
+    """The training batch once more as PyTorch computes it in bf16: `torch.autocast`, which rounds what meets in products and
+    keeps parameters, norms and losses in float32. Written beside the golden, as `bf16.safetensors`: logits, loss, every
+    gradient, and the losses of ten steps."""
+    with torch.autocast("cpu", torch.bfloat16):
+        with torch.no_grad():
+            logits = model(**batch).logits.float()
+        losses, gradients, _ = trained(copy.deepcopy(model), batch)
+    golden = Golden()
+    golden.put("logits", real_rows(logits, logits_mask))
+    golden.put("loss", losses[0].float())
+    golden.put("losses", losses.float())
+    golden.put_all("gradient", (file_names or (lambda _, table: table))(model, gradients))
+    save_file(golden.tensors, folder / "bf16.safetensors")
+
+
 def pretrained_names(model, table):
     """A table by parameter, under the names that `save_pretrained` writes (they differ from those of the module in
     some models): a copy of the model that holds the table instead of its weights is written and read back."""

@@ -90,7 +90,7 @@ fn name_of(g: &Graph, parameter: Var) -> String {
 
 /// The layer of a parameter: an attention or a feed-forward part as a whole (a key bias has no gradient but
 /// rounding), else all that shares its prefix.
-fn layer_of(name: &str) -> &str {
+pub(crate) fn layer_of(name: &str) -> &str {
     for part in [".attention.", ".cross.", ".feed_forward."] {
         if let Some(at) = name.find(part) {
             return &name[..at + part.len()];

@@ -1,10 +1,11 @@
-//! BERT against transformers: logits, hidden states, every gradient and ten steps of training on the goldens
-//! of `goldens/parity`; embeddings of sentences by all-MiniLM-L6-v2 where its weights are at hand.
+//! BERT against transformers: logits, hidden states, every gradient and ten steps of training, in f32 and in
+//! bf16, on the goldens of `goldens/parity`; embeddings of sentences by all-MiniLM-L6-v2 where its weights are at hand.
 
 use half::f16;
 use regard::prelude::*;
 use regard::{Result, graph};
 use regard_conformance::parity::{Golden, Tensors, close, data, folder, json, kept};
+use regard_conformance::parity_bf16::check_bf16;
 use regard_conformance::parity_training::check_training;
 use regard_conformance::place::device;
 use regard_models::import::bert::{config_from_json, config_to_json, imports};
@@ -94,7 +95,8 @@ fn scores_and_streams_are_those_of_transformers() -> Result<()> {
     Ok(())
 }
 
-fn check_steps(case: &str) -> Result<()> {
+/// Training in f32, or in bf16 beside PyTorch's autocast.
+fn check_steps(case: &str, precision: Precision) -> Result<()> {
     let golden = Golden::read(case);
     let bert = Bert::new(config_from_json(&golden.config)?)?;
     let table = imports(bert.config());
@@ -125,17 +127,26 @@ fn check_steps(case: &str) -> Result<()> {
         }
         Ok(())
     };
-    check_training(&golden, &table, loss, logits, set)
+    match precision {
+        Precision::F32 => check_training(&golden, &table, loss, logits, set),
+        Precision::Bf16 => check_bf16(case, &table, loss, logits, set),
+    }
 }
 
 #[test]
 fn masked_tokens_are_learned_as_in_pytorch() -> Result<()> {
-    check_steps("bert_masked")
+    check_steps("bert_masked", Precision::F32)
 }
 
 #[test]
 fn classes_are_learned_as_in_pytorch() -> Result<()> {
-    check_steps("bert_classify")
+    check_steps("bert_classify", Precision::F32)
+}
+
+#[test]
+fn in_bf16_it_is_as_exact_as_autocast() -> Result<()> {
+    check_steps("bert_masked", Precision::Bf16)?;
+    check_steps("bert_classify", Precision::Bf16)
 }
 
 #[test]

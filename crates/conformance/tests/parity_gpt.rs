@@ -1,9 +1,10 @@
 //! GPT-2, minGPT and Llama against transformers: scores, streams, gradients, padding, cached greedy decoding
-//! and ten steps of AdamW, on the goldens of `goldens/parity`; stories260K where its weights are at hand.
+//! and ten steps of AdamW, GPT-2 in bf16, too, on the goldens of `goldens/parity`; stories260K where its weights are at hand.
 
 use regard::ops::AdamW;
 use regard::prelude::*;
 use regard_conformance::parity::{Golden, Tensors, close, data, folder, json, kept, skipped, within};
+use regard_conformance::parity_bf16::check_bf16;
 use regard_conformance::place::device;
 use regard_generate::{Generator, Request, Settings};
 use regard_layers::KeepMask;
@@ -254,6 +255,38 @@ fn ten_steps_of_training_are_those_of_pytorch() {
             TRAINED,
         );
     }
+}
+
+#[test]
+fn in_bf16_gpt2_is_as_exact_as_autocast() -> regard::Result<()> {
+    let case = case("gpt2");
+    let answers = &case.golden.answers;
+    let (dims, ids) = answers.integers("train.input_ids");
+    let (_, targets) = answers.integers("train.targets");
+    let (_, mask) = answers.truths("train.attention_mask");
+    let shape = [dims[0], dims[1]];
+    let loss = |g: &mut Graph| {
+        let (ids, targets) = (g.input("ids", DType::I32, shape)?, g.input("targets", DType::I32, shape)?);
+        let scale = g.input("scale", DType::F32, shape![])?;
+        case.gpt.loss(g, ids, targets, scale)
+    };
+    // Rows of padding mean nothing, and are 0 in the golden.
+    let logits = |g: &mut Graph| {
+        let (ids, nothing) = (g.input("ids", DType::I32, shape)?, g.fill(DType::F32, [1], 0.0)?);
+        let mask = g.input("mask", DType::Bool, [dims[0], dims[1], 1])?;
+        let logits = case.gpt.logits(g, ids)?;
+        g.select(mask, logits, nothing)
+    };
+    let feed = |program: &mut Program| {
+        program.set_i32("ids", &dims, &ids)?;
+        if program.graph().inputs().any(|(name, _)| name == "mask") {
+            return program.set_bools("mask", &[dims[0], dims[1], 1], &mask).map_err(Into::into);
+        }
+        program.set_i32("targets", &dims, &targets)?;
+        let count = targets.iter().filter(|&&target| target != -100).count();
+        program.set_f32("scale", &[], &[1.0 / count as f32]).map_err(Into::into)
+    };
+    check_bf16("gpt2", &case.table, loss, logits, feed)
 }
 
 /// Greedy decoding through caches: the prompt in one run, then an id at a time. Padding on the left takes the

@@ -136,6 +136,17 @@ fn every_lie_is_found() {
 }
 
 #[test]
+fn a_bound_that_lets_a_broken_gradient_pass_is_refused() {
+    let column = Case::new(|g| {
+        let x = g.input_with_gradient("x", [400, 1])?;
+        Ok(vec![g.apply_one(Double(Defect::None), &[x])?])
+    });
+    column.cpu(1e-7).unwrap();
+    let expected = "cpu: the gradient of x would pass, a row left out: a bound of 5.00e0 is too loose for it";
+    assert_eq!(message(column.cpu(5.0)), expected);
+}
+
+#[test]
 fn a_case_that_checks_nothing_is_refused() {
     let constant = Case::new(|g| Ok(vec![g.fill(DType::F32, [2], 1.0)?]));
     assert_eq!(message(constant.gradients()), "gradients: nothing in the case can be differentiated");

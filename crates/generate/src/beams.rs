@@ -265,6 +265,35 @@ fn descending(a: f64, b: f64) -> Ordering {
 mod tests {
     use super::*;
 
+    /// Two beams, of which one is running at first; token 0 stops.
+    fn search() -> Search {
+        Search {
+            width: 2,
+            penalty: 0.0,
+            most: 4,
+            at_most: Ended::Most,
+            stop: vec![0],
+            early: Early::Hopeless,
+            prompt: 1,
+            length: 0,
+            running: vec![Running { ids: Vec::new(), log_probability: 0.0, parent: 0 }],
+            finished: Vec::new(),
+            done: false,
+        }
+    }
+
+    #[test]
+    fn a_beam_ends_where_stopping_is_among_the_best() {
+        let ids = |search: &Search| search.running.iter().map(|beam| beam.ids[0]).collect::<Vec<_>>();
+        let mut third = search();
+        assert!(third.advance(&[&[1.0, 3.0, 2.0, 0.0]]));
+        assert_eq!((ids(&third), third.finished.len()), (vec![1, 2], 0), "stopping is only the third best");
+        let mut first = search();
+        assert!(first.advance(&[&[4.0, 3.0, 2.0, 0.0]]));
+        assert_eq!((ids(&first), first.finished.len()), (vec![1, 2], 1));
+        assert_eq!((&first.finished[0].ids[..], first.finished[0].ended), (&[][..], Ended::Stop(0)));
+    }
+
     #[test]
     fn nonsense_is_refused() {
         let beams = Beams::new(&[], 2, 4);

@@ -376,6 +376,9 @@ mod tests {
         let (cpu, mut store) = (Cpu::with(1, regard_device::Level::best()).unwrap(), Store::new(0));
         let mut generator = Generator::new(&gpt, Settings::default(), &mut store, &cpu).unwrap();
         assert_eq!(generator.capacity(), 8);
+        assert_eq!(generator.limit(), Some(8));
+        let nodes = generator.program().graph().nodes();
+        assert!(nodes.iter().any(|node| node.op.name() == "cache_write"), "it keeps what it has read");
         // Nor does the number of the last example there can be overflow.
         let prompts = [vec![1]];
         let request = Request { examples: Examples::From(u64::MAX), ..Request::greedy(&prompts, 2) };

@@ -257,7 +257,7 @@ mod tests {
         }
         assert_eq!(counts[1], 0);
         let draws = |seed: u64, example: u64| -> Vec<i32> {
-            let sampling = Sampling { seed, ..sampling };
+            let sampling = Sampling { top_k: Some(3), ..Sampling::plain(seed) };
             (0..32).map(|length| sampling.choose(&scores(), &vec![0; length], example).unwrap().id).collect()
         };
         assert_eq!(draws(7, 3), draws(7, 3));

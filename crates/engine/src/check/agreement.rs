@@ -1,6 +1,6 @@
 //! The CPU engine against the reference, and against itself over SIMD levels and threads.
 
-use super::{Case, Recorded, fail, fill_store, relative_error};
+use super::{Case, Limit, Mutant, Recorded, fail, fill_store};
 use crate::reference::{Mode, run};
 use crate::{AsDevice, Cpu, Program, Result, Store};
 use regard_device::Level;
@@ -15,10 +15,11 @@ impl Case<'_> {
     /// exact one where nothing is bf16), and asks for the same bits at every SIMD level and thread count;
     /// where something is bf16, at all levels that sum its products in the same order ([`Level::same_bits`]).
     /// Every kernel runs in the debug mode, too ([`Cpu::checked`]): which task stored each byte, and whether
-    /// all were. Where there is an NVIDIA card it is asked, too ([`Case::cuda`]).
+    /// all were. A bound under which a broken gradient would pass ([`Mutant`]) is refused: it judges nothing.
+    /// Where there is an NVIDIA card it is asked, too ([`Case::cuda`]).
     pub fn cpu(&self, bound: f64) -> Result<()> {
         let Recorded { graph, outputs, gradients, feed } = self.backward()?;
-        let expected = run(&graph, &feed, Mode::Rounded)?;
+        let (limit, expected) = (Limit::relative(bound), run(&graph, &feed, Mode::Rounded)?);
         let mut wanted: Vec<(String, &Array)> = Vec::new();
         for (index, &output) in outputs.iter().enumerate() {
             wanted.push((format!("output {index}"), expected.value(output)));
@@ -36,16 +37,14 @@ impl Case<'_> {
                 let cpu = if threads == 1 { Cpu::with(threads, level) } else { Cpu::checked(threads, level) };
                 let got = self.run_on(&cpu?)?;
                 for ((name, want), got) in wanted.iter().zip(&got) {
-                    let error = relative_error(got.data(), want.data());
-                    if error > bound {
-                        let what = format!(
-                            "{name} is off by {error:.2e} at {level}, {threads} threads; bound {bound:.2e}"
-                        );
+                    if let Some(objection) = limit.objection(got, want) {
+                        let what = format!("{name} at {level}, {threads} threads, {objection}");
                         return Err(fail("cpu", what));
                     }
                 }
                 let Some((known, first)) = firsts.iter().find(|(known, _)| level.same_bits(*known, bf16))
                 else {
+                    can_refuse(&limit, &wanted[outputs.len()..], &got[outputs.len()..])?;
                     firsts.push((level, got));
                     continue;
                 };
@@ -105,6 +104,18 @@ impl Case<'_> {
             })
             .collect()
     }
+}
+
+/// Whether the limit refuses every mutant of every gradient.
+fn can_refuse(limit: &Limit, wanted: &[(String, &Array)], got: &[Array]) -> Result<()> {
+    for ((name, want), got) in wanted.iter().zip(got) {
+        if let Some(mutant) = Mutant::passing(limit, got, want).first() {
+            let (broken, bound) = (mutant.name(), limit.relative);
+            let what = format!("the {name} would pass, {broken}: a bound of {bound:.2e} is too loose for it");
+            return Err(fail("cpu", what));
+        }
+    }
+    Ok(())
 }
 
 /// Equal to the last bit; zeros of either sign are told apart.

@@ -1,7 +1,7 @@
 //! A CUDA card against the reference and against itself: eager and captured, once and again.
 
 use super::agreement::same_bits;
-use super::{Case, Recorded, fail, relative_error};
+use super::{Case, Limit, Recorded, fail};
 use crate::reference::{Mode, run};
 use crate::{Cuda, Result};
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ impl Case<'_> {
     /// bits of another program and of a captured one. Does nothing where there is no card.
     pub fn cuda(&self, bound: f64) -> Result<()> {
         let Some(cuda) = card() else { return Ok(()) };
-        let bound = self.card_bound.unwrap_or(bound);
+        let limit = Limit::relative(self.card_bound.unwrap_or(bound));
         let Recorded { graph, outputs, gradients, feed } = self.backward()?;
         let expected = run(&graph, &feed, Mode::Rounded)?;
         let named = outputs.iter().enumerate().map(|(index, &var)| (format!("output {index}"), var));
@@ -28,9 +28,8 @@ impl Case<'_> {
         let wanted: Vec<_> = named.map(|(name, var)| (name, expected.value(var))).collect();
         let first = self.run_on(cuda)?;
         for ((name, want), got) in wanted.iter().zip(&first) {
-            let error = relative_error(got.data(), want.data());
-            if error > bound {
-                return Err(fail("cuda", format!("{name} is off by {error:.2e}; bound {bound:.2e}")));
+            if let Some(objection) = limit.objection(got, want) {
+                return Err(fail("cuda", format!("{name} {objection}")));
             }
         }
         // What is replayed must give the same bits, where no state is carried from run to run.

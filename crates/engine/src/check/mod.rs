@@ -3,15 +3,20 @@
 //! A [`Case`] is a small recording with its data. [`Case::gradients`] compares the gradient reader with
 //! central differences, [`Case::cpu`] the CPU engine with the reference (and its bits over SIMD levels and
 //! threads), [`Case::cost`] the cost reader with what the reference counted, [`Case::reach`] the reach reader
-//! with what changes when an input is changed. An op of one's own is tested by the same four calls.
+//! with what changes when an input is changed. An op of one's own is tested by the same four calls. All of
+//! them, and the random programs of `regard-conformance`, compare numbers by one judge, [`Limit`].
 
 mod agreement;
 mod cards;
 mod counting;
 mod differences;
+mod judge;
+mod mutants;
 mod perturbation;
 
 pub use cards::card;
+pub use judge::{Limit, error_of_scale};
+pub use mutants::Mutant;
 
 use crate::{Error, Feed, Result, Store};
 use regard_device::Stream;
@@ -213,20 +218,6 @@ pub fn relative_error(got: &[f64], want: &[f64]) -> f64 {
 /// The largest finite magnitude.
 pub fn largest(numbers: &[f64]) -> f64 {
     numbers.iter().filter(|x| x.is_finite()).fold(0.0, |most: f64, x| most.max(x.abs()))
-}
-
-/// The largest difference relative to a magnitude of one's own.
-pub fn error_of_scale(got: &[f64], want: &[f64], scale: f64) -> f64 {
-    let scale = scale.max(1e-30);
-    let mut worst: f64 = 0.0;
-    for (x, y) in got.iter().zip(want) {
-        if x.to_bits() == y.to_bits() || x == y {
-            continue; // equal infinities differ by NaN
-        }
-        let error = (x - y).abs() / scale;
-        worst = if error.is_nan() { f64::INFINITY } else { worst.max(error) };
-    }
-    worst
 }
 
 fn fail(check: &str, what: String) -> Error {

@@ -169,6 +169,27 @@ fn stretches_keep_their_places() {
 }
 
 #[test]
+fn of_merged_axes_whole_groups_can_be_taken_out() {
+    let mut g = Graph::inference();
+    let (declared, _) = embedded(&mut g, "ids");
+    let rows = g.nodes()[1].outputs[0];
+    let cut = |start: isize, length: usize| {
+        laid(1, shape![length, N], move |call| Layout::moved(call, 0, 0, -start))
+    };
+    let groups = one(&mut g, cut(4, 8), &[rows]);
+    let crooked = [(1, 8), (4, 6)].map(|(start, length)| one(&mut g, cut(start, length), &[rows]));
+    let axes = read(&g, &[declared]);
+    assert_eq!(names(&axes, groups)[0], "examples 1..3 at 0 × positions of `ids`");
+    assert_eq!(axes.standing_for(groups, &Label::Batch, &[N + 1, 0]), [2]);
+    for (var, length) in crooked.into_iter().zip([8, 6]) {
+        let reason = format!(
+            "axis 0: a stretch of {length} does not fit the examples × positions of `ids` of an axis of 16"
+        );
+        assert_eq!(axes.standing(var, &Label::Batch), lost(&reason));
+    }
+}
+
+#[test]
 fn positions_cut_into_chunks_are_still_positions() {
     let mut g = Graph::inference();
     let (declared, x) = embedded(&mut g, "ids");

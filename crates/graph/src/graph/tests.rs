@@ -328,6 +328,7 @@ fn an_op_is_asked_once_what_it_is() {
     let w = g.parameter("w", shape![2, 3], Init::Ones).unwrap();
     let op = Arc::new(Fickle(AtomicUsize::new(0), view(shape![2, 3])));
     let y = g.record(op.clone(), Arc::new(()), &[w]).unwrap()[0];
+    assert!(g.nodes()[0].is::<Fickle>() && !g.nodes()[0].is::<Mock>(), "ops are told apart by their type");
     let loss = one(&mut g, sum(), &[y]);
     gradient(&mut g, loss, &[w], &Mocks).unwrap();
     let plan = plan(&g, &Request { keep: vec![loss], scratch: &|_| 0 }).unwrap();
