@@ -3,6 +3,7 @@
 //! come, a whole character at a time.
 
 mod characters;
+mod cut;
 mod ours;
 mod pieces;
 mod special;
@@ -159,6 +160,7 @@ impl Tokenizer {
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         match &self.kind {
             Kind::HuggingFace(inner) => {
+                cut::check_lines(text, cut::LIMITS)?;
                 check_room(text.len(), machine::memory_available())?;
                 let encoding = guarded(|| inner.encode_fast(text, true)).map_err(no_ids)?;
                 Ok(encoding.get_ids().to_vec())
@@ -172,11 +174,7 @@ impl Tokenizer {
     /// The ids of a text without the special tokens around it, for a task that puts its own.
     pub fn encode_bare(&self, text: &str) -> Result<Vec<u32>> {
         match &self.kind {
-            Kind::HuggingFace(inner) => {
-                check_room(text.len(), machine::memory_available())?;
-                let encoding = guarded(|| inner.encode_fast(text, false)).map_err(no_ids)?;
-                Ok(encoding.get_ids().to_vec())
-            }
+            Kind::HuggingFace(inner) => cut::encode(inner, text, cut::LIMITS),
             // The one that begins a text comes first.
             Kind::Pieces(pieces) => pieces.encode(text).map(|ids| ids[1..].to_vec()),
             Kind::Characters(_) | Kind::Bytes => self.encode(text),

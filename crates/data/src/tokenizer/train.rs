@@ -3,10 +3,10 @@
 //! order, every choice that was left to a hash is made before or after, and the same texts give the same
 //! file.
 
-use super::{Kind, Tokenizer, check_room, guarded};
+use super::cut::{LIMITS, parts};
+use super::{Kind, Tokenizer, guarded};
 use crate::error::listed;
 use crate::{Error, Result};
-use regard_device::machine;
 use std::collections::{BTreeMap, BTreeSet};
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::models::unigram::{Unigram, UnigramTrainer};
@@ -133,8 +133,9 @@ impl Tokenizer {
         let (normalizer, pre) = guarded(|| frame(training.method)).map_err(failed)?;
         let mut words = Words::new();
         for text in texts {
-            check_room(text.as_ref().len(), machine::memory_available())?;
-            guarded(|| count(text.as_ref(), normalizer.as_ref(), &pre, &mut words)).map_err(failed)?;
+            for part in parts(text.as_ref(), LIMITS)? {
+                guarded(|| count(part, normalizer.as_ref(), &pre, &mut words)).map_err(failed)?;
+            }
         }
         if words.is_empty() {
             return Err(Error::invalid("there are no words to learn from", "give texts that are not empty"));
@@ -152,7 +153,7 @@ impl Tokenizer {
 }
 
 /// What happens to a text before the model sees it.
-fn frame(method: Method) -> tokenizers::Result<(Option<NormalizerWrapper>, PreTokenizerWrapper)> {
+pub(super) fn frame(method: Method) -> tokenizers::Result<(Option<NormalizerWrapper>, PreTokenizerWrapper)> {
     Ok(match method {
         Method::Bpe => (None, ByteLevel::new(false, true, true).into()),
         Method::WordPiece { lowercase } => {
