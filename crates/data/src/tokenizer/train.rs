@@ -22,6 +22,10 @@ use tokenizers::{
     PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
 };
 
+/// The largest vocabulary that is learned, eight times that of the largest known models: the package makes room
+/// for all of it before it begins.
+const MOST_TOKENS: usize = 1 << 21;
+
 /// How a tokenizer is made from texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Training {
@@ -79,6 +83,12 @@ impl Training {
     }
 
     fn check(&self) -> Result<()> {
+        if self.vocabulary > MOST_TOKENS {
+            return Err(Error::invalid(
+                format!("a vocabulary of {} is more than a text can fill", self.vocabulary),
+                format!("ask for at most {MOST_TOKENS}"),
+            ));
+        }
         let distinct: BTreeSet<&String> = self.specials.iter().collect();
         if distinct.len() < self.specials.len() || self.specials.iter().any(String::is_empty) {
             return Err(Error::invalid(
