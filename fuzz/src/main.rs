@@ -15,7 +15,7 @@ static CHOSEN: OnceLock<Format> = OnceLock::new();
 /// The format that was asked for. Without one, all are named.
 fn chosen() -> Format {
     // A panic that our own code catches and says in words is no finding; one that comes through to libFuzzer is, and
-    // ends the process there. (libFuzzer's own hook would end it at either.)
+    // ends the process there. (libFuzzer's own hook would end it at either.) What is caught is not told, either.
     drop(std::panic::take_hook());
     let asked = std::env::var("REGARD_FUZZ").unwrap_or_default();
     match FORMATS.iter().find(|(name, _)| *name == asked) {
