@@ -3,7 +3,9 @@
 //! What was accepted must also hold: what is written of it is read again.
 
 use crate::scratch;
-use regard_data::dataset::{Cifar100, Cut, Format as TableFormat, ImageForm, Images, Resample, Table, TextRows};
+use regard_data::dataset::{
+    Cifar100, Cut, Format as TableFormat, ImageForm, Images, Resample, Table, TextRows,
+};
 use regard_data::dataset::{Parallel, read_image};
 use regard_data::{Checkpoint, DType, Data, Save, SaveOptions, Tokenizer, llama2c, save_file};
 use regard_graph::Precision;
@@ -143,7 +145,8 @@ fn use_tokenizer(tokenizer: &Tokenizer) {
         }
         let _ = stream.finish();
     }
-    let _ = (tokenizer.vocabulary(), tokenizer.token_of(3), tokenizer.token_of(u32::MAX), tokenizer.id_of("a"));
+    let _ =
+        (tokenizer.vocabulary(), tokenizer.token_of(3), tokenizer.token_of(u32::MAX), tokenizer.id_of("a"));
     let _ = tokenizer.decode(&[0, 1, u32::MAX]);
 }
 
@@ -184,7 +187,9 @@ fn idx(bytes: &[u8]) {
 
 fn cifar(bytes: &[u8]) {
     let path = scratch::file("cifar.bin", bytes);
-    for images in [Images::cifar10(&[&path]), Images::cifar100(&[&path], Cifar100::Fine)].into_iter().flatten() {
+    for images in
+        [Images::cifar10(&[&path]), Images::cifar100(&[&path], Cifar100::Fine)].into_iter().flatten()
+    {
         use_images(&images);
     }
 }
