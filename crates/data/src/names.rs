@@ -108,9 +108,14 @@ pub fn check(imports: &[Import], checkpoint: &Checkpoint, ignored: &[&str]) -> R
         report.tensors += 1;
         report.numbers += count(&import.shape).unwrap_or(0) as u64;
     }
+    // A run's checkpoint names thousands of moments one by one: only patterns are tried in turn.
+    let (patterns, names): (Vec<&str>, Vec<&str>) = ignored.iter().partition(|name| name.contains('*'));
+    let names: BTreeSet<&str> = names.into_iter().collect();
+    let is_ignored =
+        |name: &str| names.contains(name) || patterns.iter().any(|pattern| matches(pattern, name));
     for tensor in checkpoint.tensors() {
         match used.get_mut(tensor.name) {
-            None if ignored.iter().any(|pattern| matches(pattern, tensor.name)) => {
+            None if is_ignored(tensor.name) => {
                 report.ignored.push(tensor.name.to_owned());
             }
             None => problems.surplus.push(format!("`{}` {:?}", shown(tensor.name), tensor.shape)),

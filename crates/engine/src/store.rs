@@ -37,6 +37,8 @@ pub struct Store {
     entries: Vec<Entry>,
     by_name: HashMap<String, usize>,
     copies: Vec<EngineCopy>,
+    /// The copies of each entry that has any.
+    copies_of: HashMap<usize, Vec<usize>>,
     weights: Weights,
 }
 
@@ -51,6 +53,7 @@ impl Store {
             entries: Vec::new(),
             by_name: HashMap::new(),
             copies: Vec::new(),
+            copies_of: HashMap::new(),
             weights: Weights::Full,
         }
     }
@@ -209,10 +212,12 @@ impl Store {
 
     /// Finds or makes room for a copy of an entry; it is filled before its first use.
     pub(crate) fn declare_copy(&mut self, entry: usize, kind: CopyKind, bytes: usize) -> Result<usize> {
-        if let Some(known) = self.copies.iter().position(|copy| copy.entry == entry && copy.kind == kind) {
+        let own = self.copies_of.entry(entry).or_default();
+        if let Some(&known) = own.iter().find(|&&copy| self.copies[copy].kind == kind) {
             return Ok(known);
         }
         let buffer = Buffer::zeroed(bytes.max(1))?;
+        own.push(self.copies.len());
         self.copies.push(EngineCopy { entry, kind, buffer, made_from: None });
         Ok(self.copies.len() - 1)
     }

@@ -3,7 +3,7 @@
 
 use crate::places::Places;
 use crate::reader::Reader;
-use crate::steps::{Model, Steps, refuse};
+use crate::steps::{Model, Steps, planned, refuse};
 use crate::{Result, Settings};
 use regard_engine::{Device, Numbers, Program, Store};
 use regard_graph::{DType, Graph, shape};
@@ -98,7 +98,7 @@ impl Caching {
             (Model::Pair(_), None) => return refuse("nothing reads the sources", "plan with a reader"),
         };
         g.output("scores", scores)?;
-        let program = Program::new(g, &[], store, device)?;
+        let program = planned(g, rows, store, device)?;
         let key_row = vec![0; if beams == 1 { 0 } else { rows * capacity }];
         let (vocabulary, places) = (model.vocabulary(), Places::new(rows, capacity));
         Ok(Caching { program, reader, rows, chunk, vocabulary, capacity, limit, ring, places, key_row })

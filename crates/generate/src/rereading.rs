@@ -2,7 +2,7 @@
 //! right, and where it ends. A step costs what the text costs; rows that are over cost nothing.
 
 use crate::reader::Reader;
-use crate::steps::{Steps, refuse};
+use crate::steps::{Steps, planned, refuse};
 use crate::{Decoder, Error, Result, Settings};
 use regard_engine::{Device, Numbers, Program, Store};
 use regard_graph::{DType, Graph, shape};
@@ -39,7 +39,7 @@ impl Rereading {
         let last = g.input("last", DType::I32, shape![b, 1])?;
         let scores = model.next(&mut g, ids, Known::Nothing { last })?;
         g.output("scores", scores)?;
-        let program = Program::new(g, &[], store, device)?;
+        let program = planned(g, rows, store, device)?;
         let (vocabulary, texts, place) = (model.vocabulary(), vec![Vec::new(); rows], vec![None; rows]);
         Ok(Rereading { program, vocabulary, limit, texts, place })
     }

@@ -7,6 +7,7 @@ use crate::reader::Reader;
 use crate::rereading::Rereading;
 use crate::{Decoder, EncoderDecoder, Error, Result, Settings};
 use regard_engine::{Device, Numbers, Program, Store};
+use regard_graph::Graph;
 use regard_models::Caches;
 
 /// What is planned: a model of one stream, or one that reads a source.
@@ -101,6 +102,33 @@ pub fn plan(
     }
 }
 
+/// Plans a program for several texts at once, unless what it needs besides the weights is more than the
+/// memory that is there: each text and each beam has a row of everything. A single row is tried as it is:
+/// where there is little room, what a long context would need is not touched before the text is that long.
+pub fn planned(g: Graph, rows: usize, store: &mut Store, device: &Device) -> Result<Program> {
+    let available = device.memory_available().filter(|_| rows > 1);
+    let new = g.stored().iter().filter(|stored| store.fact(&stored.name).is_err());
+    let kept: u64 = new.map(|stored| stored.fact.bytes() as u64).fold(0, u64::saturating_add);
+    check_room(rows, kept, available)?;
+    let program = Program::new(g, &[], store, device)?;
+    // Reserved, but not touched before the first run; what is kept was made by now.
+    let memory = program.memory();
+    check_room(rows, (memory.arena + memory.io) as u64 + kept, available)?;
+    Ok(program)
+}
+
+fn check_room(rows: usize, needed: u64, available: Option<u64>) -> Result<()> {
+    match available.filter(|&available| needed > available) {
+        None => Ok(()),
+        Some(available) => refuse(
+            &format!(
+                "{rows} rows, one for each beam of each text, take {needed} bytes, and {available} are there"
+            ),
+            "take fewer beams, fewer texts at a time, or a smaller capacity",
+        ),
+    }
+}
+
 pub fn refuse<T>(what: &str, advice: &str) -> Result<T> {
     Err(Error::Request { what: what.into(), advice: advice.into() })
 }
@@ -125,4 +153,20 @@ pub fn check_ids(
         return wrong(format!("it has {} tokens, there is room for {limit}", ids.len()), "shorten it");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_memory_cannot_hold_are_refused() {
+        assert_eq!(
+            check_room(512, 1 << 30, Some(1 << 20)).unwrap_err().to_string(),
+            "generate: 512 rows, one for each beam of each text, take 1073741824 bytes, and 1048576 are there; take \
+             fewer beams, fewer texts at a time, or a smaller capacity"
+        );
+        check_room(512, 1 << 20, Some(1 << 20)).unwrap();
+        check_room(512, u64::MAX, None).unwrap();
+    }
 }

@@ -92,8 +92,8 @@ fn back(
         });
     };
     let first = g.in_pass(Pass::Backward, "", begin)?;
-    let mut walk =
-        Walk { calculus, leads, last, sums: HashMap::from([(of, first)]), again: Replay::default() };
+    let again = Replay::of(&g.nodes()[..=last]);
+    let mut walk = Walk { calculus, leads, sums: HashMap::from([(of, first)]), again };
     for index in (0..=last).rev() {
         let node = g.nodes()[index].clone();
         walk.node(g, &node)?;
@@ -126,8 +126,6 @@ struct Walk<'a> {
     calculus: &'a dyn Calculus,
     /// Which values lead to one that is asked for.
     leads: Vec<bool>,
-    /// The node that the value to differentiate comes from.
-    last: usize,
     /// The gradients so far.
     sums: HashMap<Var, Var>,
     again: Replay,
@@ -145,7 +143,7 @@ impl Walk<'_> {
             return Ok(());
         }
         if let Some(region) = node.region {
-            self.again.run(g, region, self.last)?;
+            self.again.run(g, region)?;
         }
         let inputs = self.again.now(&node.inputs);
         let outputs = self.again.now(&node.outputs);
@@ -232,25 +230,28 @@ fn dependents(g: &Graph, wrt: &[Var]) -> Vec<bool> {
 }
 
 /// Blocks marked recompute: which values of the forward pass have a second life in the backward pass.
-#[derive(Default)]
 struct Replay {
-    done: Vec<usize>,
+    /// The nodes of each region that was not recorded once more yet.
+    left: HashMap<usize, Vec<usize>>,
     now: HashMap<Var, Var>,
 }
 
 impl Replay {
+    fn of(nodes: &[Node]) -> Replay {
+        let mut left: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (index, node) in nodes.iter().enumerate() {
+            if let Some(region) = node.region {
+                left.entry(region).or_default().push(index);
+            }
+        }
+        Replay { left, now: HashMap::new() }
+    }
+
     /// Records the nodes of a region once more, the first time that the backward pass needs any of them.
     /// The ops are the same objects, so their random streams are the same, too.
-    fn run(&mut self, g: &mut Graph, region: usize, last: usize) -> Result<()> {
-        if self.done.contains(&region) {
-            return Ok(());
-        }
-        self.done.push(region);
-        for index in 0..=last {
+    fn run(&mut self, g: &mut Graph, region: usize) -> Result<()> {
+        for index in self.left.remove(&region).unwrap_or_default() {
             let node = g.nodes()[index].clone();
-            if node.region != Some(region) {
-                continue;
-            }
             let inputs = self.now(&node.inputs);
             let outputs = g.in_pass(Pass::Recompute, "", |g| {
                 g.record_named(node.op.clone(), node.attachment.clone(), &inputs, node.name.clone())

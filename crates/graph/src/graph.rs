@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 mod checks;
+mod joins;
 mod planned;
 mod reading;
 use checks::{check_init, check_numbers};
+pub use joins::Joins;
 #[cfg(test)]
 mod tests;
 
@@ -96,7 +98,7 @@ pub enum Origin {
         output: usize,
     },
     /// Made no more: planning left out its node, or joined it with its reader ([`Graph::prune`],
-    /// [`Graph::absorb`]).
+    /// [`Joins::absorb`]).
     Gone,
 }
 

@@ -10,6 +10,7 @@
 mod dim;
 mod dotted;
 mod dtype;
+mod effort;
 mod error;
 mod gradient;
 mod graph;
@@ -35,7 +36,7 @@ pub use dim::{Dim, Letter, MAX_LETTERS, Sizes};
 pub use dtype::{DType, Precision};
 pub use error::{Error, Result, nearest, offer};
 pub use gradient::{Calculus, gradient, pullback};
-pub use graph::{Attachment, Flow, Graph, Init, Node, Origin, Pass, Role, Stored, Value, Var};
+pub use graph::{Attachment, Flow, Graph, Init, Joins, Node, Origin, Pass, Role, Stored, Value, Var};
 pub use integers::Integers;
 pub use largest::{MOST_ELEMENTS, check_size};
 pub use needed::{Needed, everything, needed};

@@ -7,6 +7,7 @@ use crate::{Alias, Error, Graph, Node, Origin, Result, Var};
 use offsets::Block;
 
 mod check;
+mod free;
 mod offsets;
 mod summary;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use regard_engine::Store;
 use regard_graph::Init;
 use regard_models::{Model, NoWeights, Registry, Weights, import};
 use serde_json::Value;
+use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,9 +103,9 @@ impl Opened {
             registry.open(&config, &NoWeights).map_err(|error| Error::Config { path: shown(), error })?;
         let model = trained.without_dropout()?;
         let table = table::imports(&*model, &import::native::imports(model.parameters()))?;
-        let is_ours = |name: &str| table.iter().any(|line| line.theirs == name);
+        let known: HashSet<&str> = table.iter().map(|line| line.theirs.as_str()).collect();
         let ignored: Vec<String> =
-            checkpoint.names().filter(|name| !is_ours(name)).map(str::to_owned).collect();
+            checkpoint.names().filter(|name| !known.contains(name)).map(str::to_owned).collect();
         let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;

@@ -25,19 +25,17 @@ pub fn join(g: &mut Graph, keep: &[Var]) -> Result<()> {
     let mut readers = vec![0; g.values().len()];
     let read = g.nodes().iter().flat_map(|node| &node.inputs).chain(keep);
     read.for_each(|var| readers[var.index()] += 1);
-    let mut at = 0;
-    while at < g.nodes().len() {
-        match find(g, at, &readers) {
-            Some(Join { maker, joined, inputs }) => {
-                let (op, attachment) = match joined {
-                    Joined::Product(product) => product.attached(),
-                    Joined::NormBackward(norm) => attached(norm),
-                };
-                g.absorb(maker, at, op, attachment, &inputs)?; // the next node has its place now
-            }
-            None => at += 1,
+    g.joining(|joins| {
+        for at in 0..joins.graph().nodes().len() {
+            let Some(Join { maker, joined, inputs }) = find(joins.graph(), at, &readers) else { continue };
+            let (op, attachment) = match joined {
+                Joined::Product(product) => product.attached(),
+                Joined::NormBackward(norm) => attached(norm),
+            };
+            joins.absorb(maker, at, op, attachment, &inputs)?;
         }
-    }
+        Ok(())
+    })?;
     join_norms(g)
 }
 

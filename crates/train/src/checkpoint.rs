@@ -25,27 +25,33 @@ pub(crate) fn save(
     let facts = settings.facts().into_iter().map(|(name, text)| (name, Value::String(text)));
     let trainer =
         json!({ "recipe": recipe, "settings": Map::from_iter(facts), "state": state.json() }).to_string();
-    let (mut others, mut floats) = (Vec::new(), Vec::new());
-    for name in names {
-        match store.fact(name)?.dtype {
-            DType::F32 => floats.push((name, store.f32(name)?)),
-            dtype => others.push((name, bytes_of(&store.array(name)?, dtype))),
-        }
+    // What a store lends, or the bytes that are made of it.
+    enum Numbers<'a> {
+        Floats(regard_engine::Numbers<'a, f32>),
+        Bytes(regard_data::DType, Vec<u8>),
     }
-    let mut shapes = Vec::with_capacity(names.len());
+    let mut entries = Vec::with_capacity(names.len());
     for name in names {
-        shapes.push(store.fact(name)?.shape.bound().to_vec());
-    }
-    let mut tensors = Vec::with_capacity(names.len());
-    for (name, shape) in names.iter().zip(&shapes) {
-        let other = others.iter().find(|(known, _)| *known == name);
-        let own = floats.iter().find(|(known, _)| *known == name);
-        let other = other.map(|(_, (dtype, bytes))| Data::Bytes(*dtype, bytes));
-        let Some(data) = own.map(|(_, numbers)| Data::F32(numbers)).or(other) else {
-            unreachable!("every entry was read above")
+        let fact = store.fact(name)?;
+        let numbers = match fact.dtype {
+            DType::F32 => Numbers::Floats(store.f32(name)?),
+            dtype => {
+                let (dtype, bytes) = bytes_of(&store.array(name)?, dtype);
+                Numbers::Bytes(dtype, bytes)
+            }
         };
-        tensors.push(Save { name, shape, data });
+        entries.push((name, fact.shape.bound().to_vec(), numbers));
     }
+    let mut tensors: Vec<Save<'_>> = entries
+        .iter()
+        .map(|(name, shape, numbers)| {
+            let data = match numbers {
+                Numbers::Floats(numbers) => Data::F32(numbers),
+                Numbers::Bytes(dtype, bytes) => Data::Bytes(*dtype, bytes),
+            };
+            Save { name, shape, data }
+        })
+        .collect();
     let length = [trainer.len()];
     let data = Data::Bytes(regard_data::DType::U8, trainer.as_bytes());
     tensors.push(Save { name: TRAINER, shape: &length, data });

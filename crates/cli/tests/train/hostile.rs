@@ -124,9 +124,13 @@ fn numbers_without_sense_or_bounds_are_refused_at_once() {
         "model.layers",
         "model.context",
         "model.vocabulary",
+        "evaluate.beams",
+        "tokenizer.kind=bpe tokenizer.vocabulary",
     ] {
         for number in [most.as_str(), "1000000000000", "4000000000", "1000000000"] {
-            let message = scratch.refused(&["train", "tiny.toml", &format!("{key}={number}")]);
+            let given = format!("{key}={number}");
+            let message = scratch
+                .refused(&[&["train", "tiny.toml"], &given.split(' ').collect::<Vec<_>>()[..]].concat());
             assert!(
                 message.lines().last().is_some_and(|line| line.starts_with("regard: ")),
                 "{key}={number}: {message}"
@@ -135,4 +139,24 @@ fn numbers_without_sense_or_bounds_are_refused_at_once() {
         }
     }
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+/// A tokenizer at which the package that reads it panics is an error in a sentence, and nothing else is printed.
+#[test]
+fn a_tokenizer_that_breaks_its_reader_is_a_sentence() {
+    let scratch = language("broken-tokenizer");
+    scratch.page(&["train", "tiny.toml", "train.steps=2"]);
+    // The template names a token of which the file says nothing.
+    let template = r#"{"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}}], "pair": [{"Sequence": {"id": "A", "type_id": 0}},
+        {"Sequence": {"id": "B", "type_id": 1}}], "special_tokens": {}}"#;
+    let model = r#"{"type": "WordLevel", "vocab": {"the": 0, "[UNK]": 1}, "unk_token": "[UNK]"}"#;
+    let text = format!(
+        r#"{{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": {{"type": "Whitespace"}}, "post_processor": {template}, "decoder": null, "model": {model}}}"#
+    );
+    fs::write(scratch.path("runs/tiny/model/tokenizer.json"), text).unwrap();
+    let message = scratch.refused(&["generate", "runs/tiny/model", "--prompt", "the", "--max", "2"]);
+    assert!(message.contains("tokenizer"), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
 }

@@ -1,6 +1,6 @@
 //! A run that is interrupted ends as if nothing had been; a full disk and a damaged checkpoint lose nothing.
 
-use super::scratch::language;
+use super::scratch::{language, stages};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -164,4 +164,49 @@ fn a_full_disk_and_a_damaged_checkpoint_lose_nothing() {
     assert!(fs::read(&last).unwrap() == damaged, "nothing is repaired behind anybody's back");
     fs::copy(scratch.path("runs/tiny/checkpoints/best.safetensors"), &last).unwrap();
     scratch.page(&["train", "--resume", "runs/tiny", "train.steps=60"]);
+}
+
+/// The short form of `.ci/kills`: a run of two stages is killed at eight moments, from its first file on to the
+/// end of its last stage, and ends in the bits of one that nobody disturbed.
+#[test]
+fn a_run_of_two_stages_that_is_killed_ends_in_the_same_bits() {
+    let scratch = stages("killed");
+    let more = ["train.steps=40", "stage.second.train.steps=40", "train.evaluate_every=2"];
+    let began = Instant::now();
+    scratch.page(&[&["train", "tiny.toml", "--out", "runs/whole"][..], &more].concat());
+    let whole = began.elapsed();
+    let mut kills = 0;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        assert!(tries < 200, "it does not come to its end");
+        let begun = scratch.path("runs/parts/recipe.toml").exists();
+        let mut child = started(match begun {
+            true => scratch.command(&["train", "--resume", "runs/parts"]),
+            false => scratch.command(&[&["train", "tiny.toml", "--out", "runs/parts"][..], &more].concat()),
+        });
+        if kills < 8 {
+            // Later from kill to kill: each goes on from what the one before had saved.
+            sleep(whole.mul_f64(0.1 + 0.05 * f64::from(kills)));
+            child.kill().unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        match output.status.code() {
+            None => kills += 1,
+            Some(code) => {
+                assert_eq!(code, 0, "{}", String::from_utf8_lossy(&output.stderr));
+                break;
+            }
+        }
+    }
+    assert!(kills >= 3, "it was over after {kills} kills");
+    for file in [
+        "model/model.safetensors",
+        "first/checkpoints/last.safetensors",
+        "second/checkpoints/best.safetensors",
+    ] {
+        let [got, wanted] =
+            ["runs/parts", "runs/whole"].map(|run| fs::read(scratch.path(run).join(file)).unwrap());
+        assert!(got == wanted, "{file} differs");
+    }
 }

@@ -2,11 +2,13 @@
 
 mod bad_input;
 mod examples;
+mod faults;
 mod hostile;
 mod interrupted;
 mod journeys;
 mod masked;
 mod mechanisms;
+mod mutated;
 mod opened;
 mod scratch;
 mod study_files;

@@ -118,6 +118,16 @@ pub fn language(name: &str) -> Scratch {
     scratch
 }
 
+/// The same in two stages of a few steps, each of which is saved.
+pub fn stages(name: &str) -> Scratch {
+    let scratch = language(name);
+    let short =
+        LANGUAGE.replace("steps = 30", "steps = 2").replace("evaluate_every = 10", "evaluate_every = 1");
+    let stages = "[[stage]]\nname = \"first\"\n[[stage]]\nname = \"second\"\n[stage.train]\nsteps = 1\n";
+    scratch.write("tiny.toml", short + stages);
+    scratch
+}
+
 /// Sentences whose class is told by one word.
 pub fn sentences(first: usize, count: usize) -> String {
     let things = ["film", "play", "book", "song", "meal"];

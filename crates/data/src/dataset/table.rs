@@ -12,6 +12,7 @@ use serde::Deserializer;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -94,10 +95,8 @@ impl Table {
             true => cells.iter().map(|cell| cell.trim().to_owned()).collect(),
             false => (0..width).map(|i| i.to_string()).collect(),
         };
-        if let Some(name) = (1..width)
-            .map(|i| &table.names[i])
-            .find(|&name| table.names.iter().filter(|other| *other == name).count() > 1)
-        {
+        let mut known = HashSet::new();
+        if let Some(name) = table.names.iter().find(|name| !known.insert(name.as_str())) {
             let what = format!("names the column `{}` twice", shown(name));
             return Err(at(&table.path, first.line as usize, what, "give each column a name of its own"));
         }
@@ -285,10 +284,10 @@ fn names_in_order(line: &str) -> Vec<String> {
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut cells: A) -> std::result::Result<Vec<String>, A::Error> {
-            let mut names: Vec<String> = Vec::new();
+            let (mut names, mut known) = (Vec::new(), HashSet::new());
             while let Some((name, _)) = cells.next_entry::<String, IgnoredAny>()? {
                 // Of cells of one name the last counts, as everywhere in JSON.
-                if !names.contains(&name) {
+                if known.insert(name.clone()) {
                     names.push(name);
                 }
             }

@@ -3,6 +3,7 @@
 //! come, a whole character at a time.
 
 mod characters;
+mod cut;
 mod ours;
 mod pieces;
 mod special;
@@ -20,9 +21,11 @@ use crate::{Error, Result, llama2c};
 use characters::Characters;
 use pieces::Pieces;
 use regard_device::machine;
+use std::cell::Cell;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 /// Turns text to ids and ids to text.
 #[derive(Clone, Debug)]
@@ -159,6 +162,7 @@ impl Tokenizer {
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         match &self.kind {
             Kind::HuggingFace(inner) => {
+                cut::check_lines(text, cut::LIMITS)?;
                 check_room(text.len(), machine::memory_available())?;
                 let encoding = guarded(|| inner.encode_fast(text, true)).map_err(no_ids)?;
                 Ok(encoding.get_ids().to_vec())
@@ -172,11 +176,7 @@ impl Tokenizer {
     /// The ids of a text without the special tokens around it, for a task that puts its own.
     pub fn encode_bare(&self, text: &str) -> Result<Vec<u32>> {
         match &self.kind {
-            Kind::HuggingFace(inner) => {
-                check_room(text.len(), machine::memory_available())?;
-                let encoding = guarded(|| inner.encode_fast(text, false)).map_err(no_ids)?;
-                Ok(encoding.get_ids().to_vec())
-            }
+            Kind::HuggingFace(inner) => cut::encode(inner, text, cut::LIMITS),
             // The one that begins a text comes first.
             Kind::Pieces(pieces) => pieces.encode(text).map(|ids| ids[1..].to_vec()),
             Kind::Characters(_) | Kind::Bytes => self.encode(text),
@@ -326,8 +326,24 @@ fn no_ids(error: String) -> Error {
 /// Runs a function of the package `tokenizers`, which returns errors for most mistakes in a file and panics
 /// at others.
 fn guarded<T>(run: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
+    thread_local! {
+        static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+    }
+    // What becomes an error is not told as a panic as well; any other panic is, as before.
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !IS_GUARDED.get() {
+                before(panic);
+            }
+        }));
+    });
+    let outer = IS_GUARDED.replace(true);
     // What may be left half done is dropped with the closure, or only read.
-    match catch_unwind(AssertUnwindSafe(run)) {
+    let result = catch_unwind(AssertUnwindSafe(run));
+    IS_GUARDED.set(outer);
+    match result {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(shown_text(&error.to_string())),
         Err(_) => Err("the package `tokenizers` gave up on it".into()),

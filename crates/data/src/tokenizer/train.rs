@@ -3,10 +3,10 @@
 //! order, every choice that was left to a hash is made before or after, and the same texts give the same
 //! file.
 
-use super::{Kind, Tokenizer, check_room, guarded};
+use super::cut::{LIMITS, parts};
+use super::{Kind, Tokenizer, guarded};
 use crate::error::listed;
 use crate::{Error, Result};
-use regard_device::machine;
 use std::collections::{BTreeMap, BTreeSet};
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::models::unigram::{Unigram, UnigramTrainer};
@@ -21,6 +21,10 @@ use tokenizers::{
     AddedToken, ModelWrapper, Normalizer, NormalizerWrapper, OffsetReferential, OffsetType,
     PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
 };
+
+/// The largest vocabulary that is learned, eight times that of the largest known models: the package makes room
+/// for all of it before it begins.
+const MOST_TOKENS: usize = 1 << 21;
 
 /// How a tokenizer is made from texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +83,12 @@ impl Training {
     }
 
     fn check(&self) -> Result<()> {
+        if self.vocabulary > MOST_TOKENS {
+            return Err(Error::invalid(
+                format!("a vocabulary of {} is more than a text can fill", self.vocabulary),
+                format!("ask for at most {MOST_TOKENS}"),
+            ));
+        }
         let distinct: BTreeSet<&String> = self.specials.iter().collect();
         if distinct.len() < self.specials.len() || self.specials.iter().any(String::is_empty) {
             return Err(Error::invalid(
@@ -133,8 +143,9 @@ impl Tokenizer {
         let (normalizer, pre) = guarded(|| frame(training.method)).map_err(failed)?;
         let mut words = Words::new();
         for text in texts {
-            check_room(text.as_ref().len(), machine::memory_available())?;
-            guarded(|| count(text.as_ref(), normalizer.as_ref(), &pre, &mut words)).map_err(failed)?;
+            for part in parts(text.as_ref(), LIMITS)? {
+                guarded(|| count(part, normalizer.as_ref(), &pre, &mut words)).map_err(failed)?;
+            }
         }
         if words.is_empty() {
             return Err(Error::invalid("there are no words to learn from", "give texts that are not empty"));
@@ -152,7 +163,7 @@ impl Tokenizer {
 }
 
 /// What happens to a text before the model sees it.
-fn frame(method: Method) -> tokenizers::Result<(Option<NormalizerWrapper>, PreTokenizerWrapper)> {
+pub(super) fn frame(method: Method) -> tokenizers::Result<(Option<NormalizerWrapper>, PreTokenizerWrapper)> {
     Ok(match method {
         Method::Bpe => (None, ByteLevel::new(false, true, true).into()),
         Method::WordPiece { lowercase } => {

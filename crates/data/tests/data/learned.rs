@@ -137,6 +137,10 @@ fn training_says_what_it_cannot_do() {
         train(&Training::bpe(259)),
         "a vocabulary of 259 cannot hold 4 special tokens and 256 bytes; ask for at least 260"
     );
+    assert_eq!(
+        train(&Training::bpe(usize::MAX)),
+        "a vocabulary of 18446744073709551615 is more than a text can fill; ask for at most 2097152"
+    );
     let text = train(&Training::word_piece(50));
     assert!(text.starts_with("a vocabulary of 50 cannot hold 5 special tokens and "), "{text}");
     assert!(text.contains(" letters, at the beginning and inside of words; ask for at least "), "{text}");

@@ -259,3 +259,16 @@ fn a_file_that_changes_under_its_reader_is_told() {
     let message = text(lines.get(usize::MAX), &scratch);
     assert!(message.ends_with("it has 2; ask for one that is there"), "{message}");
 }
+
+/// A header of very many columns costs what its bytes do: comparing each with each would take minutes.
+#[test]
+fn a_row_may_have_very_many_columns() {
+    let scratch = Scratch::new();
+    let names: Vec<String> = (0..150_000).map(|i| format!("{i:x}")).collect();
+    let path = scratch.put("wide.tsv", format!("{}\n{}\n", names.join("\t"), names.join("\t")));
+    let table = Table::open(&path, Format::Tsv, true).unwrap();
+    assert_eq!((table.names().len(), table.len()), (150_000, 1));
+    let cells: Vec<String> = names[..90_000].iter().map(|name| format!("\"{name}\":1")).collect();
+    let path = scratch.put("wide.jsonl", format!("{{{}}}\n", cells.join(",")));
+    assert_eq!(Table::open(&path, Format::Jsonl, false).unwrap().names().len(), 90_000);
+}

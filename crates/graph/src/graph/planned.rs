@@ -1,9 +1,9 @@
-//! What planning may change in a recorded graph: nodes that nobody needs go, a node computes the same in
-//! another way, and a node takes up what its only reader does behind it. No number changes: whatever is still
-//! made has the bits that it had.
+//! What planning may change in a recorded graph: nodes that nobody needs go, and a node computes the same in
+//! another way (that one takes up what its only reader does behind it is `joins`). No number changes:
+//! whatever is still made has the bits that it had.
 
 use super::{Attachment, Flow, Graph, Node, Origin, Value, Var};
-use crate::{Declared, Error, Fact, Op, Result, needed};
+use crate::{Declared, Error, Fact, Op, Result, effort, needed};
 use std::sync::Arc;
 
 impl Graph {
@@ -50,65 +50,7 @@ impl Graph {
         for value in self.values.iter_mut().filter(|value| matches!(value.origin, Origin::Node { .. })) {
             value.origin = Origin::Gone;
         }
-        self.number_results(0);
-        Ok(())
-    }
-
-    /// Has a node do what another does behind it: `op` gives what the node gave, but in the place of the one
-    /// result that `reader` reads, what `reader` made of it. The reader goes, and what lay between the two is
-    /// made no more, so nobody else may read it; that the numbers are those of both nodes, one after the
-    /// other, is up to the caller. Operands must come from before the node.
-    pub fn absorb(
-        &mut self,
-        node: usize,
-        reader: usize,
-        op: Arc<dyn Op>,
-        attachment: Attachment,
-        inputs: &[Var],
-    ) -> Result<()> {
-        let (Some(old), Some(after)) = (self.nodes.get(node), self.nodes.get(reader)) else {
-            return Err(self.no_node("absorb", node.max(reader)));
-        };
-        let declared = Declared::by(&*op);
-        check_no_updates("absorb", old, &*op, &declared)?;
-        check_no_updates("absorb", after, &*op, &declared)?;
-        let read: Vec<usize> =
-            (0..old.outputs.len()).filter(|&at| after.inputs.contains(&old.outputs[at])).collect();
-        let (&[between], &[made]) = (&read[..], &after.outputs[..]) else {
-            return Err(Error::invalid(
-                "absorb",
-                format!("`{}` does not make one value of one result of `{}`", after.name, old.name),
-                "join a node with one that reads one of its results and makes one value of it",
-            ));
-        };
-        let gone = old.outputs[between];
-        let others = self.nodes.iter().enumerate().filter(|(at, _)| *at != reader);
-        if others
-            .flat_map(|(_, other)| &other.inputs)
-            .chain(self.outputs.iter().map(|(_, var)| var))
-            .any(|&var| var == gone)
-        {
-            return Err(Error::invalid(
-                "absorb",
-                format!("{} has other readers than `{}`", self.title(gone), after.name),
-                "leave them apart, or prune what nobody needs first",
-            ));
-        }
-        let read: Vec<Var> = old.inputs.iter().chain(&after.inputs).copied().collect();
-        let facts = self.results_replacing(&*op, &declared, inputs, &read)?;
-        self.check_before("absorb", node, &*op, &declared, inputs)?;
-        let mut outputs = old.outputs.clone();
-        outputs[between] = made;
-        if !facts.iter().eq(outputs.iter().map(|&output| self.fact(output))) {
-            return Err(self.other_results("absorb", old, &outputs, &*op, &facts));
-        }
-        self.values[gone.index()].origin = Origin::Gone;
-        let changed = &mut self.nodes[node];
-        (changed.op, changed.declared, changed.attachment) = (op, declared, attachment);
-        changed.inputs = inputs.to_vec();
-        changed.outputs = outputs;
-        self.nodes.remove(reader);
-        self.number_results(node);
+        self.number_results();
         Ok(())
     }
 
@@ -145,16 +87,17 @@ impl Graph {
         Ok(outputs)
     }
 
-    /// Tells the results of all nodes from this one on where they come from.
-    fn number_results(&mut self, from: usize) {
-        for (node, recorded) in self.nodes.iter().enumerate().skip(from) {
+    /// Tells the results of all nodes where they come from.
+    pub(super) fn number_results(&mut self) {
+        effort::add(self.nodes.len());
+        for (node, recorded) in self.nodes.iter().enumerate() {
             for (output, var) in recorded.outputs.iter().enumerate() {
                 self.values[var.index()].origin = Origin::Node { node, output };
             }
         }
     }
 
-    fn no_node(&self, doing: &str, node: usize) -> Error {
+    pub(super) fn no_node(&self, doing: &str, node: usize) -> Error {
         Error::invalid(
             doing,
             format!("there is no node {node}"),
@@ -163,7 +106,7 @@ impl Graph {
     }
 
     /// Refuses operands that are made by the node itself, later, or no more.
-    fn check_before(
+    pub(super) fn check_before(
         &self,
         doing: &str,
         node: usize,
@@ -185,7 +128,14 @@ impl Graph {
         ))
     }
 
-    fn other_results(&self, doing: &str, node: &Node, results: &[Var], op: &dyn Op, facts: &[Fact]) -> Error {
+    pub(super) fn other_results(
+        &self,
+        doing: &str,
+        node: &Node,
+        results: &[Var],
+        op: &dyn Op,
+        facts: &[Fact],
+    ) -> Error {
         let listed = |facts: &mut dyn Iterator<Item = String>| facts.collect::<Vec<_>>().join(", ");
         Error::invalid(
             doing,
@@ -202,7 +152,7 @@ impl Graph {
 }
 
 /// Refuses nodes that replace state, before or after.
-fn check_no_updates(doing: &str, node: &Node, op: &dyn Op, declared: &Declared) -> Result<()> {
+pub(super) fn check_no_updates(doing: &str, node: &Node, op: &dyn Op, declared: &Declared) -> Result<()> {
     if !node.declared.updates() && !declared.updates() {
         return Ok(());
     }

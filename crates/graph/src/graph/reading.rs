@@ -126,8 +126,8 @@ impl Graph {
 
     /// An output or a tap by name; the error offers the nearest name.
     pub fn find(&self, name: &str) -> Result<Var> {
-        let mut all = self.outputs().chain(self.taps());
-        if let Some((_, var)) = all.find(|(known, _)| *known == name) {
+        let output = self.outputs().find(|(known, _)| *known == name).map(|(_, var)| var);
+        if let Some(var) = output.or_else(|| self.taps.get(name).copied()) {
             return Ok(var);
         }
         Err(Error::unknown("output or tap", name, self.outputs().chain(self.taps()).map(|(known, _)| known)))

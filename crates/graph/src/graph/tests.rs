@@ -434,7 +434,7 @@ fn a_node_takes_up_what_its_only_reader_does() {
     g.output("other", other).unwrap();
     let both = Mock { infer: pair().infer, ..map(2) };
     let attachment: Attachment = Arc::new("kernels");
-    g.absorb(0, 2, Arc::new(both), attachment.clone(), &[x, w]).unwrap();
+    g.joining(|joins| joins.absorb(0, 2, Arc::new(both), attachment.clone(), &[x, w])).unwrap();
     let node = &g.nodes()[0];
     assert_eq!((&node.inputs[..], &node.outputs[..]), (&[x, w][..], &[sum, made[1]][..]));
     assert!(Arc::ptr_eq(&node.attachment, &attachment));
@@ -455,7 +455,7 @@ fn what_cannot_be_absorbed_is_said() {
     let b = one(&mut g, map(2), &[a, late]);
     g.output("b", b).unwrap();
     let mut refused = |node: usize, reader: usize, op: Mock, inputs: &[Var]| {
-        text(g.absorb(node, reader, Arc::new(op), Arc::new(()), inputs))
+        text(g.joining(|joins| joins.absorb(node, reader, Arc::new(op), Arc::new(()), inputs)))
     };
     assert_eq!(refused(0, 9, map(1), &[x]), "absorb: there is no node 9; this graph has 3");
     assert_eq!(
@@ -478,7 +478,7 @@ fn what_cannot_be_absorbed_is_said() {
     assert_eq!(
         {
             one(&mut g, map(1), &[a]);
-            text(g.absorb(0, 2, Arc::new(map(1)), Arc::new(()), &[x]))
+            text(g.joining(|joins| joins.absorb(0, 2, Arc::new(map(1)), Arc::new(()), &[x])))
         },
         "absorb: output 0 of `map` has other readers than `map#3`; leave them apart, or prune what nobody needs first"
     );

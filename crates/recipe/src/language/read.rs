@@ -13,6 +13,9 @@ use toml::{Table, Value};
 /// The most examples that are run at once: more than any machine of today has use for.
 const MOST_AT_ONCE: usize = 1 << 16;
 
+/// The most beams of a search, as at the command line.
+const MOST_BEAMS: usize = 256;
+
 /// Names in a run's folder that no stage can have.
 const TAKEN: [&str; 4] = [".", "..", "model", "checkpoints"];
 
@@ -128,6 +131,10 @@ impl Recipe {
             ];
             if let Some((name, number)) = unit.iter().find(|(_, number)| !(0.0..1.0).contains(number)) {
                 return wrong(format!("{name} is {number}"), "give a number from 0 up to, not including, 1");
+            }
+            if one.evaluate.beams > MOST_BEAMS {
+                let what = format!("evaluate.beams is {}", one.evaluate.beams);
+                return wrong(what, "give at most 256: each beam has a row of the memory of a text");
             }
             // One model is trained through all stages, and dropout is part of it.
             let first = &stages[0].train;

@@ -130,6 +130,10 @@ fn nonsense_is_refused() {
             "evaluate.batch=1000000",
             "evaluate.batch is 1000000 examples at once; give at most 65536, and the rest as micro-batches",
         ),
+        (
+            "evaluate.beams=100000",
+            "evaluate.beams is 100000; give at most 256: each beam has a row of the memory of a text",
+        ),
         ("train.dropout=1.0", "train.dropout is 1; give a number from 0 up to, not including, 1"),
         ("data.hold_out=1.5", "data.hold_out is 1.5; give a number from 0 up to, not including, 1"),
         ("train.floor=2.0", "train.floor is 2; give a fraction from 0 to 1"),
