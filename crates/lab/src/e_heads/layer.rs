@@ -122,7 +122,7 @@ pub fn separate_heads(context: &Context) -> Result<Finding> {
     let off = largest_difference(&whole, &by_heads);
     let off_free = largest_difference(&free.whole(&free.feed)?, &free.by_heads()?);
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "The layer equals its heads done one by one: rows of W_Q, W_K, W_V for each head, concatenation, one product with W_O.",
     )
     .number(Number::at_most("self-attention, 3 heads of 4: largest difference", off, 1e-14))
@@ -165,7 +165,7 @@ pub fn widths(_context: &Context) -> Result<Finding> {
     let off =
         widths.iter().zip(&betas).map(|(&d, b)| (b * (d as f64).sqrt() - 1.0).abs()).fold(0.0, f64::max);
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "Heads share the width by default; 10 among 3 is refused with the reason; other widths can be given; β follows the head’s width.",
     )
     .number(Number::count("d_k = 64/8", usual.head_width, 8))
@@ -220,7 +220,7 @@ pub fn split_and_join(context: &Context) -> Result<Finding> {
         })
         .count();
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "Splitting B T (H D) into heads moves no number, joining undoes it, and attention over the fused layout equals a loop \
          over heads. A mask of keys equals the same mask repeated for every head.",
     )
@@ -244,7 +244,7 @@ pub fn additive(context: &Context) -> Result<Finding> {
     let length = |part: &[f64], t: usize| crate::compute::length(&part[t * WIDTH..(t + 1) * WIDTH]);
     let shares: Vec<f64> = parts.iter().flat_map(|part| (0..QUERIES).map(move |t| length(part, t))).collect();
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "Each head adds its own linear map of its own output; the bias comes once.",
     )
     .number(
@@ -286,7 +286,7 @@ pub fn equal_cost(_context: &Context) -> Result<Finding> {
         heads.iter().zip(&found).map(|(&h, f)| (f.2 as f64 - flops as f64 - (h - 1) as f64 * per_head).abs());
     let per_weight = per_head / (n * n) as f64;
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "Parameters and multiply-adds do not depend on h at all; only the arithmetic of the softmax, h·n_t·n_s weights, grows with it.",
     )
     .number(Number::count("parameters that all have: 4d² + 4d", parameters, 4 * width * width + 4 * width).erratum("E42"))
@@ -334,7 +334,7 @@ pub fn cross(context: &Context) -> Result<Finding> {
     let (own, other) = (pairs(x)?, pairs(memory)?);
     let total = |pairs: &[f64]| pairs.iter().sum::<f64>() as usize;
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "With n_t ≠ n_s each output depends on its own query and on the whole memory, and on nothing else.",
     )
     .number(Number::count("numbers of the output: n_t × d", y.len(), QUERIES * WIDTH))

@@ -86,7 +86,7 @@ pub fn patches(context: &Context) -> Result<Finding> {
         }
     }
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "Cutting into P × P patches and a linear map are a convolution with kernel and stride P.",
     )
     .number(Number::at_most(
@@ -145,7 +145,7 @@ pub fn class_token(context: &Context) -> Result<Finding> {
     for name in ["class_token", "position_embedding.weight", "patch_embedding.weight"] {
         table.row([name.to_string(), shape_of(name)]);
     }
-    Ok(Finding::new(Verdict::Works, "N + 1 tokens: a learned vector stands first, has a row of its own in the table of positions, and knows nothing of the image until it attends. The mean of the patches is the other way to pool.")
+    Ok(Finding::new(Verdict::Holds, "N + 1 tokens: a learned vector stands first, has a row of its own in the table of positions, and knows nothing of the image until it attends. The mean of the patches is the other way to pool.")
         .number(Number::count("tokens", tokens, PATCHES + 1))
         .number(Number::count("rows of the position table: N + 1", usize::from(shape_of("position_embedding.weight") == "[17 16]"), 1))
         .number(Number::count("rows of pixels that reach the class token before the blocks", before, 0))
@@ -184,7 +184,7 @@ pub fn resolutions(context: &Context) -> Result<Finding> {
         interpolate_positions(&table, width, [3, 4], [4, 4]).err().map(|e| e.to_string()).unwrap_or_default();
     let channel =
         |table: &[f32]| table[width..].iter().step_by(width).map(|x| f64::from(*x)).collect::<Vec<f64>>();
-    Ok(Finding::new(Verdict::Works, "Positions move to other grids by bicubic interpolation: on the same grid no bit changes, the class token keeps its row, and (2, 8) → (4, 4) is a real change although both have 16 patches.")
+    Ok(Finding::new(Verdict::Holds, "Positions move to other grids by bicubic interpolation: on the same grid no bit changes, the class token keeps its row, and (2, 8) → (4, 4) is a real change although both have 16 patches.")
         .number(Number::count("numbers that differ on the same grid", same.iter().zip(&table).filter(|(a, b)| a.to_bits() != b.to_bits()).count(), 0))
         .number(Number::count("numbers of the class token that differ on another grid", large[..width].iter().zip(&table).filter(|(a, b)| a != b).count(), 0))
         .number(Number::count("rows of an 8 × 8 grid", large.len() / width, 65))
@@ -202,7 +202,7 @@ pub fn shuffle(context: &Context) -> Result<Finding> {
     let mut draws = context.draws("K5");
     let image = draws.normals(PIXELS);
     let mut finding = Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "Without positions the class scores are the same for every order of the patches; with them they are not. (The patches’ own outputs \
          move with them: equivariant, not invariant.)",
     );
@@ -289,7 +289,7 @@ pub fn heads(context: &Context) -> Result<Finding> {
     for at in 0..a.len().max(b.len()) {
         table.row([a.get(at).cloned().unwrap_or_default(), b.get(at).cloned().unwrap_or_default()]);
     }
-    Ok(Finding::new(Verdict::Works, "Both heads stand on the same body: an MLP with one hidden layer and tanh, as in pretraining, or a single linear layer, as in fine-tuning. To swap them changes no other parameter.")
+    Ok(Finding::new(Verdict::Holds, "Both heads stand on the same body: an MLP with one hidden layer and tanh, as in pretraining, or a single linear layer, as in fine-tuning. To swap them changes no other parameter.")
         .number(Number::count("parameters of the body that differ", body(&linear).iter().zip(body(&deep)).filter(|(a, b)| *a != b).count(), 0))
         .number(Number::count("numbers before the head that differ", differing(found[2].data(), found[3].data()), 0).erratum("E40"))
         .number(Number::count("scores of the linear head", found[0].data().len(), 5))
@@ -312,7 +312,7 @@ pub fn probabilities(context: &Context) -> Result<Finding> {
         Ok(vec![p, g.argmax(logits, 1)?, g.argmax(p, 1)?])
     })?;
     let sums = found[0].data().chunks(5).map(|row| (row.iter().sum::<f64>() - 1.0).abs()).fold(0.0, f64::max);
-    Ok(Finding::new(Verdict::Works, "The softmax of the scores sums to 1, and its largest entry is that of the scores. Whether 0.9 is right nine times in ten is another matter: calibration.")
+    Ok(Finding::new(Verdict::Holds, "The softmax of the scores sums to 1, and its largest entry is that of the scores. Whether 0.9 is right nine times in ten is another matter: calibration.")
         .number(Number::at_most("Σ p against 1, 20 images", sums, 1e-14))
         .number(Number::count("images whose class differs by scores and by probabilities", differing(found[1].data(), found[2].data()), 0))
         .picture(Heat::new("Class probabilities of 20 images", "image", "class", 5, found[0].data(), Colours::Rising))
@@ -376,7 +376,7 @@ pub fn fields(_context: &Context) -> Result<Finding> {
         reach::reach(&g, &reach::Query { from: vec![image], to: vec![hidden], ..Default::default() })?;
     let seen = reaches.row(reaches.cell(hidden, &[0, 7, 3])?)?.count();
     let [grown, global] = lines;
-    Ok(Finding::new(Verdict::True, "A convolution of width 3 sees 2L + 1 positions after L layers; attention sees all of them after one.")
+    Ok(Finding::new(Verdict::Holds, "A convolution of width 3 sees 2L + 1 positions after L layers; attention sees all of them after one.")
         .number(Number::count("fields that differ from 2L + 1 and from all", wrong, 0))
         .number(Number::count("pixels that reach one number of one patch of a ViT after one block, all", seen, PIXELS))
         .table(table)

@@ -63,7 +63,7 @@ pub fn convention(context: &Context) -> Result<Finding> {
     table.row(["ours", "may attend", "KeepMask"]);
     table.row(["PyTorch key_padding_mask", "is ignored", "IgnoreMask"]);
     table.row(["additive", "0 may attend, −∞ is ignored", "AdditiveMask"]);
-    Ok(Finding::new(Verdict::Works, "Masks say what may be attended to; other conventions have types of their own and are converted; a doubtful mask and a wrong layout are refused with the convention in the text.")
+    Ok(Finding::new(Verdict::Holds, "Masks say what may be attended to; other conventions have types of their own and are converted; a doubtful mask and a wrong layout are refused with the convention in the text.")
         .number(Number::count("entries that differ after conversion from “ignore”", ours.0.iter().zip(&ignore.0).filter(|(a, b)| a != b).count(), 0))
         .number(Number::count("entries that differ after conversion from an additive mask", ours.0.iter().zip(&additive.0).filter(|(a, b)| a != b).count(), 0))
         .number(Number::count("weights that are not as the mask says", wrong, 0))
@@ -109,7 +109,7 @@ pub fn runnable(context: &Context) -> Result<Finding> {
         ]);
     }
     let names: Vec<&str> = counts.keys().copied().collect();
-    Ok(Finding::new(Verdict::Works, format!("{} claims: every one that is not pending is a function of a seed and an effort, its numbers are held against a theory, a bound or a quotation; {pending} wait and say for what.", crate::claims().count()))
+    Ok(Finding::new(Verdict::Holds, format!("{} claims: every one that is not pending is a function of a seed and an effort, its numbers are held against a theory, a bound or a quotation; {pending} wait and say for what.", crate::claims().count()))
         .number(Number::count("claims", crate::claims().count(), 155))
         .number(Number::count("pending claims that do not say what they wait for", silent, 0))
         .number(Number::count("claims of seven that change when run again", other, 0))
@@ -422,7 +422,7 @@ pub fn gradients(context: &Context) -> Result<Finding> {
             texts.push(format!("{name}: {error}"));
         }
     }
-    let mut finding = Finding::new(Verdict::Works, format!("All {count} recordings, one or more for each differentiable op, agree with central differences in f64. (The tests of every op do the same over many more shapes.)"))
+    let mut finding = Finding::new(Verdict::Holds, format!("All {count} recordings, one or more for each differentiable op, agree with central differences in f64. (The tests of every op do the same over many more shapes.)"))
         .number(Number::count("recordings whose gradients do not agree", wrong, 0))
         .number(Number::shown("recordings", count as f64))
         .table(table)
@@ -472,7 +472,7 @@ pub fn same_bits(context: &Context) -> Result<Finding> {
         table.row([threads.to_string(), format!("{level:?}"), format!("{hash:016x}")]);
     }
     let (another, _) = run(1, Level::best(), context.seed + 1)?;
-    Ok(Finding::new(Verdict::Works, "The same seed gives the same parameters to the last bit on one, two and three threads and at every SIMD level; another seed gives others.")
+    Ok(Finding::new(Verdict::Holds, "The same seed gives the same parameters to the last bit on one, two and three threads and at every SIMD level; another seed gives others.")
         .number(Number::count("runs that differ in any bit", other, 0))
         .number(Number::count("another seed gives another hash", usize::from(another != first), 1))
         .table(table)
@@ -484,7 +484,7 @@ pub fn same_bits(context: &Context) -> Result<Finding> {
 pub fn pages(context: &Context) -> Result<Finding> {
     let ids = ["A10", "C6", "C12", "B8", "F-7"];
     let claims = crate::select(&ids)?;
-    let outcomes = crate::run(&claims, context, 1, &|_| {});
+    let outcomes = crate::run(&claims, context, &|_| {});
     let pages = crate::site::pages(&outcomes, context);
     let (mut lacking, mut outside) = (vec![], 0);
     let mut table = Table::new("Pages", &["page", "bytes"]);
@@ -502,9 +502,12 @@ pub fn pages(context: &Context) -> Result<Finding> {
         let has = |text: &str| page.contains(&crate::picture::escaped(text));
         for (what, there) in [
             ("the sentence", has(outcome.claim.statement)),
-            ("the verdict", has(finding.verdict.name())),
+            ("the verdict", has(outcome.state())),
             ("a picture", page.contains("<svg")),
-            ("the counter-example", finding.counter_example.as_deref().is_none_or(has)),
+            (
+                "the counter-example",
+                outcome.verdict() == Some(Verdict::Holds) || finding.counter_example.as_deref().is_none_or(has),
+            ),
         ] {
             if !there {
                 lacking.push(format!("{name} lacks {what}"));
@@ -512,7 +515,7 @@ pub fn pages(context: &Context) -> Result<Finding> {
         }
     }
     let sizes = pages.iter().enumerate().map(|(at, (_, text))| (at as f64, text.len() as f64 / 1024.0));
-    let mut finding = Finding::new(Verdict::Works, "Each claim has a page with the sentence, the verdict, a picture and, where there is one, the counter-example; the pages ask nothing of any other place.")
+    let mut finding = Finding::new(Verdict::Holds, "Each claim has a page with the sentence, the verdict, a picture and, where there is one, the counter-example; the pages ask nothing of any other place.")
         .number(Number::count("things that pages lack", lacking.len(), 0))
         .number(Number::count("pages for five claims, an index and the errata", pages.len(), 7))
         .number(Number::count("pages that load something from elsewhere", outside, 0))
