@@ -10,7 +10,10 @@ const SHOWN: [&str; 7] = ["catalogue.rs", "errata.rs", "json.rs", "kept.rs", "li
 
 /// What groups take from each other and from other crates.
 const TAKEN: [(&str, &[&str]); 2] = [
-    ("l", &["src/h_cost/runs.rs", "../data/src/biographies", "../data/src/corruption", "../recipe/src/study"]),
+    (
+        "l",
+        &["src/h_cost/runs.rs", "../data/src/biographies", "../data/src/corruption", "../recipe/src/study"],
+    ),
     ("m", &["src/l_pretraining/study.rs", "../data/src/biographies", "../recipe/src/study"]),
 ];
 
@@ -37,7 +40,9 @@ fn main() -> io::Result<()> {
         }
         println!("cargo:rustc-env=REGARD_CLAIMS_{}={hash:016x}", letter.to_uppercase());
     }
-    for watched in ["build.rs", "src", "../data/src/biographies", "../data/src/corruption", "../recipe/src/study"] {
+    for watched in
+        ["build.rs", "src", "../data/src/biographies", "../data/src/corruption", "../recipe/src/study"]
+    {
         println!("cargo:rerun-if-changed={watched}");
     }
     let compiler = env::var("RUSTC").unwrap_or_else(|_| "rustc".into());

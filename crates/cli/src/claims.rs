@@ -110,7 +110,10 @@ pub fn run(options: &Options) -> Result<()> {
         claims.retain(|claim| !regard_lab::is_kept(&kept, claim, &context));
     }
     if claims.len() < all {
-        note(&format!("{} of {all} claims are in the file already, from the same sources", all - claims.len()));
+        note(&format!(
+            "{} of {all} claims are in the file already, from the same sources",
+            all - claims.len()
+        ));
     }
     let kept = Mutex::new(kept);
     let unwritten = Mutex::new(None);
@@ -120,7 +123,8 @@ pub fn run(options: &Options) -> Result<()> {
         }
         note(&format!("{:>5}  {:<24} {:>6.1} s", outcome.claim.id, outcome.state(), outcome.seconds));
         if let (Some(path), Ok(mut kept)) = (&options.results, kept.lock())
-            && let Err(error) = keep(path, &mut kept, &outcomes_json(std::slice::from_ref(outcome)), &provenance)
+            && let Err(error) =
+                keep(path, &mut kept, &outcomes_json(std::slice::from_ref(outcome)), &provenance)
             && let Ok(mut unwritten) = unwritten.lock()
         {
             unwritten.get_or_insert(error);

@@ -48,7 +48,11 @@ pub const CLAIMS: &[Claim] = &[
         statement: "As β grows the weights become one-hot on the best key and h its value.",
         formula: "a → 1 on argmax s; 1/k each on k tied keys",
         errata: &["E9"],
-        predicate: Predicate::says(&[at_most("distance to hard attention at β = 1000", 1e-12), is("weight of each of two tied keys at β = 1000", 1.0, 0.01)]).or_if("if the largest score is unique", &[at_most("distance to hard attention at β = 1000", 1e-12)]),
+        predicate: Predicate::says(&[
+            at_most("distance to hard attention at β = 1000", 1e-12),
+            is("weight of each of two tied keys at β = 1000", 1.0, 0.01),
+        ])
+        .or_if("if the largest score is unique", &[at_most("distance to hard attention at β = 1000", 1e-12)]),
         run: Run::Exact(limits::cold),
     },
     Claim {
@@ -118,7 +122,18 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Without the scale the largest weight tends to 1 and the Jacobian to 0 as d grows.",
         formula: "median ‖J(softmax(qᵀk))‖_F over d, n = 32",
         errata: &["E23"],
-        predicate: Predicate::says(&[at_most("d = 4096: unscaled median over scaled", 0.001), at_least("d = 4096: median of the largest weight, unscaled", 0.99), at_most("d = 16: unscaled median over scaled", 1.0)]).or_if("for large d: at d = 16 the Jacobian is larger without the scale", &[at_most("d = 4096: unscaled median over scaled", 0.001), at_least("d = 4096: median of the largest weight, unscaled", 0.99)]),
+        predicate: Predicate::says(&[
+            at_most("d = 4096: unscaled median over scaled", 0.001),
+            at_least("d = 4096: median of the largest weight, unscaled", 0.99),
+            at_most("d = 16: unscaled median over scaled", 1.0),
+        ])
+        .or_if(
+            "for large d: at d = 16 the Jacobian is larger without the scale",
+            &[
+                at_most("d = 4096: unscaled median over scaled", 0.001),
+                at_least("d = 4096: median of the largest weight, unscaled", 0.99),
+            ],
+        ),
         run: Run::Sampled(saturation::by_width),
     },
     Claim {
@@ -128,7 +143,14 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Extreme distributions make gradients vanish.",
         formula: "∂a/∂(raw score) = β·J",
         errata: &["E24"],
-        predicate: Predicate::says(&[at_most("median norm at β = 1000, share of the peak", 0.01), at_least("median norm at β = 0.001, share of the peak", 0.5)]).or_if("for sharp weights: gradients vanish for uniform ones as well", &[at_most("median norm at β = 1000, share of the peak", 0.01)]),
+        predicate: Predicate::says(&[
+            at_most("median norm at β = 1000, share of the peak", 0.01),
+            at_least("median norm at β = 0.001, share of the peak", 0.5),
+        ])
+        .or_if(
+            "for sharp weights: gradients vanish for uniform ones as well",
+            &[at_most("median norm at β = 1000, share of the peak", 0.01)],
+        ),
         run: Run::Exact(saturation::by_beta),
     },
     Claim {
@@ -138,7 +160,21 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Without 1/√d a model trains worse: small gradients of W_Q and W_K.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_least("without the scale less with it: mean loss of the run", 0.0), at_most("without the scale less with it: gradient norm of W_Q, mean of the first five steps", 0.0), at_most("without the scale less with it: gradient norm of W_K, mean of the first five steps", 0.0)]).or_if("as to the loss: the gradients of W_Q and W_K are not smaller at the beginning", &[at_least("without the scale less with it: mean loss of the run", 0.0)]),
+        predicate: Predicate::says(&[
+            at_least("without the scale less with it: mean loss of the run", 0.0),
+            at_most(
+                "without the scale less with it: gradient norm of W_Q, mean of the first five steps",
+                0.0,
+            ),
+            at_most(
+                "without the scale less with it: gradient norm of W_K, mean of the first five steps",
+                0.0,
+            ),
+        ])
+        .or_if(
+            "as to the loss: the gradients of W_Q and W_K are not smaller at the beginning",
+            &[at_least("without the scale less with it: mean loss of the run", 0.0)],
+        ),
         run: Run::Trained(trained::with_and_without),
     },
 ];

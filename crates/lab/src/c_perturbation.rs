@@ -139,7 +139,14 @@ pub const CLAIMS: &[Claim] = &[
         statement: "ΔH is given by a first-order expression.",
         formula: "Δh ≈ β(α−1)s·a(1−a)(vᵢ − v̄₋ᵢ)",
         errata: &["E6"],
-        predicate: Predicate::says(&[at_most("relative error without β, β = 0.5, at α − 1 = 0.0001", 0.01), at_most("relative error of first order at α − 1 = 0.0001", 0.001)]).or_if("with β put in, and for small α − 1", &[at_most("relative error of first order at α − 1 = 0.0001", 0.001)]),
+        predicate: Predicate::says(&[
+            at_most("relative error without β, β = 0.5, at α − 1 = 0.0001", 0.01),
+            at_most("relative error of first order at α − 1 = 0.0001", 0.001),
+        ])
+        .or_if(
+            "with β put in, and for small α − 1",
+            &[at_most("relative error of first order at α − 1 = 0.0001", 0.001)],
+        ),
         run: Run::Exact(scaling::first_order),
     },
     Claim {

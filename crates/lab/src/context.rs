@@ -53,7 +53,7 @@ impl Context<'_> {
 
     /// Where models are trained: the card, or one thread at the widest level, for experiments run beside each
     /// other and threads change no bit.
-    pub fn engine(&self) -> Result<Device> {
+    pub(crate) fn engine(&self) -> Result<Device> {
         match self.device {
             Some(device) => Ok(device.clone()),
             None => Ok(Cpu::with(1, Level::best())?.into()),

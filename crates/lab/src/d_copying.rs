@@ -39,7 +39,14 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Without such a margin the weights are diffuse.",
         formula: "entropy of softmax(Kq/√d) for random q and k",
         errata: &[],
-        predicate: Predicate::says(&[at_least("random weights: mean entropy as a share of ln n", 0.8), at_least("trained heads: mean entropy as a share of ln of the keys", 0.8)]).or_if("for random queries and keys: trained heads are sharper", &[at_least("random weights: mean entropy as a share of ln n", 0.8)]),
+        predicate: Predicate::says(&[
+            at_least("random weights: mean entropy as a share of ln n", 0.8),
+            at_least("trained heads: mean entropy as a share of ln of the keys", 0.8),
+        ])
+        .or_if(
+            "for random queries and keys: trained heads are sharper",
+            &[at_least("random weights: mean entropy as a share of ln n", 0.8)],
+        ),
         run: Run::Trained(trained::diffuse),
     },
     Claim {
@@ -59,7 +66,11 @@ pub const CLAIMS: &[Claim] = &[
         statement: "An average of vₐ and v_b keeps the information of both.",
         formula: "vₐ = 2Mc, v_b = 2M′c if A ⊥ B; error ≤ cos θ otherwise",
         errata: &[],
-        predicate: Predicate::says(&[at_most("orthogonal: relative error of 2Mc", 1e-14), at_most("at an angle of 60°: relative error of 2Mc", 0.01)]).or_if("if the subspaces are orthogonal", &[at_most("orthogonal: relative error of 2Mc", 1e-14)]),
+        predicate: Predicate::says(&[
+            at_most("orthogonal: relative error of 2Mc", 1e-14),
+            at_most("at an angle of 60°: relative error of 2Mc", 0.01),
+        ])
+        .or_if("if the subspaces are orthogonal", &[at_most("orthogonal: relative error of 2Mc", 1e-14)]),
         run: Run::Exact(subspaces::decoding),
     },
     Claim {
@@ -89,7 +100,11 @@ pub const CLAIMS: &[Claim] = &[
         statement: "With keys of small noise αI the query t(μₐ + μ_b), t ≫ 0, still averages.",
         formula: "ln n ≪ t ≪ 1/√(2α)",
         errata: &["E33"],
-        predicate: Predicate::says(&[at_most("α = 0.0001: least error", 0.05), at_most("α = 0.05: error at t = 20 over the least, lower end", 1.1)]).or_if("while t stays small against 1/√(2α)", &[at_most("α = 0.0001: least error", 0.05)]),
+        predicate: Predicate::says(&[
+            at_most("α = 0.0001: least error", 0.05),
+            at_most("α = 0.05: error at t = 20 over the least, lower end", 1.1),
+        ])
+        .or_if("while t stays small against 1/√(2α)", &[at_most("α = 0.0001: least error", 0.05)]),
         run: Run::Sampled(noisy::best_length),
     },
     Claim {
@@ -108,7 +123,7 @@ pub const CLAIMS: &[Claim] = &[
         note: "S4 §d-i",
         statement: "Two heads with q₁ = tμₐ, q₂ = tμ_b, averaged, give ½(vₐ + v_b).",
         formula: "c = ½(c₁ + c₂)",
-        errata: &[],
+        errata: &["E45"],
         predicate: Predicate::EveryNumber,
         run: Run::Sampled(heads::split),
     },
@@ -119,7 +134,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "q₁ = q₂ = t(μₐ + μ_b) works as well.",
         formula: "c₁ = c₂ ⇒ Var[c] as of one head",
         errata: &["E31"],
-        predicate: Predicate::says(&[at_most("std with equal queries, t = 10", 0.2), at_most("std with equal queries, t = 20", 0.2)]),
+        predicate: Predicate::says(&[
+            at_most("std with equal queries, t = 10", 0.2),
+            at_most("std with equal queries, t = 20", 0.2),
+        ]),
         run: Run::Sampled(heads::same_query),
     },
     Claim {
@@ -139,7 +157,11 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Independent errors of the heads average out.",
         formula: "∂α/∂|k| → 0 where the head saturates",
         errata: &["E32"],
-        predicate: Predicate::says(&[is("spread of the split heads over that of two independent swinging heads averaged", 1.0, 0.2)]),
+        predicate: Predicate::says(&[is(
+            "spread of the split heads over that of two independent swinging heads averaged",
+            1.0,
+            0.2,
+        )]),
         run: Run::Sampled(heads::reason),
     },
     Claim {
@@ -159,7 +181,15 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A value is copied if its key is the closest to the query, aligned with it or almost identical to it.",
         formula: "k = 10q: kᵀq = 10‖q‖² > ‖q‖²",
         errata: &[],
-        predicate: Predicate::says(&[at_least("share of scenes in which k = q beats k = 10q", 0.99), at_least("share of scenes in which the nearest key wins", 0.99), at_least("keys of length 1: share of scenes in which the nearest key wins", 0.99)]).or_if("among keys of equal length", &[at_least("keys of length 1: share of scenes in which the nearest key wins", 0.99)]),
+        predicate: Predicate::says(&[
+            at_least("share of scenes in which k = q beats k = 10q", 0.99),
+            at_least("share of scenes in which the nearest key wins", 0.99),
+            at_least("keys of length 1: share of scenes in which the nearest key wins", 0.99),
+        ])
+        .or_if(
+            "among keys of equal length",
+            &[at_least("keys of length 1: share of scenes in which the nearest key wins", 0.99)],
+        ),
         run: Run::Exact(copy::closest),
     },
 ];

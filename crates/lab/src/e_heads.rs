@@ -76,7 +76,15 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Heads take different roles: neighbours, syntax, coreference.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_least("largest weight of a head on the previous token, trained less before training", 0.0), at_least("largest weight of a head on what followed the same token, trained less before training", 0.0), at_least("longest less shortest mean distance of a head, trained less before training", 0.0)]).given(&[at_least("accuracy of the model", 0.9)]),
+        predicate: Predicate::says(&[
+            at_least("largest weight of a head on the previous token, trained less before training", 0.0),
+            at_least(
+                "largest weight of a head on what followed the same token, trained less before training",
+                0.0,
+            ),
+            at_least("longest less shortest mean distance of a head, trained less before training", 0.0),
+        ])
+        .given(&[at_least("accuracy of the model", 0.9)]),
         run: Run::Trained(trained::specialise),
     },
     Claim {
@@ -86,7 +94,8 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Some heads can be removed at little loss.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_most("rise of the loss without the least needed head", 0.05)]).given(&[at_least("accuracy of the model", 0.9)]),
+        predicate: Predicate::says(&[at_most("rise of the loss without the least needed head", 0.05)])
+            .given(&[at_least("accuracy of the model", 0.9)]),
         run: Run::Trained(trained::redundant),
     },
     Claim {
@@ -96,7 +105,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "More heads have better gradient flow.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_least("eight heads less one: the same over the last block’s", 0.0), at_most("eight heads less one: loss after 30 steps", 0.0)]),
+        predicate: Predicate::says(&[
+            at_least("eight heads less one: the same over the last block’s", 0.0),
+            at_most("eight heads less one: loss after 30 steps", 0.0),
+        ]),
         run: Run::Trained(trained::gradient_flow),
     },
     Claim {
@@ -106,7 +118,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "More heads can do more at equal cost.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_least("two heads less one: accuracy", 0.0), at_least("four heads less one: accuracy", 0.0)]),
+        predicate: Predicate::says(&[
+            at_least("two heads less one: accuracy", 0.0),
+            at_least("four heads less one: accuracy", 0.0),
+        ]),
         run: Run::Trained(trained::capacity),
     },
     Claim {
@@ -116,7 +131,15 @@ pub const CLAIMS: &[Claim] = &[
         statement: "With argmax attention the receptive field after n layers of k heads is (k+1)ⁿ.",
         formula: "min(T, (k+1)ⁿ)",
         errata: &["E25"],
-        predicate: Predicate::says(&[is("k = 2, n = 3, T = 64: by reach, min(T, 27)", 27.0, 0.0), is("k = 2, n = 3, T = 64: all heads alike, 2ⁿ", 27.0, 0.0), is("k = 3, n = 3, T = 20: by reach, min(T, 64)", 64.0, 0.0)]).or_if("where no two ways lead to the same position and the sequence is long enough", &[is("k = 2, n = 3, T = 64: by reach, min(T, 27)", 27.0, 0.0)]),
+        predicate: Predicate::says(&[
+            is("k = 2, n = 3, T = 64: by reach, min(T, 27)", 27.0, 0.0),
+            is("k = 2, n = 3, T = 64: all heads alike, 2ⁿ", 27.0, 0.0),
+            is("k = 3, n = 3, T = 20: by reach, min(T, 64)", 64.0, 0.0),
+        ])
+        .or_if(
+            "where no two ways lead to the same position and the sequence is long enough",
+            &[is("k = 2, n = 3, T = 64: by reach, min(T, 27)", 27.0, 0.0)],
+        ),
         run: Run::Exact(field::receptive_field),
     },
     Claim {
@@ -126,7 +149,11 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The softmax is usually unimodal, so that argmax approximates it.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_least("share of rows with a weight above one half", 0.5), at_least("accuracy with argmax less with the softmax", -0.05)]).given(&[at_least("accuracy with the softmax", 0.9)]),
+        predicate: Predicate::says(&[
+            at_least("share of rows with a weight above one half", 0.5),
+            at_least("accuracy with argmax less with the softmax", -0.05),
+        ])
+        .given(&[at_least("accuracy with the softmax", 0.9)]),
         run: Run::Trained(trained::unimodal),
     },
     Claim {
@@ -135,7 +162,7 @@ pub const CLAIMS: &[Claim] = &[
         note: "S2 §1.1, §1.4b",
         statement: "Queries come from one sequence, keys and values from another.",
         formula: "n_t ≠ n_s",
-        errata: &[],
+        errata: &["E43"],
         predicate: Predicate::EveryNumber,
         run: Run::Exact(layer::cross),
     },

@@ -15,9 +15,9 @@ pub(crate) use tiny::{Encoding, Middle, Model, Norming, Tiny};
 pub(crate) use train::{Trained, Training, evaluate, one_cpu, train, train_on};
 
 use crate::predicate::SEEDS;
+use crate::remembered::Remembered;
 use crate::statistics::{Estimate, exact_share, over_runs};
 use crate::{Context, Effort, Number};
-use crate::remembered::Remembered;
 use regard::Result;
 use regard::prelude::*;
 
@@ -121,10 +121,10 @@ pub fn induction(context: &Context, seed: u64) -> Result<Inductive> {
     };
     let found = KNOWN.get(context, (context.effort, context.device.is_some(), seed), || {
         let steps = context.size(450, 1500);
-        let training =
-            Training { seed, steps, batch: 16, length: INDUCTION_LENGTH, rate: 4e-3, watch: &[] };
+        let training = Training { seed, steps, batch: 16, length: INDUCTION_LENGTH, rate: 4e-3, watch: &[] };
         let mut trained = train(context, &model, INDUCTION, &training)?;
-        let names: Vec<String> = model.parameters().declared().map(|declared| declared.name.clone()).collect();
+        let names: Vec<String> =
+            model.parameters().declared().map(|declared| declared.name.clone()).collect();
         let numbers = names
             .into_iter()
             .map(|name| Ok((name.clone(), trained.store.f32(&name)?.to_vec())))

@@ -48,7 +48,17 @@ pub const CLAIMS: &[Claim] = &[
         statement: "With right padding a decoder needs no mask but the causal one.",
         formula: "",
         errata: &["E26"],
-        predicate: Predicate::says(&[is("real positions that change with the padding’s content", 0.0, 0.0), is("mean loss with padding counted less that of the text", 0.0, 1e-06)]).or_if("if the padding stands on the right and the loss skips it", &[is("real positions that change with the padding’s content", 0.0, 0.0), is("loss that skips padding less the loss of the text alone", 0.0, 1e-06)]),
+        predicate: Predicate::says(&[
+            is("real positions that change with the padding’s content", 0.0, 0.0),
+            is("mean loss with padding counted less that of the text", 0.0, 1e-06),
+        ])
+        .or_if(
+            "if the padding stands on the right and the loss skips it",
+            &[
+                is("real positions that change with the padding’s content", 0.0, 0.0),
+                is("loss that skips padding less the loss of the text alone", 0.0, 1e-06),
+            ],
+        ),
         run: Run::Exact(models::decoder),
     },
     Claim {
@@ -108,7 +118,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Denying the future costs accuracy.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_least("share of frames that are wrong: no future less the whole utterance", 0.0)]),
+        predicate: Predicate::says(&[at_least(
+            "share of frames that are wrong: no future less the whole utterance",
+            0.0,
+        )]),
         run: Run::Trained(stream::price_of_no_future),
     },
     Claim {

@@ -29,7 +29,18 @@ pub const CLAIMS: &[Claim] = &[
         statement: "For short sequences projections dominate, for long ones the scores.",
         formula: "n = 2d; n = 6d with the feed-forward part",
         errata: &["E28"],
-        predicate: Predicate::says(&[at_most("n = 96, d = 32: work of scores over work of weights", 1.0), at_most("n = d: work of scores over work of weights, largest over d", 1.0), at_least("n = 4d: work of scores over work of weights, smallest over d", 1.0)]).or_if("where short and long are meant against 2d, or 6d with the feed-forward part", &[at_most("n = d: work of scores over work of weights, largest over d", 1.0), at_least("n = 4d: work of scores over work of weights, smallest over d", 1.0)]),
+        predicate: Predicate::says(&[
+            at_most("n = 96, d = 32: work of scores over work of weights", 1.0),
+            at_most("n = d: work of scores over work of weights, largest over d", 1.0),
+            at_least("n = 4d: work of scores over work of weights, smallest over d", 1.0),
+        ])
+        .or_if(
+            "where short and long are meant against 2d, or 6d with the feed-forward part",
+            &[
+                at_most("n = d: work of scores over work of weights, largest over d", 1.0),
+                at_least("n = 4d: work of scores over work of weights, smallest over d", 1.0),
+            ],
+        ),
         run: Run::Exact(lines::crossover),
     },
     Claim {
@@ -39,7 +50,14 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A recurrent layer costs n·d² in sequence, attention n²·d; attention is cheaper only if n < d.",
         formula: "n²d < nd² ⇔ n < d",
         errata: &["E19"],
-        predicate: Predicate::says(&[is("lengths for which “scores are cheaper” and “n < d” agree", 5.0, 0.0), is("lengths for which the whole layer with projections is cheaper", 2.0, 0.0)]).or_if("if the projections are left out of the count", &[is("lengths for which “scores are cheaper” and “n < d” agree", 5.0, 0.0)]),
+        predicate: Predicate::says(&[
+            is("lengths for which “scores are cheaper” and “n < d” agree", 5.0, 0.0),
+            is("lengths for which the whole layer with projections is cheaper", 2.0, 0.0),
+        ])
+        .or_if(
+            "if the projections are left out of the count",
+            &[is("lengths for which “scores are cheaper” and “n < d” agree", 5.0, 0.0)],
+        ),
         run: Run::Exact(lines::against_recurrence),
     },
     Claim {
@@ -49,7 +67,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Attention joins any two positions in one step, recurrence in n.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_least("powers of ten left of a gradient after 40 places, attention less recurrent", 0.0), at_least("accuracy at distance 12, attention less recurrent", 0.0)]),
+        predicate: Predicate::says(&[
+            at_least("powers of ten left of a gradient after 40 places, attention less recurrent", 0.0),
+            at_least("accuracy at distance 12, attention less recurrent", 0.0),
+        ]),
         run: Run::Trained(path::path_length),
     },
     Claim {

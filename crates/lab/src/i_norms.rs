@@ -38,7 +38,15 @@ pub const CLAIMS: &[Claim] = &[
         statement: "‖y − β1‖ = γ√d.",
         formula: "‖y − β1‖ = |γ|√d · σ/√(σ² + ε)",
         errata: &["E30"],
-        predicate: Predicate::says(&[is("γ = 1.5, ε → 0: ‖y − β1‖/(γ√d)", 1.0, 1e-13), is("γ = −1.5, ε → 0: ‖y − β1‖/(γ√d)", 1.0, 1e-13), is("γ = 1, ε = 10⁻⁵, σ² = 10⁻⁶: ‖y − β1‖/(γ√d)", 1.0, 1e-13)]).or_if("for one γ > 0 for all features and ε = 0", &[is("γ = 1.5, ε → 0: ‖y − β1‖/(γ√d)", 1.0, 1e-13)]),
+        predicate: Predicate::says(&[
+            is("γ = 1.5, ε → 0: ‖y − β1‖/(γ√d)", 1.0, 1e-13),
+            is("γ = −1.5, ε → 0: ‖y − β1‖/(γ√d)", 1.0, 1e-13),
+            is("γ = 1, ε = 10⁻⁵, σ² = 10⁻⁶: ‖y − β1‖/(γ√d)", 1.0, 1e-13),
+        ])
+        .or_if(
+            "for one γ > 0 for all features and ε = 0",
+            &[is("γ = 1.5, ε → 0: ‖y − β1‖/(γ√d)", 1.0, 1e-13)],
+        ),
         run: Run::Exact(layer_norm::length_of),
     },
     Claim {
@@ -88,7 +96,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Layer norm makes training less sensitive to initialisation and learning rate.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_least("share of settings that train: with layer norm less without", 0.0), at_most("largest less smallest loss: with layer norm less without", 0.0)]),
+        predicate: Predicate::says(&[
+            at_least("share of settings that train: with layer norm less without", 0.0),
+            at_most("largest less smallest loss: with layer norm less without", 0.0),
+        ]),
         run: Run::Trained(trained::forgiving),
     },
     Claim {
@@ -98,7 +109,14 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Residuals and layer norm allow deep stacks.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_most("deepest stack: loss with residuals and pre-norm less without either", 0.0), at_most("deepest stack: loss with residuals and post-norm less without either", 0.0)]).or_if("with the norm before each part; after each sum it does not help at this depth", &[at_most("deepest stack: loss with residuals and pre-norm less without either", 0.0)]),
+        predicate: Predicate::says(&[
+            at_most("deepest stack: loss with residuals and pre-norm less without either", 0.0),
+            at_most("deepest stack: loss with residuals and post-norm less without either", 0.0),
+        ])
+        .or_if(
+            "with the norm before each part; after each sum it does not help at this depth",
+            &[at_most("deepest stack: loss with residuals and pre-norm less without either", 0.0)],
+        ),
         run: Run::Trained(trained::depth),
     },
     Claim {

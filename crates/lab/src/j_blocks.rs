@@ -48,7 +48,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Without the feed-forward part’s non-linearity a model can do less.",
         formula: "",
         errata: &["E21"],
-        predicate: Predicate::says(&[at_least("accuracy with ReLU less with a linear part", 0.05), at_least("accuracy with ReLU less with none", 0.05)]),
+        predicate: Predicate::says(&[
+            at_least("accuracy with ReLU less with a linear part", 0.05),
+            at_least("accuracy with ReLU less with none", 0.05),
+        ]),
         run: Run::Trained(trained::needs_curves),
     },
     Claim {
@@ -78,7 +81,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "An encoder can be trained to classify texts.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_least("accuracy less the majority class", 0.0), at_least("accuracy less naive Bayes on words without order", 0.0)]),
+        predicate: Predicate::says(&[
+            at_least("accuracy less the majority class", 0.0),
+            at_least("accuracy less naive Bayes on words without order", 0.0),
+        ]),
         run: Run::Trained(classifier::classifies),
     },
     Claim {
@@ -98,7 +104,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "An encoder-decoder can be trained to translate.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_least("exact matches on held-out pairs, beams of 4", 0.5), at_least("exact matches: beams of 4 less the dictionary", 0.0)]),
+        predicate: Predicate::says(&[
+            at_least("exact matches on held-out pairs, beams of 4", 0.5),
+            at_least("exact matches: beams of 4 less the dictionary", 0.0),
+        ]),
         run: Run::Trained(translator::translates),
     },
     Claim {
@@ -108,7 +117,8 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The same word has different vectors in different contexts.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_most("after block 2: cosine of two contexts", 0.9)]).given(&[at_least("embedding: cosine of two contexts", 0.99)]),
+        predicate: Predicate::says(&[at_most("after block 2: cosine of two contexts", 0.9)])
+            .given(&[at_least("embedding: cosine of two contexts", 0.99)]),
         run: Run::Trained(trained::in_context),
     },
     Claim {
@@ -118,7 +128,8 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Self-attention does what recurrence did.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_least("exact matches: Transformer less LSTM pair", -0.05)]).given(&[at_least("LSTM pair: exact matches on held-out pairs", 0.05)]),
+        predicate: Predicate::says(&[at_least("exact matches: Transformer less LSTM pair", -0.05)])
+            .given(&[at_least("LSTM pair: exact matches on held-out pairs", 0.05)]),
         run: Run::Trained(translator::replaces_recurrence),
     },
     Claim {
@@ -138,7 +149,11 @@ pub const CLAIMS: &[Claim] = &[
         statement: "More hidden units fit harder functions.",
         formula: "",
         errata: &[],
-        predicate: Predicate::says(&[at_most("error with 8 hidden units less with one", 0.0), at_most("error with 64 hidden units less with 8", 0.0), at_most("64 units: error with ReLU less without", 0.0)]),
+        predicate: Predicate::says(&[
+            at_most("error with 8 hidden units less with one", 0.0),
+            at_most("error with 64 hidden units less with 8", 0.0),
+            at_most("64 units: error with ReLU less without", 0.0),
+        ]),
         run: Run::Trained(trained::hidden_width),
     },
     Claim {

@@ -68,7 +68,10 @@ pub fn merged(kept: Option<&str>, outcomes_json: &Value, provenance: &Provenance
     let counts = counted(all.iter().filter_map(|claim| claim["state"].as_str()));
     file.insert("commit".into(), json!(provenance.commit));
     file.insert("machine".into(), json!(provenance.machine));
-    file.insert("versions".into(), json!({ "regard": env!("CARGO_PKG_VERSION"), "rustc": env!("REGARD_COMPILER") }));
+    file.insert(
+        "versions".into(),
+        json!({ "regard": env!("CARGO_PKG_VERSION"), "rustc": env!("REGARD_COMPILER") }),
+    );
     file.insert("seeds".into(), json!(if outcomes_json["effort"] == "full" { SEEDS } else { 1 }));
     file.insert("confidence".into(), outcomes_json["confidence"].clone());
     file.insert("counts".into(), json!(counts));

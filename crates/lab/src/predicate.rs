@@ -23,8 +23,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// All of them, in the order in which they are counted.
-    pub const ALL: [Verdict; 4] =
-        [Verdict::Holds, Verdict::Conditional, Verdict::Wrong, Verdict::Undecided];
+    pub const ALL: [Verdict; 4] = [Verdict::Holds, Verdict::Conditional, Verdict::Wrong, Verdict::Undecided];
 
     /// In words.
     pub fn name(self) -> &'static str {
@@ -269,7 +268,11 @@ pub fn judge(claim: &Claim, finding: &Finding) -> Result<Judgement, String> {
         format!("the intervals do not tell. {}", names.join("; "))
     };
     let (verdict, undecided) = if claim.evidence() == Evidence::Trained && finding.seeds < SEEDS {
-        let runs = if finding.seeds == 1 { "one run decides".into() } else { format!("{} runs decide", finding.seeds) };
+        let runs = if finding.seeds == 1 {
+            "one run decides".into()
+        } else {
+            format!("{} runs decide", finding.seeds)
+        };
         (Verdict::Undecided, Some(format!("{runs} nothing: `--full` trains over {SEEDS} seeds")))
     } else if !all(Role::Premise) {
         let names: Vec<String> = judged
@@ -277,7 +280,10 @@ pub fn judge(claim: &Claim, finding: &Finding) -> Result<Judgement, String> {
             .filter(|one| one.role == Role::Premise && one.answer != Answer::Yes)
             .map(Judged::in_words)
             .collect();
-        (Verdict::Undecided, Some(format!("the experiment did not come to where it could tell. {}", names.join("; "))))
+        (
+            Verdict::Undecided,
+            Some(format!("the experiment did not come to where it could tell. {}", names.join("; "))),
+        )
     } else if all(Role::Statement) {
         (Verdict::Holds, None)
     } else if !any(Role::Statement, Answer::No) {
@@ -287,7 +293,10 @@ pub fn judge(claim: &Claim, finding: &Finding) -> Result<Judgement, String> {
     } else if all(Role::Condition) {
         (Verdict::Conditional, None)
     } else {
-        (Verdict::Undecided, Some(format!("as it stands it is wrong; under the condition {}", straddling(Role::Condition))))
+        (
+            Verdict::Undecided,
+            Some(format!("as it stands it is wrong; under the condition {}", straddling(Role::Condition))),
+        )
     };
     let condition = stated.condition.map(|(text, _)| text).filter(|_| verdict == Verdict::Conditional);
     Ok(Judgement { verdict, condition, undecided, judged })
@@ -330,5 +339,57 @@ fn held_against(role: Role, test: &Test, numbers: &[Number]) -> Result<Vec<Judge
             numbers.iter().map(in_words).collect::<Vec<_>>().join("; ")
         )),
         false => Ok(judged),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Run;
+
+    #[test]
+    fn a_quantity_that_is_not_there_is_named() {
+        const TESTS: &[Test] = &[at_least("heads", 3.0)];
+        let claim = Claim {
+            id: "A1",
+            title: "",
+            note: "",
+            statement: "",
+            formula: "",
+            errata: &[],
+            predicate: Predicate::says(TESTS),
+            run: Run::Pending("a thing"),
+        };
+        let finding = Finding::measured("").number(Number::shown("keys", 3.0));
+        assert_eq!(
+            judge(&claim, &finding).unwrap_err().to_string(),
+            "the predicate asks for “heads”, and the experiment gave no such number, but keys: 3"
+        );
+    }
+
+    #[test]
+    fn numbers_are_inside_outside_or_across() {
+        let of =
+            |value: f64, interval: Option<(f64, f64)>, relation: Relation| answer(value, interval, relation);
+        assert_eq!(of(1.0, None, Relation::AtLeast(1.0)), Answer::Yes);
+        assert_eq!(of(0.9, None, Relation::AtLeast(1.0)), Answer::No);
+        assert_eq!(of(f64::NAN, None, Relation::AtMost(1.0)), Answer::No);
+        assert_eq!(of(1.0, Some((0.9, 1.1)), Relation::AtMost(1.0)), Answer::Straddles);
+        assert_eq!(of(0.5, Some((0.4, 0.6)), Relation::Is { to: 0.5, within: 0.1 }), Answer::Yes);
+        assert_eq!(of(0.5, Some((0.3, 0.6)), Relation::Is { to: 0.5, within: 0.1 }), Answer::Straddles);
+        assert_eq!(of(0.2, Some((0.1, 0.3)), Relation::Is { to: 0.5, within: 0.1 }), Answer::No);
+    }
+
+    #[test]
+    fn agreement_and_contradiction_are_what_they_say() {
+        for relation in [
+            Relation::AtLeast(0.0),
+            Relation::AtLeast(-0.05),
+            Relation::AtMost(0.9),
+            Relation::Is { to: 0.0, within: 0.0 },
+        ] {
+            assert_eq!(answer(relation.agreement(), None, relation), Answer::Yes, "{relation:?}");
+            assert_eq!(answer(relation.contradiction(), None, relation), Answer::No, "{relation:?}");
+        }
     }
 }

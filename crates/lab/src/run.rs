@@ -83,7 +83,8 @@ pub fn counted<'a>(states: impl Iterator<Item = &'a str>) -> String {
     let counts = known.filter_map(|name| {
         let count = states.iter().filter(|state| **state == name).count();
         let name = if name == "holds" && count != 1 { "hold" } else { name };
-        let name = if name == "holds under a condition" && count != 1 { "hold under a condition" } else { name };
+        let name =
+            if name == "holds under a condition" && count != 1 { "hold under a condition" } else { name };
         (count > 0).then(|| format!("{count} {name}"))
     });
     counts.collect::<Vec<_>>().join(", ")
@@ -91,11 +92,7 @@ pub fn counted<'a>(states: impl Iterator<Item = &'a str>) -> String {
 
 /// Runs these claims, shared among the context's workers; `done` hears of each as it ends. Outcomes come back
 /// in the given order.
-pub fn run(
-    claims: &[&'static Claim],
-    context: &Context,
-    done: &(dyn Fn(&Outcome) + Sync),
-) -> Vec<Outcome> {
+pub fn run(claims: &[&'static Claim], context: &Context, done: &(dyn Fn(&Outcome) + Sync)) -> Vec<Outcome> {
     context.workers.each(claims, |claim| {
         let begun = Instant::now();
         let found = claim.experiment().map(|experiment| experiment(context));
@@ -117,7 +114,11 @@ mod tests {
 
     /// Numbers for every test of a predicate: those that agree, but for one that contradicts its test, or
     /// straddles it.
-    fn numbers(stated: &Stated, contradicted: Option<&'static str>, straddling: Option<&'static str>) -> Finding {
+    fn numbers(
+        stated: &Stated,
+        contradicted: Option<&'static str>,
+        straddling: Option<&'static str>,
+    ) -> Finding {
         let mut finding = Finding::measured("").seeds(SEEDS);
         let condition = stated.condition.map_or(&[][..], |(_, tests)| tests);
         for test in stated.premises.iter().chain(stated.statement).chain(condition) {
@@ -126,7 +127,8 @@ mod tests {
             }
             let (agrees, contradicts) = (test.relation.agreement(), test.relation.contradiction());
             let name = test.quantity;
-            let mut number = Number::shown(name, if contradicted == Some(name) { contradicts } else { agrees });
+            let mut number =
+                Number::shown(name, if contradicted == Some(name) { contradicts } else { agrees });
             if straddling == Some(name) {
                 number.interval = Some((agrees.min(contradicts), agrees.max(contradicts)));
             }
@@ -154,13 +156,19 @@ mod tests {
                     false => Verdict::Conditional,
                 };
                 assert_eq!(refuted, expected, "{}: {name}", claim.id);
-                assert_eq!(verdict(numbers(stated, None, Some(name))), Verdict::Undecided, "{}: {name}", claim.id);
+                assert_eq!(
+                    verdict(numbers(stated, None, Some(name))),
+                    Verdict::Undecided,
+                    "{}: {name}",
+                    claim.id
+                );
             }
             if let Some((_, tests)) = stated.condition {
                 // As it stands and under its condition: each test of the condition refutes it.
                 for test in tests {
                     let mut finding = numbers(stated, Some(test.quantity), None);
-                    let outside = stated.statement.iter().find(|own| tests.iter().all(|t| t.quantity != own.quantity));
+                    let outside =
+                        stated.statement.iter().find(|own| tests.iter().all(|t| t.quantity != own.quantity));
                     if let Some(own) = outside {
                         let number = finding.numbers.iter_mut().find(|number| number.name == own.quantity);
                         number.unwrap().value = own.relation.contradiction();
@@ -207,15 +215,15 @@ mod tests {
         assert_eq!(found.iter().map(Outcome::failed).collect::<Vec<_>>(), [true, true, false, true, true]);
         assert_eq!(found[0].faults(), ["weight: 0.5; expected 0.25 ± 0.1"]);
         assert_eq!(found[1].faults(), ["here: this; that"]);
-        assert_eq!(found[3].faults(), ["its numbers say “holds”, its sentence was written for “wrong in the notes”"]);
+        assert_eq!(
+            found[3].faults(),
+            ["its numbers say “holds”, its sentence was written for “wrong in the notes”"]
+        );
         assert_eq!(
             found[4].faults(),
             ["the predicate asks for “heads”, and the experiment gave no such number, but keys: 3"]
         );
-        assert_eq!(
-            counted(states.into_iter()),
-            "1 holds, 1 wrong in the notes, 2 failed, 1 pending"
-        );
+        assert_eq!(counted(states.into_iter()), "1 holds, 1 wrong in the notes, 2 failed, 1 pending");
     }
 
     #[test]

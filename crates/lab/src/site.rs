@@ -164,8 +164,7 @@ mod tests {
 
     #[test]
     fn every_claim_has_a_page_and_every_link_leads_to_one() {
-        let mut outcomes: Vec<Outcome> =
-            claims().map(|claim| Outcome::new(claim, None, 0.0)).collect();
+        let mut outcomes: Vec<Outcome> = claims().map(|claim| Outcome::new(claim, None, 0.0)).collect();
         let context = Context::default();
         for outcome in outcomes.iter_mut().filter(|outcome| ["A1", "G2"].contains(&outcome.claim.id)) {
             let found = outcome.claim.experiment().map(|experiment| experiment(&context));

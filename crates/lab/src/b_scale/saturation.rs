@@ -54,7 +54,7 @@ pub fn by_width(context: &Context) -> Result<Finding> {
          on d.",
     );
     for (d, quoted) in QUOTED {
-        let samples = if d > 1000 { context.size(6_000, 40_000) } else { context.size(20_000, 100_000) };
+        let samples = if d > 1000 { context.size(2_000, 40_000) } else { context.size(4_000, 100_000) };
         let [without, with, largest] = norms(context, d, samples)?;
         let (without, with, largest) = (median(&without), median(&with), median(&largest));
         table.row([

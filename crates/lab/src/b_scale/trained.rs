@@ -46,11 +46,7 @@ pub fn with_and_without(context: &Context) -> Result<Finding> {
     }
     for (what, name) in MEASURES.iter().enumerate() {
         let (with, without) = (of(0, what), of(1, what));
-        table.row([
-            name.to_string(),
-            figure(over_seeds(&with).value),
-            figure(over_seeds(&without).value),
-        ]);
+        table.row([name.to_string(), figure(over_seeds(&with).value), figure(over_seeds(&without).value)]);
         finding = finding
             .number(number(format!("β = 1/√d: {name}"), &with))
             .number(number(format!("β = 1: {name}"), &without))

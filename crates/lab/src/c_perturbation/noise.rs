@@ -135,13 +135,8 @@ pub fn every_draw(context: &Context) -> Result<Finding> {
         let one = Scene::random(&mut draws, 1, 1, 6, WIDTH, 3);
         let before = one.attend()?.mixed;
         let batch = 500;
-        let mut many = Scene {
-            batch,
-            q: one.q.repeat(batch),
-            k: one.k.repeat(batch),
-            v: one.v.repeat(batch),
-            ..one
-        };
+        let mut many =
+            Scene { batch, q: one.q.repeat(batch), k: one.k.repeat(batch), v: one.v.repeat(batch), ..one };
         for row in many.k.chunks_mut(6 * WIDTH) {
             row[..WIDTH].iter_mut().for_each(|x| *x += sigma * draws.normal());
         }
@@ -172,7 +167,8 @@ pub fn every_draw(context: &Context) -> Result<Finding> {
 fn fourth_order(context: &Context) -> f64 {
     let mut draws = context.draws("C7.sizes");
     let one = |_| {
-        let shaken = Shaken::new(context, "C7", 0.02 + 0.96 * draws.uniform(), 0.5 + 1.2 * draws.uniform(), 1.0);
+        let shaken =
+            Shaken::new(context, "C7", 0.02 + 0.96 * draws.uniform(), 0.5 + 1.2 * draws.uniform(), 1.0);
         (shaken.expectation(|x| x) - shaken.second_order_bias()).abs() / shaken.size.powi(4)
     };
     (0..100).map(one).fold(0.0, f64::max)
@@ -195,7 +191,8 @@ pub fn bias(context: &Context) -> Result<Finding> {
         integral.push((weight, exact));
         if step % 3 == 1 {
             let found = mean(&shaken.changes(context, &format!("C7.{step}"), samples)?);
-            let number = Number::theory(format!("mean change at a = {weight}, against the integral"), found, exact);
+            let number =
+                Number::theory(format!("mean change at a = {weight}, against the integral"), found, exact);
             finding = finding.number(number.erratum("E2"));
             measured.push((weight, found));
         }

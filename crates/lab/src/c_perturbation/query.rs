@@ -27,8 +27,10 @@ pub fn only_own(context: &Context) -> Result<Finding> {
         })?;
         Ok(found[0].data().to_vec())
     };
-    let mut finding =
-        Finding::new(Verdict::Holds, "Only the output of the moved query changes; all others keep every bit.");
+    let mut finding = Finding::new(
+        Verdict::Holds,
+        "Only the output of the moved query changes; all others keep every bit.",
+    );
     let mut shown = vec![];
     let pairs = [
         ("reference", [scene.attend()?.mixed, other.attend()?.mixed]),

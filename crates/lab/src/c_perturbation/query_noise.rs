@@ -47,8 +47,10 @@ fn changes(context: &Context, name: &str, scene: &Scene, sigma: f64, pairs: usiz
 pub fn bias(context: &Context) -> Result<Finding> {
     let pairs = context.size(20_000, 100_000);
     let mut draws = context.draws("C16");
-    let mut table =
-        Table::new("Random scenes, σ = 0.3", &["scene", "mean change", "second order", "rms of single changes"]);
+    let mut table = Table::new(
+        "Random scenes, σ = 0.3",
+        &["scene", "mean change", "second order", "rms of single changes"],
+    );
     let mut finding = Finding::new(
         Verdict::Wrong,
         "Only to first order. Noise on a query moves every score along its key, and a bias of second order in βσ remains; it depends on \
@@ -84,10 +86,12 @@ pub fn bias(context: &Context) -> Result<Finding> {
     let attended = scene.attend()?;
     let off = |sigma: f64| -> Result<f64> {
         let exact = mean(&changes(context, "C16.small", &scene, sigma, pairs)?).value;
-        Ok((exact - second_order(&scene, &attended, sigma)).abs() / second_order(&scene, &attended, sigma).abs())
+        Ok((exact - second_order(&scene, &attended, sigma)).abs()
+            / second_order(&scene, &attended, sigma).abs())
     };
     let alike = Scene { k: scene.k[..WIDTH].repeat(KEYS), ..scene.clone() };
-    let still = changes(context, "C16.alike", &alike, 0.3, 100)?.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+    let still =
+        changes(context, "C16.alike", &alike, 0.3, 100)?.iter().fold(0.0f64, |most, x| most.max(x.abs()));
     let widest = points.iter().map(|(x, _)| x.abs()).fold(0.0, f64::max);
     Ok(finding
         .number(Number::at_most("second order off the mean change at σ = 0.05, relative", off(0.05)?, 0.1))

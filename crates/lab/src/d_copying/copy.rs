@@ -104,10 +104,9 @@ pub fn diffuse(context: &Context) -> Result<Finding> {
     // For many keys with scores of variance 1: ln n − E[s²eˢ…] → ln n − ½.
     let limit = most - 0.5 * normal_expectation(|z| z * z);
     Ok(Finding::measured(format!(
-            "Random scaled scores give diffuse weights: {:.2} nats of at most {most:.2} over 32 keys.",
-            found.value
-        ),
-    )
+        "Random scaled scores give diffuse weights: {:.2} nats of at most {most:.2} over 32 keys.",
+        found.value
+    ))
     .number(Number::sampled("mean entropy, nats", found))
     .number(Number::sampled("random weights: mean entropy as a share of ln n", found.times(1.0 / most)))
     .number(Number::shown("ln n", most))

@@ -87,11 +87,13 @@ pub fn best_length(context: &Context) -> Result<Finding> {
         let last = errors[errors.len() - 1].1;
         let number = Number::quoted(format!("α = {noise}: t of least error"), best, quoted, 1.0);
         finding = finding.number(number.erratum("E33"));
-        finding = finding.number(Number::shown(format!("α = {noise}: least error"), least)).number(Number::at_least(
-            format!("α = {noise}: error at t = 20 over the least, lower end"),
-            last.low / least,
-            1.1,
-        ));
+        finding = finding.number(Number::shown(format!("α = {noise}: least error"), least)).number(
+            Number::at_least(
+                format!("α = {noise}: error at t = 20 over the least, lower end"),
+                last.low / least,
+                1.1,
+            ),
+        );
         table.row([
             figure(noise),
             figure(best),

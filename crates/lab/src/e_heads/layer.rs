@@ -7,10 +7,11 @@ use regard::Result;
 use regard::layers::{
     AttentionConfig, AttentionLayer, Context as Surroundings, KeySource, KeySourceConfig, Parameters,
 };
-use regard::ops::{Attention, AttentionMask, LinearOptions};
+use regard::ops::{Attention, AttentionMask, AttentionOp, LinearOptions};
 use regard::prelude::*;
 use regard::{cost, reach};
 use regard_graph::{Integers, Sizes};
+use std::collections::HashMap;
 
 const WIDTH: usize = 12;
 const HEADS: usize = 3;
@@ -304,6 +305,35 @@ pub fn equal_cost(_context: &Context) -> Result<Finding> {
     .how("The parameters that the layer declares and the cost reader on its graph."))
 }
 
+/// Of the attentions of a T5's decoder: those whose keys know the target, and those whose keys know the source
+/// alone, by which inputs each recorded value depends on.
+fn kinds_of_attention() -> Result<[usize; 2]> {
+    let model = crate::specimens::t5()?;
+    let mut g = Graph::inference();
+    let (source, target) = (g.input("source", DType::I32, [1, 6])?, g.input("target", DType::I32, [1, 5])?);
+    let memory = model.encode(&mut g, source, None)?;
+    let encoder = g.nodes().len();
+    model.hidden(&mut g, memory, None, target)?;
+    let mut knows: HashMap<Var, [bool; 2]> =
+        HashMap::from([(source, [true, false]), (target, [false, true])]);
+    let mut kinds = [0; 2];
+    for (at, node) in g.nodes().iter().enumerate() {
+        let of = |var: &Var| knows.get(var).copied().unwrap_or_default();
+        if at >= encoder && node.is::<AttentionOp>() {
+            match (of(&node.inputs[0]), of(&node.inputs[1])) {
+                ([_, true], [_, true]) => kinds[0] += 1,
+                ([_, true], [true, false]) => kinds[1] += 1,
+                _ => {}
+            }
+        }
+        let all = node.inputs.iter().map(of).fold([false; 2], |a, b| [a[0] || b[0], a[1] || b[1]]);
+        node.outputs.iter().for_each(|&var| {
+            knows.insert(var, all);
+        });
+    }
+    Ok(kinds)
+}
+
 /// E-13: queries from one sequence, keys and values from another.
 pub fn cross(context: &Context) -> Result<Finding> {
     let keys = 9;
@@ -332,6 +362,7 @@ pub fn cross(context: &Context) -> Result<Finding> {
         Ok(can)
     };
     let (own, other) = (pairs(x)?, pairs(memory)?);
+    let [selves, crosses] = kinds_of_attention()?;
     let total = |pairs: &[f64]| pairs.iter().sum::<f64>() as usize;
     Ok(Finding::new(
         Verdict::Holds,
@@ -341,6 +372,8 @@ pub fn cross(context: &Context) -> Result<Finding> {
     .number(Number::at_most("against single heads", off, 1e-14))
     .number(Number::count("pairs of memory and output that reach finds: all n_s·n_t", total(&other), keys * QUERIES))
     .number(Number::count("pairs of query and output: each its own", total(&own), QUERIES))
+    .number(Number::count("attentions of a T5’s decoder whose queries and keys come from one sequence", selves, 2))
+    .number(Number::count("attentions of a T5’s decoder whose keys come from the other sequence alone", crosses, 2).erratum("E43"))
     .picture(Heat::new("What an output depends on: memory", "output", "memory position", keys, other, Colours::Rising))
     .picture(Heat::new("What an output depends on: queries", "output", "query position", QUERIES, own, Colours::Rising))
     .how("The attention layer with a memory of nine positions and five queries; numbers by the reference engine, dependence by the reach reader."))

@@ -1,8 +1,8 @@
 //! What training makes of heads: roles, redundancy, gradients, capacity, and how near to one-hot they come.
 
 use crate::experiment::{
-    INDUCTION, INDUCTION_LENGTH, Inductive, Model, Pattern, Task, Tiny, Trained, Training, carries, each_seed,
-    each_setting, evaluate, induction, less, mean, number, over_seeds, patterns, train,
+    INDUCTION, INDUCTION_LENGTH, Inductive, Model, Pattern, Task, Tiny, Trained, Training, carries,
+    each_seed, each_setting, evaluate, induction, less, mean, number, over_seeds, patterns, train,
 };
 use crate::picture::{Axis, Chart, Colours, Heat, figure};
 use crate::{Context, Finding, Table};
@@ -70,13 +70,16 @@ pub fn specialise(context: &Context) -> Result<Finding> {
             let found = patterns(context, &trained.model, store, &batch)?;
             let patterns: Vec<Pattern> = found.into_iter().map(|found| found.0).collect();
             let heads = |(layer, pattern): (usize, &Pattern)| {
-                (0..pattern.heads).map(|head| (layer, head, role(pattern, head, &batch.ids))).collect::<Vec<_>>()
+                (0..pattern.heads)
+                    .map(|head| (layer, head, role(pattern, head, &batch.ids)))
+                    .collect::<Vec<_>>()
             };
             Ok((patterns.iter().enumerate().flat_map(heads).collect(), patterns))
         };
         let (roles, patterns) = look(&mut trained.learned)?;
         let (before, _) = look(&mut trained.begun)?;
-        let means = patterns.iter().map(|pattern| (0..pattern.heads).map(|head| pattern.mean(head)).collect());
+        let means =
+            patterns.iter().map(|pattern| (0..pattern.heads).map(|head| pattern.mean(head)).collect());
         Ok(Seen {
             accuracy: trained.accuracy,
             sharpest: [sharpest(&roles), sharpest(&before)],
@@ -84,7 +87,8 @@ pub fn specialise(context: &Context) -> Result<Finding> {
             roles,
         })
     })?;
-    let of = |when: usize, what: usize| seen.iter().map(|seen| seen.sharpest[when][what]).collect::<Vec<f64>>();
+    let of =
+        |when: usize, what: usize| seen.iter().map(|seen| seen.sharpest[when][what]).collect::<Vec<f64>>();
     let accuracy: Vec<f64> = seen.iter().map(|seen| seen.accuracy).collect();
     let names = [
         "largest weight of a head on the previous token",
@@ -105,9 +109,11 @@ pub fn specialise(context: &Context) -> Result<Finding> {
     .seeds(seen.len())
     .number(number("accuracy of the model", &accuracy));
     for (what, name) in names.into_iter().enumerate() {
-        finding = finding
-            .number(number(name, &of(0, what)))
-            .number(less(format!("{name}, trained less before training"), &of(0, what), &of(1, what)));
+        finding = finding.number(number(name, &of(0, what))).number(less(
+            format!("{name}, trained less before training"),
+            &of(0, what),
+            &of(1, what),
+        ));
     }
     let mut table = Table::new(
         "Heads of the first seed",
@@ -147,7 +153,11 @@ pub fn specialise(context: &Context) -> Result<Finding> {
 /// The most that any head does of each, and how far apart their mean distances are.
 fn sharpest(roles: &[(usize, usize, Role)]) -> [f64; 3] {
     let most = |of: fn(&Role) -> f64| roles.iter().map(|(_, _, role)| of(role)).fold(f64::MIN, f64::max);
-    [most(|role| role.previous), most(|role| role.copy), most(|role| role.distance) + most(|role| -role.distance)]
+    [
+        most(|role| role.previous),
+        most(|role| role.copy),
+        most(|role| role.distance) + most(|role| -role.distance),
+    ]
 }
 
 /// The model's loss with one head's output replaced: by 0, or by its mean.

@@ -168,8 +168,9 @@ impl Task {
             Task::TableOfTwo { symbols } => {
                 let ids = random(symbols);
                 let table = table_of_two(symbols);
-                let answers =
-                    (0..length).map(|t| t.checked_sub(1).map(|at| table[ids[at] * symbols + ids[t]])).collect();
+                let answers = (0..length)
+                    .map(|t| t.checked_sub(1).map(|at| table[ids[at] * symbols + ids[t]]))
+                    .collect();
                 (ids, answers)
             }
             Task::Latest { keys, values } => {

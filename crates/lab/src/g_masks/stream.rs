@@ -150,8 +150,7 @@ pub fn price_of_no_future(context: &Context) -> Result<Finding> {
         Effort::Quick => &[0, 6],
         Effort::Full => &[0, 1, 2, 4, 6],
     };
-    let views: Vec<(bool, usize)> =
-        delays.iter().map(|&delay| (true, delay)).chain([(false, 0)]).collect();
+    let views: Vec<(bool, usize)> = delays.iter().map(|&delay| (true, delay)).chain([(false, 0)]).collect();
     let found = each_setting(context, &views, |&(causal, delay), seed| {
         let model = Recogniser::new(causal, None)?;
         let mut store = model.train(context, delay, steps, seed)?;
@@ -179,8 +178,14 @@ pub fn price_of_no_future(context: &Context) -> Result<Finding> {
         let [frame, text] = [0, 1].map(|what| mean(&of(view, what)));
         table.row([name.clone(), latency, figure(frame), figure(text)]);
         finding = finding
-            .number(number(format!("{name} frames of the future: share of frames that are wrong"), &of(view, 0)))
-            .number(number(format!("{name} frames of the future: errors over symbols of the text"), &of(view, 1)));
+            .number(number(
+                format!("{name} frames of the future: share of frames that are wrong"),
+                &of(view, 0),
+            ))
+            .number(number(
+                format!("{name} frames of the future: errors over symbols of the text"),
+                &of(view, 1),
+            ));
         if *causal {
             lines[0].push((*delay as f64, frame));
             lines[1].push((*delay as f64, text));

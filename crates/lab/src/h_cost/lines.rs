@@ -196,7 +196,8 @@ pub fn crossover(context: &Context) -> Result<Finding> {
         let [weights, scores] = two_parts(&block(d, n, false)?)?;
         Ok(scores as f64 / weights as f64)
     };
-    let over = |times: usize| [32, 64, 128].iter().map(|&d| ratio(d, times * d)).collect::<Result<Vec<f64>>>();
+    let over =
+        |times: usize| [32, 64, 128].iter().map(|&d| ratio(d, times * d)).collect::<Result<Vec<f64>>>();
     finding = finding
         .number(Number::shown("n = 96, d = 32: work of scores over work of weights", ratio(32, 96)?))
         .number(Number::shown(

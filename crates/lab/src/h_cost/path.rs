@@ -97,7 +97,8 @@ pub fn path_length(context: &Context) -> Result<Finding> {
         gradients[kind].iter().map(|norms| (norms[40] / norms[1]).log10()).collect()
     };
     for (kind, (name, _)) in KINDS.iter().enumerate() {
-        let means = (0..length).map(|at| mean(&gradients[kind].iter().map(|norms| norms[at]).collect::<Vec<_>>()));
+        let means =
+            (0..length).map(|at| mean(&gradients[kind].iter().map(|norms| norms[at]).collect::<Vec<_>>()));
         chart = chart.line(*name, means.enumerate().map(|(at, norm)| (at as f64, norm)));
     }
     let distances: &[usize] = &[2, 12, 6, 24][..context.size(2, 4)];

@@ -32,7 +32,8 @@ fn listing(sizes: Sizes) -> Result<Graph> {
         parts.push(g.transpose(x, &[1, 0, 2])?); // n h d -> h n d
     }
     let scale = 1.0 / (head as f32).sqrt();
-    let scores = g.matmul(parts[0], parts[1], MatmulOptions { transpose_b: true, scale, ..Default::default() })?;
+    let scores =
+        g.matmul(parts[0], parts[1], MatmulOptions { transpose_b: true, scale, ..Default::default() })?;
     let weights = g.softmax(scores)?;
     let mixed = g.matmul(weights, parts[2], MatmulOptions::default())?;
     let back = g.transpose(mixed, &[1, 0, 2])?;
@@ -73,10 +74,17 @@ pub fn two_lines(context: &Context) -> Result<Finding> {
         let found = counted(sizes)?;
         let ratios = [found[0] / base[0], found[1] / base[1]];
         table.row([name.to_string(), figure(ratios[0]), figure(ratios[1])]);
-        for (line, ratio, wanted) in [("rearranging", ratios[0], wanted[0]), ("softmax", ratios[1], wanted[1])] {
+        for (line, ratio, wanted) in
+            [("rearranging", ratios[0], wanted[0]), ("softmax", ratios[1], wanted[1])]
+        {
             if wanted.is_finite() {
                 // A softmax has some work for each row beside that for each weight.
-                finding = finding.number(Number::equal(format!("{line}: work with {name} doubled"), ratio, wanted, 0.05));
+                finding = finding.number(Number::equal(
+                    format!("{line}: work with {name} doubled"),
+                    ratio,
+                    wanted,
+                    0.05,
+                ));
             }
         }
     }

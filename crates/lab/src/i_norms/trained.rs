@@ -119,7 +119,8 @@ pub fn depth(context: &Context) -> Result<Finding> {
             norms.sort_by(f64::total_cmp);
             norms[norms.len() / 2]
         };
-        let shown = |at: usize| if gradient(at).is_finite() { figure(gradient(at)) } else { "overflows".into() };
+        let shown =
+            |at: usize| if gradient(at).is_finite() { figure(gradient(at)) } else { "overflows".into() };
         for (at, layers) in depths.iter().enumerate() {
             table.row([name.to_string(), layers.to_string(), shown(at), figure(mean(&loss(at)))]);
         }

@@ -42,7 +42,8 @@ pub fn drawn(_context: &Context) -> Result<Finding> {
     let place = |holds: &dyn Fn(&str) -> bool| order.iter().position(|part| holds(part));
     let last = |holds: &dyn Fn(&str) -> bool| order.iter().rposition(|part| holds(part));
     let attention = |block: usize| place(&|part: &str| part.starts_with(&format!("block.{block}.attention")));
-    let forward = |block: usize| place(&|part: &str| part.starts_with(&format!("block.{block}.feed_forward")));
+    let forward =
+        |block: usize| place(&|part: &str| part.starts_with(&format!("block.{block}.feed_forward")));
     let in_order = [
         place(&|part| part.contains("token_embedding")),
         attention(0),
@@ -70,7 +71,8 @@ pub fn drawn(_context: &Context) -> Result<Finding> {
     let mut wanted = vec![[latents, n]];
     wanted.extend(vec![[latents, latents]; layers - 2]);
     wanted.push([n, latents]);
-    let other = found.iter().zip(&wanted).filter(|(a, b)| a != b).count() + found.len().abs_diff(wanted.len());
+    let other =
+        found.iter().zip(&wanted).filter(|(a, b)| a != b).count() + found.len().abs_diff(wanted.len());
     let line = |at: usize| found.iter().enumerate().map(move |(n, own)| (n as f64 + 1.0, own[at] as f64));
     let mut sizes = Table::new("A Perceiver of four layers", &["attention", "queries", "keys"]);
     for (at, own) in found.iter().enumerate() {

@@ -99,7 +99,8 @@ pub fn hidden_width(context: &Context) -> Result<Finding> {
     }
     for hidden in [1, 8, 64] {
         for (name, curved) in [("ReLU", true), ("linear", false)] {
-            finding = finding.number(number(format!("{hidden} hidden units, {name}: error"), of(hidden, curved)));
+            finding =
+                finding.number(number(format!("{hidden} hidden units, {name}: error"), of(hidden, curved)));
         }
     }
     let [curved, straight] = lines;

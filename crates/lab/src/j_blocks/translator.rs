@@ -124,7 +124,7 @@ fn text(ids: &[i32], words: &[&str]) -> String {
 }
 
 /// Numbers to learn from: so few that some of what is asked stays hard.
-const TRAIN: usize = 400;
+const TRAIN: usize = 200;
 /// Numbers that are asked.
 const TEST: usize = 200;
 

@@ -247,7 +247,13 @@ struct Curves {
     found: [Vec<Vec<f64>>; 2],
 }
 
-fn curves(context: &Context, kinds: [Kind; 2], sizes: &[usize], what: &str, of: fn(&Came) -> f64) -> Result<Curves> {
+fn curves(
+    context: &Context,
+    kinds: [Kind; 2],
+    sizes: &[usize],
+    what: &str,
+    of: fn(&Came) -> f64,
+) -> Result<Curves> {
     let settings: Vec<(Kind, usize)> =
         kinds.iter().flat_map(|&kind| sizes.iter().map(move |&size| (kind, size))).collect();
     let mut found = each_setting(context, &settings, |&(kind, size), seed| {
@@ -269,7 +275,8 @@ fn curves(context: &Context, kinds: [Kind; 2], sizes: &[usize], what: &str, of: 
     }
     let mut chart = Chart::new(what, Axis::log("training images"), Axis::new("share").covering(&[0.0, 1.0]));
     for (found, kind) in found.iter().zip(kinds) {
-        chart = chart.line(kind.name(), sizes.iter().zip(found).map(|(&size, runs)| (size as f64, mean(runs))));
+        chart =
+            chart.line(kind.name(), sizes.iter().zip(found).map(|(&size, runs)| (size as f64, mean(runs))));
     }
     Ok(Curves { table, chart, numbers, found })
 }
@@ -348,9 +355,13 @@ pub fn shifted(context: &Context) -> Result<Finding> {
         .number(less("changed by a shift of 2 pixels, ViT less CNN", &of(1, 1), &of(0, 1)))
         .table(table)
         .picture(
-            Chart::new("Predictions that change", Axis::names("", ["CNN", "ViT"]), Axis::new("share").covering(&[0.0]))
-                .bars("by 1 pixel", bars(0))
-                .points("by 2 pixels", bars(1)),
+            Chart::new(
+                "Predictions that change",
+                Axis::names("", ["CNN", "ViT"]),
+                Axis::new("share").covering(&[0.0]),
+            )
+            .bars("by 1 pixel", bars(0))
+            .points("by 2 pixels", bars(1)),
         )
         .how(HOW))
 }

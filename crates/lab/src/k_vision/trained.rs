@@ -3,7 +3,7 @@
 
 use super::vit::config;
 use crate::compute::{dot, length};
-use crate::experiment::{carries, each_seed, less, mean, number};
+use crate::experiment::{carries, each_seed, each_setting, less, mean, number};
 use crate::picture::{Colours, Heat, figure};
 use crate::remembered::Remembered;
 use crate::{Context, Draws, Effort, Finding, Number};
@@ -40,9 +40,10 @@ fn model(pooling: VitPooling) -> Result<Vit> {
 /// A trained model, made once for each seed: its parameters and its accuracy on new images.
 fn trained(context: &Context, model: &Vit, seed: u64) -> Result<(Store, f64)> {
     type Numbers = Vec<(String, Vec<f32>)>;
-    static KNOWN: Remembered<(Effort, bool, u64), (Numbers, f64)> = Remembered::new();
+    static KNOWN: Remembered<(Effort, bool, bool, u64), (Numbers, f64)> = Remembered::new();
+    let by_class = model.config().pooling == VitPooling::Class;
     let names = || model.parameters().declared().map(|declared| declared.name.clone());
-    let found = KNOWN.get(context, (context.effort, context.device.is_some(), seed), || {
+    let found = KNOWN.get(context, (context.effort, context.device.is_some(), by_class, seed), || {
         let (store, right) = train(context, model, seed)?;
         let numbers = names().map(|name| Ok((name.clone(), store.f32(&name)?.to_vec())));
         Ok((numbers.collect::<Result<Numbers>>()?, right))
@@ -137,10 +138,15 @@ pub fn positions(context: &Context) -> Result<Finding> {
         let (learned, begun) = (cosines(&store)?, cosines(&fresh(&model, seed)?)?);
         let near = |of: &[f64]| mean_cosine(of, |a, b| apart(a, b) == 1);
         let far = |of: &[f64]| mean_cosine(of, |a, b| apart(a, b) >= 4);
-        let line =
-            mean_cosine(&learned, |a, b| a != b && (a / SIDE == b / SIDE || a % SIDE == b % SIDE));
-        let numbers =
-            [right, near(&learned), far(&learned), line, near(&learned) - far(&learned), near(&begun) - far(&begun)];
+        let line = mean_cosine(&learned, |a, b| a != b && (a / SIDE == b / SIDE || a % SIDE == b % SIDE));
+        let numbers = [
+            right,
+            near(&learned),
+            far(&learned),
+            line,
+            near(&learned) - far(&learned),
+            near(&begun) - far(&begun),
+        ];
         Ok((numbers, learned))
     })?;
     let [accuracy, near, far, line, gain, begun] =
@@ -303,4 +309,67 @@ pub fn class_token(context: &Context) -> Result<Finding> {
         finding = finding.picture(picture.clone());
     }
     Ok(finding)
+}
+
+/// K2: a class token against the mean of the patches, trained alike.
+pub fn pooled(context: &Context) -> Result<Finding> {
+    let built = super::vit::class_token(context)?;
+    let ways = [VitPooling::Class, VitPooling::Mean];
+    let found =
+        each_setting(context, &ways, |&pooling, seed| Ok(trained(context, &model(pooling)?, seed)?.1))?;
+    let summary = format!(
+        "{} Trained alike, the class token is right for {} of new images, the mean of the patches for {}. {}",
+        built.summary,
+        figure(mean(&found[0])),
+        figure(mean(&found[1])),
+        carries(context)
+    );
+    let how = format!("{} Both ways of pooling are trained on the task of K3.", built.how);
+    Ok(Finding { summary, written_for: None, ..built }
+        .seeds(found[0].len())
+        .number(number("class token: accuracy on new images, chance is 0.25", &found[0]))
+        .number(number("mean of patches: accuracy on new images, chance is 0.25", &found[1]))
+        .number(less("accuracy: class token less mean of patches", &found[0], &found[1]))
+        .how(how))
+}
+
+/// K8: probabilities that sum to 1, and how often they are right.
+pub fn probabilities(context: &Context) -> Result<Finding> {
+    let built = super::vit::probabilities(context)?;
+    let model = model(VitPooling::Class)?;
+    let many = 256;
+    let found = each_seed(context, |seed| {
+        let (mut store, _) = trained(context, &model, seed)?;
+        let mut g = Graph::inference();
+        let image = g.input("image", DType::F32, [many, 2, 8, 8])?;
+        let logits = model.logits(&mut g, image)?;
+        let p = g.softmax(logits)?;
+        g.output("p", p)?;
+        let mut program = Program::new(g, &[], &mut store, &context.engine()?)?;
+        let (pixels, classes, _) = images(&mut Context { seed, ..*context }.draws("vision.sure"), many);
+        program.set_f32("image", &[many, 2, 8, 8], &pixels)?;
+        program.run(&mut store)?;
+        let (mut sure, mut right) = (0.0, 0.0);
+        for (row, class) in program.f32("p")?.chunks(4).zip(&classes) {
+            let best = (0..4).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0);
+            sure += f64::from(row[best]) / many as f64;
+            right += f64::from(u8::from(best as i32 == *class)) / many as f64;
+        }
+        Ok((sure, right))
+    })?;
+    let (sure, right): (Vec<f64>, Vec<f64>) = found.into_iter().unzip();
+    let summary = format!(
+        "The softmax of the scores sums to 1, and its largest entry is that of the scores. A trained ViT gives its class {} in the mean and is \
+         right for {}. {}",
+        figure(mean(&sure)),
+        figure(mean(&right)),
+        carries(context)
+    );
+    let how = format!("{} The trained ViT is that of K3, on 256 new images.", built.how);
+    Ok(Finding { summary, written_for: None, ..built }
+        .seeds(sure.len())
+        .number(number("mean probability of the chosen class", &sure))
+        .number(number("share of chosen classes that are right", &right))
+        .number(less("probability of the chosen class less how often it is right", &sure, &right))
+        .how(how))
 }

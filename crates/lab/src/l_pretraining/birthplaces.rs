@@ -216,8 +216,11 @@ pub fn side_by_side(context: &Context) -> Result<Finding> {
         let wrong = confidences(own, false);
         wrong.iter().filter(|sure| **sure > middle).count() as f64 / wrong.len().max(1) as f64
     });
-    let told: usize =
-        students.iter().flat_map(|own| &own.dev).filter(|asked| !(0.0..=1.0).contains(&asked.confidence)).count();
+    let told: usize = students
+        .iter()
+        .flat_map(|own| &own.dev)
+        .filter(|asked| !(0.0..=1.0).contains(&asked.confidence))
+        .count();
     let bars = |right: bool| crate::statistics::histogram(&confidences(student, right), 0.0, 1.0, 10);
     Ok(Finding::measured(format!(
         "Every answer stands beside the right one, its confidence and the line that would have told. {} of the wrong answers are real places, \
@@ -249,7 +252,10 @@ pub fn test_questions(context: &Context) -> Result<Finding> {
         let own = students(context, arm)?;
         let asked = own[0].lines.test.len();
         let missing = own.iter().map(|student| asked.abs_diff(student.test.len())).sum::<usize>();
-        numbers.push(Number::shown(format!("{name}: questions of {asked} left out by any model"), missing as f64));
+        numbers.push(Number::shown(
+            format!("{name}: questions of {asked} left out by any model"),
+            missing as f64,
+        ));
         let right = shares(&own, |student| {
             let right = student.test.iter().filter(|(answered, place)| answered == place).count();
             right as f64 / asked.max(1) as f64

@@ -108,7 +108,11 @@ pub fn students(context: &Context, arm: Arm) -> Result<Arc<Vec<Student>>> {
     static KNOWN: Remembered<(u64, Effort, bool, &'static str), Vec<Student>> = Remembered::new();
     KNOWN.get(context, (context.seed, context.effort, context.device.is_some(), arm.name()), || {
         let turns: Vec<(usize, u64)> = seeds(context).into_iter().enumerate().collect();
-        context.workers.each(&turns, |&(turn, seed)| student(context, arm, seed, turn % 2)).into_iter().collect()
+        context
+            .workers
+            .each(&turns, |&(turn, seed)| student(context, arm, seed, turn % 2))
+            .into_iter()
+            .collect()
     })
 }
 

@@ -222,7 +222,8 @@ pub fn calibrated(context: &Context) -> Result<Finding> {
 fn bins(student: &Student) -> Vec<(f64, f64, f64)> {
     let bin = |bin: usize| {
         let own = |a: &Asked| ((a.confidence * 10.0) as usize).min(9) == bin;
-        let (sure, right) = (of(student, own, |a| a.confidence), of(student, own, |a| f64::from(u8::from(a.right()))));
+        let (sure, right) =
+            (of(student, own, |a| a.confidence), of(student, own, |a| f64::from(u8::from(a.right()))));
         (!sure.is_empty()).then(|| (mean(&sure), mean(&right), sure.len() as f64 / student.dev.len() as f64))
     };
     (0..10).filter_map(bin).collect()
@@ -239,8 +240,10 @@ pub fn strict(context: &Context) -> Result<Finding> {
     let answered = each(&students, |own| share(own, &|asked| given(own, asked)));
     let harmful = each(&students, |own| share(own, &|asked| given(own, asked) && !asked.right()));
     let free = each(&students, |own| share(own, &|asked| !asked.right()));
-    let unread: usize =
-        students.iter().map(|own| own.dev.iter().filter(|asked| !asked.read && given(own, asked)).count()).sum();
+    let unread: usize = students
+        .iter()
+        .map(|own| own.dev.iter().filter(|asked| !asked.read && given(own, asked)).count())
+        .sum();
     let lost = each(&students, |own| share(own, &|asked| !given(own, asked) && asked.right()));
     let (right, supported) = right_of(&students, |kind| kind == Evidence::Supported);
     let wrong = exact_share(supported - right, supported.max(1));
@@ -281,7 +284,8 @@ pub fn from_names(context: &Context) -> Result<Finding> {
     // What two places get that have nothing to do with the name: those of the pair asked before.
     let chance = each(&students, |own| {
         let pairs = own.crossed.iter().zip(own.crossed.iter().skip(1));
-        let hits = pairs.filter(|(before, c)| c.answered == before.first || c.answered == before.last).count();
+        let hits =
+            pairs.filter(|(before, c)| c.answered == before.first || c.answered == before.last).count();
         hits as f64 / own.crossed.len().saturating_sub(1).max(1) as f64
     });
     let both: Vec<f64> = first.iter().zip(&last).map(|(a, b)| a + b).collect();
