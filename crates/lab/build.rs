@@ -1,6 +1,6 @@
-//! Digests of what the claims of each group follow from: their own sources, the sources that all groups share,
-//! and the data and settings that they take from other crates. Results that are kept carry the digest of their
-//! group, and a test fails when it is no longer that of the sources.
+//! Digests of what the claims of each group follow from: their own sources, the sources that all groups
+//! share, and the data and settings that they take from other crates. Results that are kept carry the digest
+//! of their group, and a test fails when it is no longer that of the sources.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

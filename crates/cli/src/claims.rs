@@ -35,9 +35,9 @@ pub struct Options {
     html: Option<PathBuf>,
     #[command(flatten)]
     replace: Replace,
-    /// Put the findings into this JSON file, each in place of an earlier one of the same claim. Where no claim
-    /// is named, those that the file has from the same sources are not run again: a run that was broken off
-    /// goes on
+    /// Put the findings into this JSON file, each in place of an earlier one of the same claim. Where no
+    /// claim is named, those that the file has from the same sources are not run again: a run that was broken
+    /// off goes on
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
     /// Print one JSON object instead of text
@@ -49,8 +49,8 @@ pub struct Options {
     /// Claims and trainings that run at once [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Where models are trained: cpu, cuda or cuda:N; auto takes a card where there is one. What is about times
-    /// and bits of the CPU stays there
+    /// Where models are trained: cpu, cuda or cuda:N; auto takes a card where there is one. What is about
+    /// times and bits of the CPU stays there
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: Choice,
 }
@@ -155,8 +155,8 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
-/// By what and where this run is done. The commit is that of the folder of the results, or what `REGARD_COMMIT`
-/// says where there is no repository.
+/// By what and where this run is done. The commit is that of the folder of the results, or what
+/// `REGARD_COMMIT` says where there is no repository.
 fn provenance(results: Option<&Path>, device: &Choice) -> Provenance {
     let folder = results.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
     let git = || {

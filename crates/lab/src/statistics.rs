@@ -1,5 +1,6 @@
-//! Estimates from samples. Many draws have intervals of 99.99 %: a theory outside of its interval is a failure,
-//! and with this level a right theory fails once in ten thousand. A few trainings have intervals of 95 %.
+//! Estimates from samples. Many draws have intervals of 99.99 %: a theory outside of its interval is a
+//! failure, and with this level a right theory fails once in ten thousand. A few trainings have intervals of
+//! 95 %.
 
 /// How many standard errors an interval of 99.99 % reaches to either side.
 pub const REACH: f64 = 3.890_591_886_413_124;

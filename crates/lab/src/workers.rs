@@ -1,6 +1,6 @@
 //! Work in parts, shared among threads: claims, and the trainings of one claim. Whoever has parts left looks
-//! for a free thread before each, so that the last long claim is not left to one of them. Results stand in the
-//! order of the parts, whoever did them.
+//! for a free thread before each, so that the last long claim is not left to one of them. Results stand in
+//! the order of the parts, whoever did them.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

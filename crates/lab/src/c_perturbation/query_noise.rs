@@ -1,5 +1,5 @@
-//! One query is shaken: every score moves along its key, the mean change of the output is zero to first order,
-//! and a bias of second order remains.
+//! One query is shaken: every score moves along its key, the mean change of the output is zero to first
+//! order, and a bias of second order remains.
 
 use crate::attend::{Attended, Scene};
 use crate::compute::{dot, length};
@@ -11,8 +11,8 @@ use regard::Result;
 const KEYS: usize = 5;
 const WIDTH: usize = 6;
 
-/// The second-order bias of the output: ½β²σ² Σₗ aₗ(‖kₗ − k̄‖² − Σ aₘ‖kₘ − k̄‖²)(vₗ − h), half the trace of the
-/// second derivative of the mean of the values with respect to the query.
+/// The second-order bias of the output: ½β²σ² Σₗ aₗ(‖kₗ − k̄‖² − Σ aₘ‖kₘ − k̄‖²)(vₗ − h), half the trace of
+/// the second derivative of the mean of the values with respect to the query.
 fn second_order(scene: &Scene, attended: &Attended, sigma: f64) -> f64 {
     let a = attended.weights_of(0);
     let middle: Vec<f64> = (0..WIDTH).map(|at| (0..KEYS).map(|l| a[l] * scene.key(l)[at]).sum()).collect();

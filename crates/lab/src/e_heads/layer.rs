@@ -305,8 +305,8 @@ pub fn equal_cost(_context: &Context) -> Result<Finding> {
     .how("The parameters that the layer declares and the cost reader on its graph."))
 }
 
-/// Of the attentions of a T5's decoder: those whose keys know the target, and those whose keys know the source
-/// alone, by which inputs each recorded value depends on.
+/// Of the attentions of a T5's decoder: those whose keys know the target, and those whose keys know the
+/// source alone, by which inputs each recorded value depends on.
 fn kinds_of_attention() -> Result<[usize; 2]> {
     let model = crate::specimens::t5()?;
     let mut g = Graph::inference();

@@ -138,8 +138,8 @@ pub fn banded_is_convolution(context: &Context) -> Result<Finding> {
 /// F-16: a window whose taps come from scores: too small a β averages, too large a one copies.
 pub fn moderate_beta(_context: &Context) -> Result<Finding> {
     let taps = [0.25, 0.5, 0.25];
-    // Scores by distance that give the taps at β = 1, through keys and queries and not through a bias: one-hot
-    // places as keys, the wanted scores of each place as queries.
+    // Scores by distance that give the taps at β = 1, through keys and queries and not through a bias:
+    // one-hot places as keys, the wanted scores of each place as queries.
     let score = |from: usize, to: usize| match from.abs_diff(to) {
         0 => taps[1],
         1 => taps[0],

@@ -92,7 +92,8 @@ pub fn path_length(context: &Context) -> Result<Finding> {
         Axis::new("distance"),
         Axis::log("norm"),
     );
-    // What is left of a gradient after 40 places, in powers of ten: ratios multiply, so they are compared in logarithms.
+    // What is left of a gradient after 40 places, in powers of ten: ratios multiply, so they are compared in
+    // logarithms.
     let left = |kind: usize| -> Vec<f64> {
         gradients[kind].iter().map(|norms| (norms[40] / norms[1]).log10()).collect()
     };

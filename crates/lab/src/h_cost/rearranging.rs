@@ -1,5 +1,5 @@
-//! The two lines of attention that multiply nothing: rearranging into heads, and the softmax. Counted by the cost
-//! reader on the listing written out, op by op, and measured.
+//! The two lines of attention that multiply nothing: rearranging into heads, and the softmax. Counted by the
+//! cost reader on the listing written out, op by op, and measured.
 
 use super::lines::{costs, timed};
 use crate::picture::{Axis, Chart, figure};

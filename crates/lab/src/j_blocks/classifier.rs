@@ -26,7 +26,7 @@ const CLAUSES: usize = 3;
 const LENGTH: usize = CLAUSES * 5 + CLAUSES;
 const ROWS: usize = 32;
 /// Texts to learn from, and texts that are asked: so few that the rule is not found to perfection.
-const TRAIN: usize = 1500;
+const TRAIN: usize = 500;
 const TEST: usize = 400;
 
 /// A review of three clauses: its words, and whether it praises: two clauses or more do.

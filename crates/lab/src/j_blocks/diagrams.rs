@@ -1,5 +1,5 @@
-//! The diagrams of the notes, read from recorded models: a Transformer's parts in their order, and how a Perceiver
-//! goes down to its latents and up again.
+//! The diagrams of the notes, read from recorded models: a Transformer's parts in their order, and how a
+//! Perceiver goes down to its latents and up again.
 
 use crate::picture::{Axis, Chart};
 use crate::specimens::{VOCABULARY, gpt};

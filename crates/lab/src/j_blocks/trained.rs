@@ -17,7 +17,7 @@ use regard::prelude::*;
 
 /// J4: the feed-forward part as it is, linear, and left out.
 pub fn needs_curves(context: &Context) -> Result<Finding> {
-    const SYMBOLS: usize = 16;
+    const SYMBOLS: usize = 32;
     let task = Task::TableOfTwo { symbols: SYMBOLS };
     let kinds = [
         ("ReLU", Middle::Curved(FeedForwardKind::Relu)),
@@ -38,12 +38,12 @@ pub fn needs_curves(context: &Context) -> Result<Finding> {
     })?;
     let accuracy = |kind: usize| found[kind].iter().map(|run| run.0).collect::<Vec<f64>>();
     let mut table = Table::new(
-        "A random table of two tokens of 16",
+        "A random table of two tokens of 32",
         &["feed-forward part", "parameters", "accuracy", "loss"],
     );
     let mut chart = Chart::new("Loss", Axis::new("step"), Axis::new("loss").covering(&[0.0]));
     let mut finding = Finding::measured(format!(
-        "What a random table says to two tokens of 16: {} right with ReLU, {} with a linear part, {} with none; {} by chance. Attention is \
+        "What a random table says to two tokens of 32: {} right with ReLU, {} with a linear part, {} with none; {} by chance. Attention is \
          linear in its values only: its weights are not, and that is what the other two live on. {}",
         figure(mean(&accuracy(0))),
         figure(mean(&accuracy(1))),
@@ -68,7 +68,7 @@ pub fn needs_curves(context: &Context) -> Result<Finding> {
         .number(less("accuracy with ReLU less with none", &accuracy(0), &accuracy(2)))
         .table(table)
         .picture(chart)
-        .how("One causal layer of width 24 without norms; the head is linear. The answer to two neighbours stands in a fixed random table of 256 entries: no sum of something about each of them gives it. Differences seed by seed."))
+        .how("One causal layer of width 24 without norms; the head is linear. The answer to two neighbours stands in a fixed random table of 1024 entries: no sum of something about each of them gives it. Differences seed by seed."))
 }
 
 /// J13: fit error against hidden width.

@@ -286,8 +286,8 @@ fn right_of(translated: &[String], test: &[usize]) -> f64 {
     right as f64 / test.len() as f64
 }
 
-/// What is said if every word is replaced by the word that stood at its place most often: no word changes places,
-/// and none looks at another.
+/// What is said if every word is replaced by the word that stood at its place most often: no word changes
+/// places, and none looks at another.
 fn word_for_word(train: &[usize], test: &[usize]) -> f64 {
     let mut counts = vec![vec![0usize; GERMAN.len()]; ENGLISH.len()];
     for &n in train {

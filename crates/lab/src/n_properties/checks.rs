@@ -417,8 +417,8 @@ fn attentions() -> Vec<NamedCase> {
     ]
 }
 
-/// The ops that the recordings of [`cases`] hold, and those that specimens of the library's models hold beside
-/// them: what no recording covers.
+/// The ops that the recordings of [`cases`] hold, and those that specimens of the library's models hold
+/// beside them: what no recording covers.
 fn covered(cases: &[NamedCase]) -> Result<[BTreeSet<String>; 2]> {
     let ops = |g: &Graph| g.nodes().iter().map(|node| node.op.name().to_string()).collect::<BTreeSet<_>>();
     let mut checked = BTreeSet::new();
