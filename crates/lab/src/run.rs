@@ -270,10 +270,12 @@ mod tests {
     fn every_exact_claim_is_as_its_sentence_says() {
         let exact: Vec<_> = claims().filter(|claim| claim.evidence() == Evidence::Exact).collect();
         assert!(exact.len() > 40);
-        let workers = Workers::new(2);
+        let (workers, mut broken) = (Workers::new(2), vec![]);
         for outcome in run(&exact, &Context { seed: 7, workers: &workers, ..Default::default() }, &|_| ()) {
-            assert!(!outcome.failed(), "{}: {:?}", outcome.claim.id, outcome.faults());
-            assert_ne!(outcome.verdict(), Some(Verdict::Undecided), "{}", outcome.claim.id);
+            if outcome.failed() || outcome.verdict() == Some(Verdict::Undecided) {
+                broken.push(format!("{} {}: {:?}", outcome.claim.id, outcome.state(), outcome.faults()));
+            }
         }
+        assert_eq!(broken, Vec::<String>::new());
     }
 }

@@ -131,7 +131,7 @@ pub fn closest(context: &Context) -> Result<Finding> {
     for _ in 0..tried {
         let scene = Scene { beta: 1.0, ..Scene::random(&mut draws, 1, 1, KEYS, WIDTH, 1) };
         // The query itself as a key, and ten times the query as another.
-        let mut two = Scene { keys: 2, ..scene.clone() };
+        let mut two = Scene { keys: 2, v: scene.v[..2].to_vec(), ..scene.clone() };
         two.k = [scene.q.clone(), scene.q.iter().map(|x| 10.0 * x).collect()].concat();
         let weights = two.attend()?.weights;
         tens += usize::from(weights[0] > weights[1]);

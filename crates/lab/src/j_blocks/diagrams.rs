@@ -45,7 +45,7 @@ pub fn drawn(_context: &Context) -> Result<Finding> {
     let forward =
         |block: usize| place(&|part: &str| part.starts_with(&format!("block.{block}.feed_forward")));
     let in_order = [
-        place(&|part| part.contains("token_embedding")),
+        place(&|part| part.starts_with("embedding")),
         attention(0),
         forward(0),
         attention(1),
