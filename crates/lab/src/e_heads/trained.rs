@@ -20,6 +20,9 @@ struct Role {
     copy: f64,
 }
 
+/// Layer, head, and what it does.
+type HeadRole = (usize, usize, Role);
+
 /// The role of a head over many examples; `ids` tell which earlier token came before the same token.
 fn role(pattern: &Pattern, head: usize, ids: &[i32]) -> Role {
     let mut sums = [0.0; 6];
@@ -59,14 +62,14 @@ pub fn specialise(context: &Context) -> Result<Finding> {
         /// Of the trained model and of the same before training: the largest weight of a head on the previous
         /// token, on what followed the same token, and how far mean distances span.
         sharpest: [[f64; 3]; 2],
-        roles: Vec<(usize, usize, Role)>,
+        roles: Vec<HeadRole>,
         means: Vec<Vec<Vec<f64>>>,
     }
     let seen = each_seed(context, |seed| {
         let mut trained = induction(context, seed)?;
         let batch =
             INDUCTION.batch(&mut Context { seed: seed + 1, ..*context }.draws("E-7"), 64, INDUCTION_LENGTH);
-        let look = |store: &mut Store| -> Result<(Vec<(usize, usize, Role)>, Vec<Pattern>)> {
+        let look = |store: &mut Store| -> Result<(Vec<HeadRole>, Vec<Pattern>)> {
             let found = patterns(context, &trained.model, store, &batch)?;
             let patterns: Vec<Pattern> = found.into_iter().map(|found| found.0).collect();
             let heads = |(layer, pattern): (usize, &Pattern)| {
@@ -151,7 +154,7 @@ pub fn specialise(context: &Context) -> Result<Finding> {
 }
 
 /// The most that any head does of each, and how far apart their mean distances are.
-fn sharpest(roles: &[(usize, usize, Role)]) -> [f64; 3] {
+fn sharpest(roles: &[HeadRole]) -> [f64; 3] {
     let most = |of: fn(&Role) -> f64| roles.iter().map(|(_, _, role)| of(role)).fold(f64::MIN, f64::max);
     [
         most(|role| role.previous),

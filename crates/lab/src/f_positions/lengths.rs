@@ -22,14 +22,17 @@ const ABSOLUTE: [Encoding; 2] = [Encoding::Learned, Encoding::Sinusoidal];
 /// Ways to tell it by distances.
 const RELATIVE: [Encoding; 3] = [Encoding::Rotary, Encoding::Alibi, Encoding::Buckets];
 
-/// Accuracies by encoding, seed and length, after training at one length for so many steps.
+/// By encoding, then seed, then length.
+type Accuracies = Vec<Vec<Vec<f64>>>;
+
+/// Accuracies after training at one length for so many steps.
 pub fn accuracies(
     context: &Context,
     task: Task,
     encodings: &[Encoding],
     [trained_at, steps]: [usize; 2],
     lengths: &[usize],
-) -> Result<Vec<Vec<Vec<f64>>>> {
+) -> Result<Accuracies> {
     each_setting(context, encodings, |&encoding, seed| {
         let most = lengths.iter().copied().max().unwrap_or(trained_at);
         let tiny = Tiny {
@@ -53,8 +56,8 @@ pub fn accuracies(
 const LATEST: Task = Task::Latest { keys: 2, values: 4 };
 
 /// F-5 and F-14 look at the same trainings: by encoding, then seed, then length.
-fn latest(context: &Context) -> Result<Arc<Vec<Vec<Vec<f64>>>>> {
-    static KNOWN: Remembered<(Effort, bool, u64), Vec<Vec<Vec<f64>>>> = Remembered::new();
+fn latest(context: &Context) -> Result<Arc<Accuracies>> {
+    static KNOWN: Remembered<(Effort, bool, u64), Accuracies> = Remembered::new();
     KNOWN.get(context, (context.effort, context.device.is_some(), context.seed), || {
         let steps = context.size(200, 1000);
         accuracies(context, LATEST, &all(), [TRAINED, steps], &LENGTHS)
