@@ -1,11 +1,13 @@
 //! `regard claims`: every claim of the notes with its state; the experiments that answer them; the pages that
-//! show it all. A number outside of where it must be is a failure of the command.
+//! show it all. A claim that is wrong is an answer; a number that contradicts what its experiment knows is a
+//! failure of the command.
 
+use crate::machine::Choice;
 use crate::output::Replace;
 use crate::printer::note;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use regard_lab::{Claim, Context, Effort, Outcome, Run};
+use regard_lab::{Claim, Context, Effort, Outcome, Provenance, Run, Workers};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -14,17 +16,18 @@ use std::sync::Mutex;
 #[derive(Args)]
 #[command(
     after_help = "Example:  regard claims C7 D\n          regard claims --quick --html pages\n          \
-                        regard claims trained --full --results crates/lab/results/full.json"
+                        regard claims --full --results crates/lab/results/full.json"
 )]
 pub struct Options {
-    /// Which: C7, a group B, a run A1-A5, all that are trained [default: list all; with an effort or --html,
-    /// run all]
+    /// Which: C7, a group B, a run A1-A5, all that are trained [default: list all; with an effort, --html or
+    /// --results, run all]
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// Every exact and Monte-Carlo claim within minutes; trained ones are indicative [the default]
+    /// Every exact and Monte-Carlo claim within minutes; trained ones in one short run each, which decides
+    /// nothing [the default]
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Trained claims over several random seeds: at most an hour
+    /// Trained claims over eight random seeds, which decide: about an hour of one core
     #[arg(long)]
     full: bool,
     /// Write the findings as a site of pages into this folder
@@ -32,7 +35,9 @@ pub struct Options {
     html: Option<PathBuf>,
     #[command(flatten)]
     replace: Replace,
-    /// Put the findings into this JSON file, each in place of an earlier one of the same claim
+    /// Put the findings into this JSON file, each in place of an earlier one of the same claim. Where no
+    /// claim is named, those that the file has from the same sources are not run again: a run that was broken
+    /// off goes on
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
     /// Print one JSON object instead of text
@@ -41,10 +46,17 @@ pub struct Options {
     /// The seed of all random numbers
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
-    /// Claims that run at once [default: all cores]
+    /// Claims and trainings that run at once [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Where models are trained: cpu, cuda or cuda:N; auto takes a card where there is one. What is about
+    /// times and bits of the CPU stays there
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    device: Choice,
 }
+
+/// More threads than this are surely a slip of the finger.
+const MOST_THREADS: usize = 256;
 
 /// Lists or runs.
 pub fn run(options: &Options) -> Result<()> {
@@ -53,7 +65,7 @@ pub fn run(options: &Options) -> Result<()> {
         || options.full
         || options.html.is_some()
         || options.results.is_some();
-    let claims = match options.ids.as_slice() {
+    let mut claims = match options.ids.as_slice() {
         [] => regard_lab::claims().collect(),
         ids => regard_lab::select(ids)?,
     };
@@ -65,8 +77,8 @@ pub fn run(options: &Options) -> Result<()> {
         };
     }
     let threads = options.threads.unwrap_or_else(regard::device::Pool::default_threads);
-    if threads == 0 || threads > claims.len().max(256) {
-        bail!("--threads {threads}: choose between 1 and {}", claims.len().max(256));
+    if threads == 0 || threads > MOST_THREADS {
+        bail!("--threads {threads}: choose between 1 and {MOST_THREADS}");
     }
     if let Some(folder) = &options.html {
         // Before an hour of work, not after it.
@@ -82,13 +94,26 @@ pub fn run(options: &Options) -> Result<()> {
         _ => None,
     };
     let effort = if options.full { Effort::Full } else { Effort::Quick };
-    let context = Context { seed: options.seed, effort };
+    let workers = Workers::new(threads);
+    let device = options.device.card()?;
+    let context = Context { seed: options.seed, effort, workers: &workers, device: device.as_ref() };
+    let provenance = provenance(options.results.as_deref(), &options.device);
     // Whether they go together and can be written is known before the work; each is kept as it ends, so that
     // an hour that is broken off is not lost.
     let outcomes_json = |outcomes: &[Outcome]| regard_lab::outcomes_json(outcomes, &context);
-    let mut kept = regard_lab::merged(kept.as_deref(), &outcomes_json(&[]))?;
+    let mut kept = regard_lab::merged(kept.as_deref(), &outcomes_json(&[]), &provenance)?;
     if let Some(path) = &options.results {
-        keep(path, &mut kept, &outcomes_json(&[]))?;
+        keep(path, &mut kept, &outcomes_json(&[]), &provenance)?;
+    }
+    let all = claims.len();
+    if options.ids.is_empty() {
+        claims.retain(|claim| !regard_lab::is_kept(&kept, claim, &context));
+    }
+    if claims.len() < all {
+        note(&format!(
+            "{} of {all} claims are in the file already, from the same sources",
+            all - claims.len()
+        ));
     }
     let kept = Mutex::new(kept);
     let unwritten = Mutex::new(None);
@@ -96,15 +121,16 @@ pub fn run(options: &Options) -> Result<()> {
         if outcome.found.is_none() {
             return;
         }
-        note(&format!("{:>5}  {:<22} {:>6.1} s", outcome.claim.id, outcome.state(), outcome.seconds));
+        note(&format!("{:>5}  {:<24} {:>6.1} s", outcome.claim.id, outcome.state(), outcome.seconds));
         if let (Some(path), Ok(mut kept)) = (&options.results, kept.lock())
-            && let Err(error) = keep(path, &mut kept, &outcomes_json(std::slice::from_ref(outcome)))
+            && let Err(error) =
+                keep(path, &mut kept, &outcomes_json(std::slice::from_ref(outcome)), &provenance)
             && let Ok(mut unwritten) = unwritten.lock()
         {
             unwritten.get_or_insert(error);
         }
     };
-    let outcomes = regard_lab::run(&claims, &context, threads, &heard);
+    let outcomes = regard_lab::run(&claims, &context, &heard);
     if let Ok(Some(error)) = unwritten.into_inner() {
         return Err(error);
     }
@@ -118,17 +144,48 @@ pub fn run(options: &Options) -> Result<()> {
         true => writeln!(out, "{}", regard_lab::outcomes_json(&outcomes, &context))?,
         false => report(&mut out, &outcomes, options.html.as_deref())?,
     }
+    if let (Some(path), Ok(kept), false) = (&options.results, kept.into_inner(), options.json) {
+        writeln!(out, "{}: {}", path.display(), kept["counts"].as_str().unwrap_or_default())?;
+    }
     let failed: Vec<&str> = outcomes.iter().filter(|o| o.failed()).map(|o| o.claim.id).collect();
     match failed.as_slice() {
         [] => Ok(()),
-        [one] => bail!("{one} does not hold: see its numbers above"),
-        many => bail!("{} claims do not hold: {}; see their numbers above", many.len(), many.join(", ")),
+        [one] => bail!("{one} is broken: see its numbers above"),
+        many => bail!("{} claims are broken: {}; see their numbers above", many.len(), many.join(", ")),
     }
 }
 
+/// By what and where this run is done. The commit is that of the folder of the results, or what
+/// `REGARD_COMMIT` says where there is no repository.
+fn provenance(results: Option<&Path>, device: &Choice) -> Provenance {
+    let folder = results.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
+    let git = || {
+        let mut command = std::process::Command::new("git");
+        command.arg("-C").arg(folder.unwrap_or(Path::new("."))).args(["rev-parse", "HEAD"]);
+        let output = command.output().ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_string())
+    };
+    let commit = std::env::var("REGARD_COMMIT").ok().filter(|_| results.is_some());
+    let commit = commit.or_else(|| results.and_then(|_| git())).unwrap_or_else(|| "unknown".into());
+    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let name = name.map_or("a processor that tells no name", |(_, name)| name);
+    let level = regard::device::Level::best();
+    let device = match device {
+        Choice::Cpu => String::new(),
+        other => format!(", models on {other:?}"),
+    };
+    Provenance { commit, machine: format!("{name}, {level:?}{device}") }
+}
+
 /// Puts findings among those kept, and writes them all.
-fn keep(path: &Path, kept: &mut serde_json::Value, outcomes_json: &serde_json::Value) -> Result<()> {
-    *kept = regard_lab::merged(Some(&kept.to_string()), outcomes_json)?;
+fn keep(
+    path: &Path,
+    kept: &mut serde_json::Value,
+    outcomes_json: &serde_json::Value,
+    provenance: &Provenance,
+) -> Result<()> {
+    *kept = regard_lab::merged(Some(&kept.to_string()), outcomes_json, provenance)?;
     Ok(regard_data::whole::write(path, |file| writeln!(file, "{kept:#}"))?)
 }
 
@@ -162,9 +219,9 @@ fn report(out: &mut impl Write, outcomes: &[Outcome], site: Option<&Path>) -> Re
             && !brief
         {
             writeln!(out, "      They say: {} (notes {})", claim.statement, claim.note)?;
-            writeln!(out, "      {}", finding.summary)?;
-            if let Some(example) = &finding.counter_example {
-                writeln!(out, "      Counter-example: {example}")?;
+            writeln!(out, "      {}", regard_lab::site::sentence(outcome, finding))?;
+            for judged in outcome.judgement().iter().flat_map(|judgement| &judgement.judged) {
+                writeln!(out, "      {}", judged.in_words())?;
             }
             for number in &finding.numbers {
                 let mark = match number.ok() {
@@ -175,18 +232,12 @@ fn report(out: &mut impl Write, outcomes: &[Outcome], site: Option<&Path>) -> Re
                 writeln!(out, "      {mark:<2} {}", regard_lab::in_words(number))?;
             }
         }
-        for fault in outcome.faults().iter().filter(|_| brief || matches!(outcome.found, Some(Err(_)))) {
-            writeln!(out, "      OUTSIDE: {fault}")?;
+        for fault in outcome.faults() {
+            writeln!(out, "      BROKEN: {fault}")?;
         }
     }
-    let failed = outcomes.iter().filter(|outcome| outcome.failed()).count();
-    let pending = outcomes.iter().filter(|outcome| outcome.found.is_none()).count();
-    writeln!(
-        out,
-        "\n{} claims: {} hold, {failed} do not, {pending} pending",
-        outcomes.len(),
-        outcomes.len() - failed - pending
-    )?;
+    let states = regard_lab::counted(outcomes.iter().map(Outcome::state));
+    writeln!(out, "\n{} claims: {states}", outcomes.len())?;
     if let Some(folder) = site {
         writeln!(out, "pages: {}", folder.join("index.html").display())?;
     }

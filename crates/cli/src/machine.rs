@@ -53,6 +53,24 @@ impl FromStr for Choice {
     }
 }
 
+impl Choice {
+    /// The card that is meant, or none where it is the CPU.
+    pub fn card(self) -> Result<Option<Device>> {
+        match self {
+            Choice::Cpu => Ok(None),
+            Choice::Cuda(card) => Ok(Some(Cuda::with(card, false).context("--device cuda")?.into())),
+            Choice::Auto => match Cuda::with(0, false) {
+                Ok(cuda) => Ok(Some(cuda.into())),
+                Err(regard::engine::Error::Cuda(CudaError::NoDriver { .. } | CudaError::NoCard)) => Ok(None),
+                Err(error) => {
+                    eprintln!("computing on the CPU: {error}");
+                    Ok(None)
+                }
+            },
+        }
+    }
+}
+
 /// More threads than this are surely a slip of the finger.
 const MOST_THREADS: usize = 4096;
 

@@ -275,7 +275,7 @@ fn claims_are_listed_run_and_written() {
     let message = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
     assert!(message.contains("C7    Monte-Carlo  Is the expected change zero?"), "{message}");
-    assert!(message.contains("155 claims"), "{message}");
+    assert!(message.contains("161 claims"), "{message}");
     assert_eq!(refused(&["claims", "C77"]), "regard: no claim is called `C77`; did you mean `C7`?\n");
     let message = refused(&["claims", "A1", "--threads", "0"]);
     assert_eq!(message, "regard: --threads 0: choose between 1 and 256\n");
@@ -303,6 +303,10 @@ fn claims_are_listed_run_and_written() {
         serde_json::from_str(&std::fs::read_to_string(&results).unwrap()).expect("a JSON file");
     let ids: Vec<&str> = page["claims"].as_array().unwrap().iter().filter_map(|c| c["id"].as_str()).collect();
     assert_eq!(ids, ["A2", "B1"]);
+    assert_eq!(page["counts"], "2 hold");
+    for of in ["commit", "machine", "versions", "seeds"] {
+        assert!(!page[of].is_null(), "no {of}");
+    }
     let message = refused(&["claims", "A2", "--full", "--results", kept]);
     assert!(message.contains("those kept have effort \"quick\", these have \"full\""), "{message}");
     let message = refused(&["claims", "A2", "--results", folder.join("no/where.json").to_str().unwrap()]);

@@ -6,7 +6,7 @@ mod masked;
 mod shapes;
 mod weights;
 
-use crate::{Claim, Run};
+use crate::{Claim, Predicate, Run};
 
 /// The claims of this group.
 pub const CLAIMS: &[Claim] = &[
@@ -17,6 +17,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The weights A = softargmax_β(KᵀQ) are m × n and the result H = V·A is t × n; m may differ from n, and t from d.",
         formula: "H = V · softmax(β KᵀQ)",
         errata: &["E10"],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(shapes::shapes),
     },
     Claim {
@@ -26,6 +27,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The softargmax is taken for each query by itself.",
         formula: "Σᵢ aᵢⱼ = 1 for every query j",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(weights::sums),
     },
     Claim {
@@ -35,6 +37,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Features in columns (V·softmax(KᵀQ)) and positions in rows (softmax(QKᵀ)V) are the same numbers, transposed.",
         formula: "(V·softmax_col(KᵀQ))ᵀ = softmax_row(QᵀK)·Vᵀ",
         errata: &["E10"],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(shapes::layouts),
     },
     Claim {
@@ -44,6 +47,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The weights are a categorical distribution over the keys: none negative, together 1.",
         formula: "aᵢ ≥ 0, Σ aᵢ = 1",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(weights::distribution),
     },
     Claim {
@@ -53,6 +57,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "For one query c = Σ αᵢvᵢ with α = softmax(Kq), without a scale.",
         formula: "c = Σᵢ αᵢ vᵢ, β = 1",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(shapes::single_query),
     },
     Claim {
@@ -62,6 +67,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The result of attention is in the convex hull of the values.",
         formula: "minᵢ vᵢ ≤ h ≤ maxᵢ vᵢ, coordinate by coordinate",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(weights::hull),
     },
     Claim {
@@ -71,6 +77,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Hard attention takes the best key alone; Gumbel noise and the straight-through estimator make it trainable.",
         formula: "P(choose i) = softmax(s)ᵢ for argmaxᵢ (sᵢ + Gumbel)",
         errata: &["E38"],
+        predicate: Predicate::EveryNumber,
         run: Run::Sampled(hard::three_forms),
     },
     Claim {
@@ -80,6 +87,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Weights may be dropped after the softmax, in training only.",
         formula: "E[dropped A] = A",
         errata: &["E8"],
+        predicate: Predicate::EveryNumber,
         run: Run::Sampled(dropout::unbiased),
     },
     Claim {
@@ -89,6 +97,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "With fixed weights attention is a linear layer: the identity for hard weights, equal weights 1/m for flat ones.",
         formula: "H = V·A with A fixed",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(hard::as_linear),
     },
     Claim {
@@ -98,6 +107,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A row whose keys are all masked gives zeros, weights zero and gradients zero, is counted, and disturbs no other row.",
         formula: "h = 0, a = 0, ∂ = 0; lse = −∞",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(masked::empty_rows),
     },
 ];

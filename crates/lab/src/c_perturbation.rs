@@ -4,9 +4,11 @@ mod dependence;
 mod key;
 mod noise;
 mod query;
+mod query_noise;
 mod scaling;
 
-use crate::{Claim, Run};
+use crate::predicate::{at_most, is};
+use crate::{Claim, Predicate, Run};
 
 /// The claims of this group.
 pub const CLAIMS: &[Claim] = &[
@@ -17,6 +19,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Moving key i by ε changes weights and outputs of every query; the change has a closed form.",
         formula: "Δhⱼ = (a′ᵢⱼ − aᵢⱼ)(vᵢ − v̄₋ᵢ),  a′ = σ(logit a + β εᵀqⱼ)",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(key::closed_form),
     },
     Claim {
@@ -26,6 +29,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Every output hⱼ changes.",
         formula: "key i → every unmasked query",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(key::reaches_all),
     },
     Claim {
@@ -35,6 +39,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Only the weights of the moved key change.",
         formula: "Δaₗ = −aₗ/(1−aᵢ) · Δaᵢ",
         errata: &["E3"],
+        predicate: Predicate::says(&[is("weights of 42 that stayed as they were", 36.0, 0.0)]),
         run: Run::Exact(key::whole_column),
     },
     Claim {
@@ -44,6 +49,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The effect of moving a key is proportional to its weight.",
         formula: "∂h/∂(score) = a(1−a)(vᵢ − v̄₋ᵢ)",
         errata: &["E4"],
+        predicate: Predicate::says(&[is("effect at a = …", 1.0, 0.1)]),
         run: Run::Exact(key::proportional),
     },
     Claim {
@@ -53,6 +59,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The effect grows with β and with the size of εᵀq.",
         formula: "rms Δh ≈ βσ‖q‖ a(1−a) ‖vᵢ − v̄₋ᵢ‖",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Sampled(noise::first_order),
     },
     Claim {
@@ -62,6 +69,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "If ε has mean zero, H does not change.",
         formula: "rms Δh > 0 although E ε = 0",
         errata: &["E1"],
+        predicate: Predicate::says(&[is("share of draws that left H as it was, 40 random scenes", 1.0, 0.0)]),
         run: Run::Sampled(noise::every_draw),
     },
     Claim {
@@ -71,6 +79,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The expected change of H is zero.",
         formula: "E Δh ≈ ½β²σ²‖q‖² a(1−a)(1−2a)(vᵢ − v̄₋ᵢ)",
         errata: &["E2"],
+        predicate: Predicate::says(&[is("mean change at a = …", 0.0, 0.0005)]),
         run: Run::Sampled(noise::bias),
     },
     Claim {
@@ -80,6 +89,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Only its own output changes; the others keep every bit.",
         formula: "∂hⱼ/∂qᵢ = 0 for j ≠ i",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(query::only_own),
     },
     Claim {
@@ -89,6 +99,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "All weights of the column of the moved query change.",
         formula: "Δaₗ ≠ 0 for all l, unless all scores change alike",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(query::whole_column),
     },
     Claim {
@@ -98,6 +109,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A moved key touches one row of scores, a moved query one column.",
         formula: "ΔA for a key and for a query",
         errata: &["E3"],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(query::contrast),
     },
     Claim {
@@ -107,6 +119,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Scaling key i by α multiplies its scores by α.",
         formula: "a′ = σ(logit a + β(α−1)s)",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(scaling::closed_form),
     },
     Claim {
@@ -116,6 +129,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The weight of a key that grows rises for all queries and tends to 1.",
         formula: "s > 0: a → 1;  s < 0: a → 0;  s = 0: unchanged",
         errata: &["E5"],
+        predicate: Predicate::says(&[is("queries of 400 whose weight on the longer key fell", 0.0, 0.0)]),
         run: Run::Exact(scaling::sign),
     },
     Claim {
@@ -125,6 +139,14 @@ pub const CLAIMS: &[Claim] = &[
         statement: "ΔH is given by a first-order expression.",
         formula: "Δh ≈ β(α−1)s·a(1−a)(vᵢ − v̄₋ᵢ)",
         errata: &["E6"],
+        predicate: Predicate::says(&[
+            at_most("relative error without β, β = 0.5, at α − 1 = 0.0001", 0.01),
+            at_most("relative error of first order at α − 1 = 0.0001", 0.001),
+        ])
+        .or_if(
+            "with β put in, and for small α − 1",
+            &[at_most("relative error of first order at α − 1 = 0.0001", 0.001)],
+        ),
         run: Run::Exact(scaling::first_order),
     },
     Claim {
@@ -134,6 +156,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The effect of scaling a key is larger for larger α, β and similarity.",
         formula: "a′ rises in α, β(α−1) and s > 0",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(scaling::monotone),
     },
     Claim {
@@ -143,6 +166,17 @@ pub const CLAIMS: &[Claim] = &[
         statement: "One tool answers every question of dependence.",
         formula: "relation of the graph = support of the Jacobian",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(dependence::reach_is_support),
+    },
+    Claim {
+        id: "C16",
+        title: "Noise on a query",
+        note: "S2 §1.1f",
+        statement: "Noise of mean zero on a query has an expected effect of zero; β and kᵀε are its factors.",
+        formula: "E Δh ≈ ½β²σ² Σ aₗ(‖kₗ − k̄‖² − Σ aₘ‖kₘ − k̄‖²)(vₗ − h)",
+        errata: &["E2"],
+        predicate: Predicate::says(&[is("mean change over the size of a single one, scene …", 0.0, 0.001)]),
+        run: Run::Sampled(query_noise::bias),
     },
 ];

@@ -98,14 +98,14 @@ mod tests {
     const IDS: [(&str, usize); 14] = [
         ("A", 10),
         ("B", 13),
-        ("C", 15),
-        ("D", 14),
+        ("C", 16),
+        ("D", 15),
         ("E-", 13),
-        ("F-", 13),
+        ("F-", 16),
         ("G", 11),
-        ("H", 8),
+        ("H", 9),
         ("I", 10),
-        ("J", 13),
+        ("J", 14),
         ("K", 15),
         ("L", 9),
         ("M", 6),
@@ -117,9 +117,11 @@ mod tests {
         let wanted: Vec<String> = IDS
             .iter()
             .flat_map(|(prefix, count)| (1..=*count).map(move |n| format!("{prefix}{n}")))
+            // Recurrent networks without positions: for when they are a family of models.
+            .filter(|id| id != "F-15")
             .collect();
         assert_eq!(claims().map(|claim| claim.id).collect::<Vec<_>>(), wanted);
-        assert_eq!(wanted.len(), 155);
+        assert_eq!(wanted.len(), 161);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! What a claim is: a sentence of the notes in our words, and the experiment that answers it.
+//! What a claim is: a sentence of the notes in our words, what must be so for it to hold, and the experiment
+//! that tells.
 
-use crate::{Context, Finding};
+use crate::{Context, Finding, Predicate};
 use regard::Result;
 
 /// One claim. Its id is a letter for the group and a number.
@@ -18,6 +19,8 @@ pub struct Claim {
     pub formula: &'static str,
     /// Where the notes are wrong or incomplete about it: `E1`.
     pub errata: &'static [&'static str],
+    /// What its numbers must be for it to hold.
+    pub predicate: Predicate,
     /// The experiment.
     pub run: Run,
 }
@@ -64,6 +67,20 @@ impl Evidence {
 }
 
 impl Claim {
+    /// The digest of what its finding follows from: the sources of its group, what all share, and the data
+    /// and settings of other crates that it uses.
+    pub fn digest(&self) -> &'static str {
+        macro_rules! of {
+            ($($letter:literal)*) => {
+                match self.group() {
+                    $($letter => env!(concat!("REGARD_CLAIMS_", $letter)),)*
+                    _ => "",
+                }
+            };
+        }
+        of!('A' 'B' 'C' 'D' 'E' 'F' 'G' 'H' 'I' 'J' 'K' 'L' 'M' 'N')
+    }
+
     /// The letter of its group.
     pub fn group(&self) -> char {
         self.id.chars().next().unwrap_or('?')

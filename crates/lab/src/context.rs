@@ -1,7 +1,10 @@
-//! What an experiment is given: a seed and an effort. Its random numbers are counted, so that the same seed
-//! gives the same numbers on any machine, in any order, beside any other experiment.
+//! What an experiment is given: a seed, an effort, and others to share its work with. Its random numbers are
+//! counted, so that the same seed gives the same numbers on any machine, in any order, beside any other
+//! experiment.
 
-use regard::device::Stream;
+use crate::workers::{ALONE, Workers};
+use regard::device::{Level, Stream};
+use regard::{Cpu, Device, Result};
 
 /// How much work may be done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -9,7 +12,7 @@ pub enum Effort {
     /// Every exact and Monte-Carlo claim within minutes; trained ones are indicative.
     #[default]
     Quick,
-    /// Trained claims over several random seeds, more draws; at most an hour.
+    /// Trained claims over eight random seeds, more draws; about an hour of one core.
     Full,
 }
 
@@ -24,18 +27,37 @@ impl Effort {
 }
 
 /// What an experiment is given.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Context {
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
     /// The seed of all random numbers.
     pub seed: u64,
     /// How much work.
     pub effort: Effort,
+    /// Who helps with work that falls into parts. No number depends on it.
+    pub workers: &'a Workers,
+    /// The card on which models are trained, if not the CPU.
+    pub device: Option<&'a Device>,
 }
 
-impl Context {
+impl Default for Context<'_> {
+    fn default() -> Self {
+        Context { seed: 0, effort: Effort::default(), workers: &ALONE, device: None }
+    }
+}
+
+impl Context<'_> {
     /// Random numbers of this name.
     pub fn draws(&self, name: &str) -> Draws {
         Draws { stream: Stream::new(self.seed, 0, name), next: 0, spare: None }
+    }
+
+    /// Where models are trained: the card, or one thread at the widest level, for experiments run beside each
+    /// other and threads change no bit.
+    pub(crate) fn engine(&self) -> Result<Device> {
+        match self.device {
+            Some(device) => Ok(device.clone()),
+            None => Ok(Cpu::with(1, Level::best())?.into()),
+        }
     }
 
     /// One number when quick, another in full.

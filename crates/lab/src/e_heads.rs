@@ -4,7 +4,8 @@ mod field;
 mod layer;
 mod trained;
 
-use crate::{Claim, Run};
+use crate::predicate::{at_least, at_most, is};
+use crate::{Claim, Predicate, Run};
 
 /// The claims of this group.
 pub const CLAIMS: &[Claim] = &[
@@ -15,6 +16,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Each head projects, attends and is concatenated; an output matrix mixes them.",
         formula: "concat(H₁ … H_h) through W_O",
         errata: &["E10"],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(layer::separate_heads),
     },
     Claim {
@@ -24,6 +26,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Usually d_k = d/h and d_v = t/h; widths that do not divide are refused, free ones allowed.",
         formula: "β = 1/√d_k",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(layer::widths),
     },
     Claim {
@@ -33,6 +36,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Heads are split from one wide projection and joined again.",
         formula: "b t (h d) → (b h) t d",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(layer::split_and_join),
     },
     Claim {
@@ -42,6 +46,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The output is a sum over heads of each head’s own linear map.",
         formula: "Y = Σᵢ W_Oᵢ Hᵢ",
         errata: &["E10"],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(layer::additive),
     },
     Claim {
@@ -51,6 +56,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Many narrow heads cost about as much as one wide one.",
         formula: "4d² parameters for every h",
         errata: &["E42"],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(layer::equal_cost),
     },
     Claim {
@@ -60,6 +66,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Heads are like filters: parallel, each in its subspace, then mixed; but global instead of local.",
         formula: "k heads at fixed offsets = a convolution of width k",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(field::heads_as_filters),
     },
     Claim {
@@ -69,6 +76,15 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Heads take different roles: neighbours, syntax, coreference.",
         formula: "",
         errata: &[],
+        predicate: Predicate::says(&[
+            at_least("largest weight of a head on the previous token, trained less before training", 0.0),
+            at_least(
+                "largest weight of a head on what followed the same token, trained less before training",
+                0.0,
+            ),
+            at_least("longest less shortest mean distance of a head, trained less before training", 0.0),
+        ])
+        .given(&[at_least("accuracy of the model", 0.9)]),
         run: Run::Trained(trained::specialise),
     },
     Claim {
@@ -78,6 +94,8 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Some heads can be removed at little loss.",
         formula: "",
         errata: &[],
+        predicate: Predicate::says(&[at_most("rise of the loss without the least needed head", 0.05)])
+            .given(&[at_least("accuracy of the model", 0.9)]),
         run: Run::Trained(trained::redundant),
     },
     Claim {
@@ -87,6 +105,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "More heads have better gradient flow.",
         formula: "",
         errata: &[],
+        predicate: Predicate::says(&[
+            at_least("eight heads less one: the same over the last block’s", 0.0),
+            at_most("eight heads less one: loss after 30 steps", 0.0),
+        ]),
         run: Run::Trained(trained::gradient_flow),
     },
     Claim {
@@ -96,6 +118,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "More heads can do more at equal cost.",
         formula: "",
         errata: &[],
+        predicate: Predicate::says(&[
+            at_least("two heads less one: accuracy", 0.0),
+            at_least("four heads less one: accuracy", 0.0),
+        ]),
         run: Run::Trained(trained::capacity),
     },
     Claim {
@@ -105,6 +131,15 @@ pub const CLAIMS: &[Claim] = &[
         statement: "With argmax attention the receptive field after n layers of k heads is (k+1)ⁿ.",
         formula: "min(T, (k+1)ⁿ)",
         errata: &["E25"],
+        predicate: Predicate::says(&[
+            is("k = 2, n = 3, T = 64: by reach, min(T, 27)", 27.0, 0.0),
+            is("k = 2, n = 3, T = 64: all heads alike, 2ⁿ", 27.0, 0.0),
+            is("k = 3, n = 3, T = 20: by reach, min(T, 64)", 64.0, 0.0),
+        ])
+        .or_if(
+            "where no two ways lead to the same position and the sequence is long enough",
+            &[is("k = 2, n = 3, T = 64: by reach, min(T, 27)", 27.0, 0.0)],
+        ),
         run: Run::Exact(field::receptive_field),
     },
     Claim {
@@ -114,6 +149,11 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The softmax is usually unimodal, so that argmax approximates it.",
         formula: "",
         errata: &[],
+        predicate: Predicate::says(&[
+            at_least("share of rows with a weight above one half", 0.5),
+            at_least("accuracy with argmax less with the softmax", -0.05),
+        ])
+        .given(&[at_least("accuracy with the softmax", 0.9)]),
         run: Run::Trained(trained::unimodal),
     },
     Claim {
@@ -122,7 +162,8 @@ pub const CLAIMS: &[Claim] = &[
         note: "S2 §1.1, §1.4b",
         statement: "Queries come from one sequence, keys and values from another.",
         formula: "n_t ≠ n_s",
-        errata: &[],
+        errata: &["E43"],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(layer::cross),
     },
 ];

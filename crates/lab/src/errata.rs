@@ -252,6 +252,31 @@ pub const ERRATA: &[Erratum] = &[
         "more heads have more capacity; at similar cost",
         "the number of parameters is the same for every number of heads",
     ),
+    erratum(
+        "E43",
+        "S2 §1.4b",
+        "queries of the decoder over keys of the encoder are self-attention",
+        "that is cross-attention: queries and keys come from different sequences",
+    ),
+    erratum(
+        "E44",
+        "S0 §1.5d",
+        "the head is attached to the output of multi-head attention",
+        "it reads the class token after the last block and the last norm",
+    ),
+    erratum(
+        "E45",
+        "S4",
+        "footnotes are missing",
+        "what they must have said is reconstructed here and marked so",
+    ),
+    erratum(
+        "E46",
+        "S4 §2",
+        "a learning rate of 6e-3 with a warm-up shorter than one batch",
+        "in runs of another program at the course's size it diverged in bf16 and was unstable in tf32; lower rates with a longer \
+         warm-up trained (quoted, not computed here)",
+    ),
 ];
 
 #[cfg(test)]

@@ -14,65 +14,130 @@ pub(crate) use tasks::{Batch, Task};
 pub(crate) use tiny::{Encoding, Middle, Model, Norming, Tiny};
 pub(crate) use train::{Trained, Training, evaluate, one_cpu, train, train_on};
 
-use crate::statistics::{Estimate, REACH};
+use crate::predicate::SEEDS;
+use crate::remembered::Remembered;
+use crate::statistics::{Estimate, exact_share, over_runs};
 use crate::{Context, Effort, Number};
+use regard::Result;
+use regard::prelude::*;
 
-/// The seeds of a trained experiment: one when quick, so many in full.
-pub fn seeds(context: &Context, full: usize) -> Vec<u64> {
-    (0..context.size(1, full) as u64).map(|at| context.seed.wrapping_mul(1000).wrapping_add(at)).collect()
+/// The seeds of a trained experiment: one when quick, eight in full.
+pub fn seeds(context: &Context) -> Vec<u64> {
+    let first = context.seed.wrapping_mul(1000);
+    (0..context.size(1, SEEDS) as u64).map(|at| first.wrapping_add(at)).collect()
 }
 
-/// The mean over seeds. Its interval is Student's, for seeds are few; a single run has none.
+/// The same for every seed, shared among the workers: what came of each, in the order of the seeds.
+pub fn each_seed<R: Send>(context: &Context, train: impl Fn(u64) -> Result<R> + Sync) -> Result<Vec<R>> {
+    context.workers.each(&seeds(context), |&seed| train(seed)).into_iter().collect()
+}
+
+/// What is made of each of some settings with each seed: by setting, then by seed.
+pub fn each_setting<S: Sync, R: Send>(
+    context: &Context,
+    settings: &[S],
+    train: impl Fn(&S, u64) -> Result<R> + Sync,
+) -> Result<Vec<Vec<R>>> {
+    let seeds = seeds(context);
+    let parts: Vec<(usize, u64)> =
+        (0..settings.len()).flat_map(|at| seeds.iter().map(move |&seed| (at, seed))).collect();
+    let found: Vec<R> = context
+        .workers
+        .each(&parts, |&(at, seed)| train(&settings[at], seed))
+        .into_iter()
+        .collect::<Result<_>>()?;
+    let mut found = found.into_iter();
+    Ok(settings.iter().map(|_| found.by_ref().take(seeds.len()).collect()).collect())
+}
+
+/// The mean over seeds with its interval of 95 %.
 pub fn over_seeds(numbers: &[f64]) -> Estimate {
-    let n = numbers.len() as f64;
-    let value = numbers.iter().sum::<f64>() / n;
-    if numbers.len() < 2 {
-        return Estimate { value, low: value, high: value };
-    }
-    let variance = numbers.iter().map(|x| (x - value).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = student(numbers.len() - 1) * (variance / n).sqrt();
-    Estimate { value, low: value - half, high: value + half }
+    over_runs(numbers)
 }
 
-/// How many standard errors an interval of 99.99 % reaches to either side with so many degrees of freedom: a
-/// table for few, the expansion around the normal distribution (Fisher and Cornish 1960) for more.
-fn student(freedom: usize) -> f64 {
-    const FEW: [f64; 9] = [6366.2, 99.992, 28.000, 15.544, 11.178, 9.082, 7.885, 7.120, 6.594];
-    if let Some(&few) = freedom.checked_sub(1).and_then(|at| FEW.get(at)) {
-        return few;
+/// A number over seeds, with its interval; bare if there was one run.
+pub fn number(name: impl Into<String>, runs: &[f64]) -> Number {
+    match runs {
+        [one] => Number::shown(name, *one),
+        runs => Number::sampled(name, over_runs(runs)),
     }
-    let (z, v) = (REACH, freedom as f64);
-    let first = (z.powi(3) + z) / 4.0;
-    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-    let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-    z + first / v + second / v.powi(2) + third / v.powi(3)
 }
 
-/// A number over seeds: with its interval, or bare if there was one run.
-pub fn number(name: impl Into<String>, found: Estimate) -> Number {
-    match found.low < found.high {
-        true => Number::sampled(name, found),
-        false => Number::shown(name, found.value),
+/// A share of so many questions in every run. Where all runs have the same share, their spread tells nothing:
+/// the interval is then the exact one of all questions together.
+pub fn share(name: impl Into<String>, runs: &[f64], questions: usize) -> Number {
+    match runs {
+        [first, rest @ ..] if !rest.is_empty() && rest.iter().all(|share| share == first) => {
+            let of = questions * runs.len();
+            Number::sampled(name, exact_share((first * of as f64).round() as usize, of))
+        }
+        runs => number(name, runs),
     }
+}
+
+/// One number less another, seed by seed: what both share cancels.
+pub fn less(name: impl Into<String>, these: &[f64], those: &[f64]) -> Number {
+    number(name, &these.iter().zip(those).map(|(a, b)| a - b).collect::<Vec<_>>())
 }
 
 /// What a summary says about how far a trained result carries.
-pub fn carries(context: &Context, seeds: usize) -> String {
+pub fn carries(context: &Context) -> String {
     match context.effort {
-        Effort::Quick => "One short run: indicative. `--full` trains longer and over several seeds.".into(),
-        Effort::Full => format!("{seeds} seeds."),
+        Effort::Quick => "One short run: indicative. `--full` trains longer and over eight seeds.".into(),
+        Effort::Full => format!("{SEEDS} seeds."),
     }
 }
 
+/// The mean.
+pub fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len() as f64
+}
+
 /// A model of two layers and four heads that has learned to go on with repeating sequences, as several claims
-/// look at.
-pub fn induction(context: &Context, seed: u64) -> regard::Result<(Model, Trained)> {
+/// look at: its parameters, and those that it began with.
+pub struct Inductive {
+    /// The model.
+    pub model: Model,
+    /// What it learned.
+    pub learned: Store,
+    /// What it began with.
+    pub begun: Store,
+    /// The share of held-out answers that are right.
+    pub accuracy: f64,
+}
+
+/// One such model, trained once for each seed. Asked for a copy, for looking changes a store's caches.
+pub fn induction(context: &Context, seed: u64) -> Result<Inductive> {
+    type Numbers = Vec<(String, Vec<f32>)>;
+    static KNOWN: Remembered<(Effort, bool, u64), (Numbers, f64)> = Remembered::new();
     let tiny = Tiny { layers: 2, heads: 4, causal: true, ..Tiny::new(INDUCTION.vocabulary(), 32) };
     let model = Model::new(tiny)?;
-    let steps = context.size(450, 1500);
-    let training = Training { seed, steps, batch: 16, length: INDUCTION_LENGTH, rate: 4e-3, watch: &[] };
-    let trained = train(&model, INDUCTION, &training)?;
-    Ok((model, trained))
+    let fresh = || -> Result<Store> {
+        let mut store = Store::new(seed);
+        for declared in model.parameters().declared() {
+            store.declare(&declared.name, declared.shape.clone(), declared.init.clone())?;
+        }
+        Ok(store)
+    };
+    let found = KNOWN.get(context, (context.effort, context.device.is_some(), seed), || {
+        let steps = context.size(450, 1500);
+        let training = Training { seed, steps, batch: 16, length: INDUCTION_LENGTH, rate: 4e-3, watch: &[] };
+        let mut trained = train(context, &model, INDUCTION, &training)?;
+        let names: Vec<String> =
+            model.parameters().declared().map(|declared| declared.name.clone()).collect();
+        let numbers = names
+            .into_iter()
+            .map(|name| Ok((name.clone(), trained.store.f32(&name)?.to_vec())))
+            .collect::<Result<Numbers>>()?;
+        let score = evaluate(context, &model, &mut trained.store, INDUCTION, 128, INDUCTION_LENGTH)?;
+        Ok((numbers, score.accuracy))
+    })?;
+    let mut learned = fresh()?;
+    for (name, numbers) in &found.0 {
+        learned.set_f32(name, numbers)?;
+    }
+    let begun = fresh()?;
+    Ok(Inductive { model, learned, begun, accuracy: found.1 })
 }
 
 /// The task of [`induction`].
@@ -84,17 +149,23 @@ pub const INDUCTION_LENGTH: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workers::Workers;
 
     #[test]
-    fn intervals_over_few_seeds_are_wide() {
-        // By tables: t at 0.99995 is 15.544 with 4 degrees of freedom, 4.897 with 19, and the normal's 3.891
-        // with many.
-        assert!((student(4) - 15.544).abs() < 1e-9 && (student(19) - 4.897).abs() < 0.005);
-        assert!((student(1_000_000) - REACH).abs() < 1e-4);
-        assert!((student(9) - 6.594).abs() < 1e-9 && student(10) < 6.594);
-        let found = over_seeds(&[1.0, 2.0, 3.0, 4.0, 5.0]);
-        assert!((found.high - 3.0 - 15.544 * 0.5f64.sqrt()).abs() < 1e-9);
-        assert_eq!(over_seeds(&[0.25]).low, 0.25);
-        assert_eq!(number("x", over_seeds(&[0.25])).interval, None);
+    fn settings_and_seeds_come_back_by_setting_whoever_trained_them() {
+        let workers = Workers::new(3);
+        let context = Context { seed: 2, effort: Effort::Full, workers: &workers, device: None };
+        let found = each_setting(&context, &[10, 20], |setting, seed| Ok(setting + seed)).unwrap();
+        assert_eq!(found[0], (2010..2018).collect::<Vec<u64>>());
+        assert_eq!(found[1], (2020..2028).collect::<Vec<u64>>());
+        assert_eq!(each_seed(&Context::default(), Ok).unwrap(), [0]);
+    }
+
+    #[test]
+    fn one_run_has_no_interval_and_equal_shares_have_the_exact_one() {
+        assert_eq!(number("x", &[0.25]).interval, None);
+        let (low, high) = share("x", &[1.0; 8], 100).interval.unwrap();
+        assert!((low - 0.025f64.powf(1.0 / 800.0)).abs() < 1e-9 && high == 1.0);
+        assert_eq!(less("x", &[1.0, 3.0], &[0.5, 0.5]).value, 1.5);
     }
 }

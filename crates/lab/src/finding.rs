@@ -1,36 +1,9 @@
-//! What an experiment finds: a verdict, numbers with what they are held against, tables, pictures, and how it
-//! was done.
+//! What an experiment finds: numbers with what they are held against, tables, pictures, and how it was done.
+//! The verdict is not among them: [`judge`](crate::judge) computes it.
 
+use crate::Verdict;
 use crate::picture::Picture;
 use crate::statistics::Estimate;
-
-/// The answer to a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// True as stated.
-    True,
-    /// True under a condition, which the summary gives.
-    Conditional,
-    /// Wrong; there is a counter-example.
-    Wrong,
-    /// A mechanism that works as described.
-    Works,
-    /// Nothing to be right about: it was measured.
-    Measured,
-}
-
-impl Verdict {
-    /// In words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::True => "true",
-            Verdict::Conditional => "true under a condition",
-            Verdict::Wrong => "wrong in the notes",
-            Verdict::Works => "works as described",
-            Verdict::Measured => "measured",
-        }
-    }
-}
 
 /// What a number is held against.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -179,10 +152,13 @@ impl Table {
 /// What an experiment found.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The answer.
-    pub verdict: Verdict,
-    /// The answer in one or two sentences.
+    /// The verdict for which the summary was written; none where it only tells numbers. Another verdict than
+    /// this one means that something is broken.
+    pub written_for: Option<Verdict>,
+    /// What was found, in one or two sentences.
     pub summary: String,
+    /// Over how many seeds something was trained; 0 if nothing was.
+    pub seeds: usize,
     /// The numbers.
     pub numbers: Vec<Number>,
     /// The tables.
@@ -196,17 +172,29 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding with its answer.
+    /// A finding whose summary says more than numbers: it was written for this verdict.
     pub fn new(verdict: Verdict, summary: impl Into<String>) -> Self {
+        Finding { written_for: Some(verdict), ..Finding::measured(summary) }
+    }
+
+    /// A finding whose summary tells numbers alone, and goes with any verdict.
+    pub fn measured(summary: impl Into<String>) -> Self {
         Finding {
-            verdict,
+            written_for: None,
             summary: summary.into(),
+            seeds: 0,
             numbers: vec![],
             tables: vec![],
             pictures: vec![],
             how: String::new(),
             counter_example: None,
         }
+    }
+
+    /// With how many seeds it was trained over.
+    pub fn seeds(mut self, seeds: usize) -> Self {
+        self.seeds = seeds;
+        self
     }
 
     /// With one more number.
@@ -266,7 +254,7 @@ mod tests {
         assert_eq!(Number::sampled_quoted("x", near, 1.14, 0.05).ok(), Some(true));
         assert_eq!(Number::quoted("x", 1.0, 1.14, 0.05).ok(), Some(false));
         assert_eq!(Number::at_most("x", f64::NAN, 1.0).ok(), Some(false));
-        let wrong = Finding::new(Verdict::True, "so").number(Number::count("keys", 3, 4));
+        let wrong = Finding::new(Verdict::Holds, "so").number(Number::count("keys", 3, 4));
         assert_eq!(wrong.failures().count(), 1);
     }
 }

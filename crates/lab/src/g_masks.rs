@@ -6,7 +6,8 @@ mod padding;
 mod recogniser;
 mod stream;
 
-use crate::{Claim, Run};
+use crate::predicate::{at_least, is};
+use crate::{Claim, Predicate, Run};
 
 /// The claims of this group.
 pub const CLAIMS: &[Claim] = &[
@@ -17,6 +18,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Scores of later keys are −∞ before the softmax, so that their weights are exactly 0.",
         formula: "a(later key) = 0; the first query sees itself alone",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(causal::exact),
     },
     Claim {
@@ -26,6 +28,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The causal attention matrix is lower triangular.",
         formula: "A[key, query] = 0 for key > query",
         errata: &["E15"],
+        predicate: Predicate::says(&[is("key × query: weights above the diagonal that are not 0", 0.0, 0.0)]),
         run: Run::Exact(causal::triangle),
     },
     Claim {
@@ -35,6 +38,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "An encoder needs a mask of padded keys in its self-attention.",
         formula: "",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(models::encoder),
     },
     Claim {
@@ -44,6 +48,17 @@ pub const CLAIMS: &[Claim] = &[
         statement: "With right padding a decoder needs no mask but the causal one.",
         formula: "",
         errata: &["E26"],
+        predicate: Predicate::says(&[
+            is("real positions that change with the padding’s content", 0.0, 0.0),
+            is("mean loss with padding counted less that of the text", 0.0, 1e-06),
+        ])
+        .or_if(
+            "if the padding stands on the right and the loss skips it",
+            &[
+                is("real positions that change with the padding’s content", 0.0, 0.0),
+                is("loss that skips padding less the loss of the text alone", 0.0, 1e-06),
+            ],
+        ),
         run: Run::Exact(models::decoder),
     },
     Claim {
@@ -53,6 +68,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Padding masks stand in the encoder and in cross-attention; the decoder’s own attention is causal only.",
         formula: "",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(models::encoder_decoder),
     },
     Claim {
@@ -62,6 +78,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Batched generation pads on the left and needs a mask and shifted positions.",
         formula: "",
         errata: &["E26"],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(models::left_padding),
     },
     Claim {
@@ -71,6 +88,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A mask of keys holds for all heads and is combined with the causal one.",
         formula: "allowed = causal ∧ key mask",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(padding::combined),
     },
     Claim {
@@ -80,6 +98,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "A causal recogniser can write while the sound arrives.",
         formula: "",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(models::streaming),
     },
     Claim {
@@ -89,6 +108,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "It keeps up with real time in bounded memory.",
         formula: "",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(stream::real_time),
     },
     Claim {
@@ -98,6 +118,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Denying the future costs accuracy.",
         formula: "",
         errata: &[],
+        predicate: Predicate::says(&[at_least(
+            "share of frames that are wrong: no future less the whole utterance",
+            0.0,
+        )]),
         run: Run::Trained(stream::price_of_no_future),
     },
     Claim {
@@ -107,6 +131,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "That no later frame can change an output can be proved on the model itself.",
         formula: "",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(models::no_future),
     },
 ];

@@ -6,7 +6,8 @@ mod layer_norm;
 mod residual;
 mod trained;
 
-use crate::{Claim, Run};
+use crate::predicate::{at_least, at_most, is};
+use crate::{Claim, Predicate, Run};
 
 /// The claims of this group.
 pub const CLAIMS: &[Claim] = &[
@@ -17,6 +18,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "LN(x) = γ ⊙ (x − μ)/√(σ² + ε) + β over the features of each example.",
         formula: "y = γ ⊙ (x − μ)/√(σ² + ε) + β",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(layer_norm::formula),
     },
     Claim {
@@ -26,6 +28,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Layer norm mixes the features of an example, batch norm the examples of a feature.",
         formula: "LN: same row; BN in training: same column; BN in evaluation: itself",
         errata: &["E29"],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(dependence::norms),
     },
     Claim {
@@ -35,6 +38,15 @@ pub const CLAIMS: &[Claim] = &[
         statement: "‖y − β1‖ = γ√d.",
         formula: "‖y − β1‖ = |γ|√d · σ/√(σ² + ε)",
         errata: &["E30"],
+        predicate: Predicate::says(&[
+            is("γ = 1.5, ε → 0: ‖y − β1‖/(γ√d)", 1.0, 1e-13),
+            is("γ = −1.5, ε → 0: ‖y − β1‖/(γ√d)", 1.0, 1e-13),
+            is("γ = 1, ε = 10⁻⁵, σ² = 10⁻⁶: ‖y − β1‖/(γ√d)", 1.0, 1e-13),
+        ])
+        .or_if(
+            "for one γ > 0 for all features and ε = 0",
+            &[is("γ = 1.5, ε → 0: ‖y − β1‖/(γ√d)", 1.0, 1e-13)],
+        ),
         run: Run::Exact(layer_norm::length_of),
     },
     Claim {
@@ -44,6 +56,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Before γ and β the normed vector has zᵀ1 = 0 and ‖z‖ = √d.",
         formula: "zᵀ1 = 0, ‖z‖ = √d (ε = 0)",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(layer_norm::unit),
     },
     Claim {
@@ -53,6 +66,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The Jacobian of layer norm kills 1 and x − μ, and shrinks the rest by 1/σ.",
         formula: "J·1 = 0, J·(x−μ) = 0",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(residual::lost_directions),
     },
     Claim {
@@ -62,6 +76,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The original order norms after each addition; pre-norm norms before each part.",
         formula: "LN(x + F(x))  and  x + F(LN(x))",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(residual::places),
     },
     Claim {
@@ -71,6 +86,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "∂(x + F)/∂x = I + ∂F/∂x, so that gradients are at least 1.",
         formula: "F = −x ⇒ I + ∂F/∂x = 0",
         errata: &["E20"],
+        predicate: Predicate::says(&[at_least("F = −x: largest singular value of I + ∂F/∂x", 1.0)]),
         run: Run::Exact(residual::at_least_one),
     },
     Claim {
@@ -80,6 +96,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Layer norm makes training less sensitive to initialisation and learning rate.",
         formula: "",
         errata: &[],
+        predicate: Predicate::says(&[
+            at_least("share of settings that train: with layer norm less without", 0.0),
+            at_most("largest less smallest loss: with layer norm less without", 0.0),
+        ]),
         run: Run::Trained(trained::forgiving),
     },
     Claim {
@@ -89,6 +109,14 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Residuals and layer norm allow deep stacks.",
         formula: "",
         errata: &[],
+        predicate: Predicate::says(&[
+            at_most("deepest stack: loss with residuals and pre-norm less without either", 0.0),
+            at_most("deepest stack: loss with residuals and post-norm less without either", 0.0),
+        ])
+        .or_if(
+            "with the norm before each part; after each sum it does not help at this depth",
+            &[at_most("deepest stack: loss with residuals and pre-norm less without either", 0.0)],
+        ),
         run: Run::Trained(trained::depth),
     },
     Claim {
@@ -98,6 +126,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Batch norm norms by the batch in training and by running statistics in evaluation.",
         formula: "r ← (1−m)·r + m·batch",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(batch_norm::modes),
     },
 ];

@@ -2,7 +2,8 @@
 
 use crate::finding::Criterion;
 use crate::picture::figure;
-use crate::{Claim, Context, Finding, Number, Outcome, Run};
+use crate::predicate::{Answer, Judged, Role};
+use crate::{Claim, Context, Finding, Judgement, Number, Outcome, Run};
 use serde_json::{Value, json};
 
 /// All claims, without running any.
@@ -22,6 +23,11 @@ pub fn outcomes_json(outcomes: &[Outcome], context: &Context) -> Value {
         value["state"] = json!(outcome.state());
         value["evidence"] = json!(outcome.claim.evidence().name());
         value["seconds"] = json!(outcome.seconds);
+        value["digest"] = json!(outcome.claim.digest());
+        value["faults"] = json!(outcome.faults());
+        if let Some(judgement) = outcome.judgement() {
+            value["judgement"] = judged(judgement);
+        }
         match &outcome.found {
             Some(Ok(finding)) => value["finding"] = found(finding),
             Some(Err(error)) => value["error"] = json!(error.to_string()),
@@ -33,7 +39,7 @@ pub fn outcomes_json(outcomes: &[Outcome], context: &Context) -> Value {
     json!({
         "seed": context.seed,
         "effort": context.effort.name(),
-        "confidence": 0.9999,
+        "confidence": { "sampled": 0.9999, "trained": 0.95 },
         "failed": failed,
         "claims": outcomes.iter().map(each).collect::<Vec<_>>(),
     })
@@ -66,13 +72,40 @@ fn found(finding: &Finding) -> Value {
     };
     let table = |t: &crate::Table| json!({ "title": t.title, "columns": t.columns, "rows": t.rows });
     json!({
-        "verdict": finding.verdict.name(),
         "summary": finding.summary,
+        "seeds": finding.seeds,
         "numbers": finding.numbers.iter().map(number).collect::<Vec<_>>(),
         "tables": finding.tables.iter().map(table).collect::<Vec<_>>(),
         "pictures": finding.pictures.iter().map(|picture| picture.title()).collect::<Vec<_>>(),
         "how": finding.how,
         "counter_example": finding.counter_example,
+    })
+}
+
+fn judged(judgement: &Judgement) -> Value {
+    let each = |judged: &Judged| {
+        json!({
+            "for": match judged.role {
+                Role::Premise => "premise",
+                Role::Statement => "statement",
+                Role::Condition => "condition",
+            },
+            "quantity": judged.name,
+            "must": judged.relation.in_words(),
+            "value": judged.value,
+            "interval": judged.interval.map(|(low, high)| [low, high]),
+            "answer": match judged.answer {
+                Answer::Yes => "yes",
+                Answer::No => "no",
+                Answer::Straddles => "straddles",
+            },
+        })
+    };
+    json!({
+        "verdict": judgement.verdict.name(),
+        "condition": judgement.condition,
+        "undecided": judgement.undecided,
+        "tests": judgement.judged.iter().map(each).collect::<Vec<_>>(),
     })
 }
 

@@ -4,7 +4,8 @@ mod birthplaces;
 mod corruption;
 pub(crate) mod study;
 
-use crate::{Claim, Run};
+use crate::predicate::{at_least, at_most, is};
+use crate::{Claim, Predicate, Run};
 
 /// The claims of this group.
 pub const CLAIMS: &[Claim] = &[
@@ -15,6 +16,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Texts are cut, a span is masked and moved to the end.",
         formula: "",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Sampled(corruption::spans),
     },
     Claim {
@@ -23,16 +25,22 @@ pub const CLAIMS: &[Claim] = &[
         note: "S4 §3a",
         statement: "After pretraining more birthplaces are right than without.",
         formula: "",
-        errata: &[],
+        errata: &["E46"],
+        predicate: Predicate::says(&[
+            at_least("share of right answers: pretrained less not", 0.0),
+            at_least("pretrained: share of right answers, people it read of", 0.1),
+            at_most("no pretraining: share of right answers, the same people", 0.1),
+        ]),
         run: Run::Trained(birthplaces::pretraining_helps),
     },
     Claim {
         id: "L3",
         title: "The Perceiver variant",
         note: "S4 §2(g)i",
-        statement: "A Perceiver with fewer latents is nearly as good and faster.",
+        statement: "The Perceiver variant answers at least 5 % of the questions.",
         formula: "",
         errata: &[],
+        predicate: Predicate::says(&[at_least("Perceiver: share of right answers", 0.05)]),
         run: Run::Trained(birthplaces::perceiver),
     },
     Claim {
@@ -42,16 +50,21 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Costs as in H7.",
         formula: "",
         errata: &["E37"],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(crate::h_cost::perceiver_cost),
     },
     Claim {
         id: "L5",
         title: "The constant answer",
         note: "S4 §3 (baseline)",
-        statement: "Answering London always is right in 5 % of cases.",
+        statement: "Always answering the most frequent place is right in about 5 % of cases; it stands beside every result.",
         formula: "",
         errata: &[],
-        run: Run::Exact(corruption::constant_answer),
+        predicate: Predicate::says(&[
+            is("share that is right, all seeds", 0.05, 0.02),
+            is("seeds for which the study’s baseline is not what counting gives", 0.0, 0.0),
+        ]),
+        run: Run::Sampled(corruption::constant_answer),
     },
     Claim {
         id: "L6",
@@ -60,6 +73,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The model knows what it read in pretraining.",
         formula: "",
         errata: &["E36"],
+        predicate: Predicate::says(&[
+            at_least("share of right answers: lines read less left out", 0.1),
+            at_most("share of right answers: lines left out less the constant answer", 0.05),
+        ]),
         run: Run::Trained(birthplaces::from_reading),
     },
     Claim {
@@ -69,6 +86,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The model answers for names that it never saw.",
         formula: "",
         errata: &[],
+        predicate: Predicate::says(&[
+            at_least("unseen names: share answered with a place that exists", 0.9),
+            at_most("unseen names: share that is right less the constant answer", 0.05),
+        ]),
         run: Run::Trained(birthplaces::unseen_names),
     },
     Claim {
@@ -78,6 +99,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Right and wrong answers look alike.",
         formula: "",
         errata: &[],
+        predicate: Predicate::says(&[at_least("share of wrong answers that are places", 0.9)]),
         run: Run::Trained(birthplaces::side_by_side),
     },
     Claim {
@@ -87,6 +109,10 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Held-out questions are answered and written to a file.",
         formula: "",
         errata: &[],
+        predicate: Predicate::says(&[
+            is("vanilla: questions of …", 0.0, 0.0),
+            is("Perceiver: questions of …", 0.0, 0.0),
+        ]),
         run: Run::Trained(birthplaces::test_questions),
     },
 ];

@@ -1,9 +1,10 @@
 //! The laboratory: what course notes say about attention and Transformers, claim by claim, put to the test.
 //!
-//! A [`Claim`] is a sentence in our words, the section it comes from, and an experiment from a seed and an
-//! effort to a [`Finding`]: a verdict, numbers with intervals and what they are held against, tables,
-//! pictures. Experiments run the real thing wherever they can: they record a graph and ask its readers.
-//! [`run`] does many at once; [`site`] makes pages of them. Nothing here touches a disk.
+//! A [`Claim`] is a sentence in our words, the section it comes from, a [`Predicate`] on numbers that are not
+//! yet known, and an experiment from a seed and an effort to a [`Finding`]: numbers with intervals, tables,
+//! pictures. [`judge`] computes the verdict from both. Experiments run the real thing wherever they can: they
+//! record a graph and ask its readers. [`run`] does many at once; [`site`] makes pages of them. Nothing here
+//! touches a disk.
 //!
 //! One folder for each group of claims; a claim is added there, by a line of its list and a function.
 
@@ -20,11 +21,14 @@ mod finding;
 mod jacobian;
 mod json;
 mod kept;
+mod predicate;
 mod recurrent;
+mod remembered;
 mod run;
 pub mod site;
 mod specimens;
 pub mod statistics;
+mod workers;
 
 mod a_primitive;
 mod b_scale;
@@ -45,8 +49,10 @@ pub use catalogue::{GROUPS, Group, claims, find, select};
 pub use claim::{Claim, Evidence, Run};
 pub use context::{Context, Draws, Effort};
 pub use errata::{ERRATA, Erratum};
-pub use finding::{Finding, Number, Table, Verdict};
+pub use finding::{Finding, Number, Table};
 pub use json::{in_words, listed, outcomes_json};
-pub use kept::merged;
+pub use kept::{Provenance, is_kept, merged};
+pub use predicate::{Judgement, Predicate, SEEDS, Verdict, judge};
 pub use regard_picture as picture;
-pub use run::{Outcome, run};
+pub use run::{Outcome, counted, run};
+pub use workers::Workers;

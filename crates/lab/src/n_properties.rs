@@ -2,7 +2,7 @@
 
 mod checks;
 
-use crate::{Claim, Run};
+use crate::{Claim, Predicate, Run};
 
 /// The claims of this group.
 pub const CLAIMS: &[Claim] = &[
@@ -13,6 +13,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Layout, masks (true = may attend) and β follow one documented convention, with converters from others.",
         formula: "",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(checks::convention),
     },
     Claim {
@@ -22,6 +23,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Every identity is a test with seed, size, tolerance and interval.",
         formula: "",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(checks::runnable),
     },
     Claim {
@@ -31,6 +33,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The gradient of every op agrees with finite differences.",
         formula: "",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(checks::gradients),
     },
     Claim {
@@ -40,6 +43,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "The same seed gives the same bits on any number of threads.",
         formula: "",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(checks::same_bits),
     },
     Claim {
@@ -49,6 +53,7 @@ pub const CLAIMS: &[Claim] = &[
         statement: "Each claim has a page with sentence, verdict, picture and counter-example.",
         formula: "",
         errata: &[],
+        predicate: Predicate::EveryNumber,
         run: Run::Exact(checks::pages),
     },
 ];

@@ -1,11 +1,15 @@
-//! Estimates from samples, with 99.99 % confidence intervals. A theory outside of its interval is a failure:
-//! with this level a right theory fails once in ten thousand.
+//! Estimates from samples. Many draws have intervals of 99.99 %: a theory outside of its interval is a
+//! failure, and with this level a right theory fails once in ten thousand. A few trainings have intervals of
+//! 95 %.
 
 /// How many standard errors an interval of 99.99 % reaches to either side.
 pub const REACH: f64 = 3.890_591_886_413_124;
 
-/// The confidence of every interval, in words.
+/// The confidence of intervals from many draws, in words.
 pub const CONFIDENCE: &str = "99.99 %";
+
+/// The confidence of intervals over trainings, in words.
+pub const TRAINED_CONFIDENCE: &str = "95 %";
 
 /// A number from samples, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,6 +76,58 @@ pub fn share(hits: usize, of: usize) -> Estimate {
     let middle = (p + z / (2.0 * n)) / (1.0 + z / n);
     let half = REACH / (1.0 + z / n) * (p * (1.0 - p) / n + z / (4.0 * n * n)).sqrt();
     Estimate { value: p, low: (middle - half).max(0.0), high: (middle + half).min(1.0) }
+}
+
+/// The mean over a few runs with Student's interval of 95 %; a single run has none.
+pub fn over_runs(runs: &[f64]) -> Estimate {
+    let (mean, variance) = moments(runs);
+    if runs.len() < 2 {
+        return Estimate { value: mean, low: mean, high: mean };
+    }
+    let half = student(runs.len() - 1) * (variance / runs.len() as f64).sqrt();
+    Estimate { value: mean, low: mean - half, high: mean + half }
+}
+
+/// How many standard errors an interval of 95 % reaches to either side with so many degrees of freedom: a
+/// table for few, the expansion around the normal distribution (Fisher and Cornish 1960) for more.
+fn student(freedom: usize) -> f64 {
+    const FEW: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+    if let Some(&few) = freedom.checked_sub(1).and_then(|at| FEW.get(at)) {
+        return few;
+    }
+    let (z, v) = (1.959_963_984_540_054f64, freedom as f64);
+    let first = (z.powi(3) + z) / 4.0;
+    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    z + first / v + second / v.powi(2)
+}
+
+/// A share with its exact interval of 95 % (Clopper and Pearson 1934).
+pub fn exact_share(hits: usize, of: usize) -> Estimate {
+    let value = hits as f64 / of as f64;
+    Estimate { value, low: 1.0 - error_bound(of - hits, of, 0.025), high: error_bound(hits, of, 0.025) }
+}
+
+/// The largest rate at which so few errors of so many are still as likely as `doubt`, by halving.
+pub fn error_bound(errors: usize, of: usize, doubt: f64) -> f64 {
+    if of == 0 || errors >= of {
+        return 1.0;
+    }
+    // In logarithms: for many questions the first term alone is below any f64.
+    let below = |p: f64| {
+        let mut term = of as f64 * (-p).ln_1p();
+        let mut sum = term.exp();
+        for k in 1..=errors {
+            term += ((of - k + 1) as f64 / k as f64).ln() + p.ln() - (-p).ln_1p();
+            sum += term.exp();
+        }
+        sum
+    };
+    let (mut low, mut high) = (errors as f64 / of as f64, 1.0 - 1e-12);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if below(middle) > doubt { low = middle } else { high = middle }
+    }
+    high
 }
 
 /// The median, its interval from the order of the samples.
@@ -141,6 +197,26 @@ mod tests {
         assert!((found.high - 2.5 - REACH * (5.0f64 / 3.0 / 4.0).sqrt()).abs() < 1e-12);
         assert_eq!(share(0, 10).low, 0.0);
         assert!(share(0, 10).high > 0.5);
+    }
+
+    #[test]
+    fn intervals_over_few_runs_are_those_of_tables() {
+        let found = over_runs(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert!((found.high - 3.0 - 2.776 * 0.5f64.sqrt()).abs() < 1e-9);
+        assert_eq!(over_runs(&[0.25]).low, 0.25);
+        // t at 0.975 is 2.086 with 20 degrees of freedom, and the normal's 1.960 with many.
+        assert!((student(20) - 2.086).abs() < 1e-3 && (student(1_000_000) - 1.96).abs() < 1e-3);
+    }
+
+    #[test]
+    fn exact_shares_are_those_of_tables() {
+        // One-sided 95 %: 3 errors of 20 leave 0.3437 possible, none of 100 leave 0.0295.
+        assert!((error_bound(3, 20, 0.05) - 0.3437).abs() < 1e-4);
+        assert!((error_bound(0, 100, 0.05) - 0.0295).abs() < 1e-4);
+        assert_eq!([error_bound(0, 0, 0.05), error_bound(5, 5, 0.05)], [1.0, 1.0]);
+        let found = exact_share(25, 500);
+        assert!((found.low - 0.0326).abs() < 1e-4 && (found.high - 0.0729).abs() < 1e-4, "{found:?}");
+        assert_eq!(exact_share(0, 10).low, 0.0);
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub fn unbiased(context: &Context) -> Result<Finding> {
         weights[largest], scores[largest].value
     );
     let places = |of: &[Estimate]| of.iter().enumerate().map(|(key, &e)| (key as f64, e)).collect::<Vec<_>>();
-    Ok(Finding::new(Verdict::Works, summary)
+    Ok(Finding::new(Verdict::Holds, summary)
         .numbers((0..KEYS).map(|key| {
             let number = Number::theory(format!("mean weight of key {} with dropout", key + 1), found[key], weights[key]);
             if key == largest { number.erratum("E8") } else { number }

@@ -61,7 +61,7 @@ pub fn three_forms(context: &Context) -> Result<Finding> {
         table.row([temperature.to_string(), format!("{:.4}", largest.sum::<f64>() / 2000.0)]);
     }
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "Hard attention is a gather; straight-through keeps that and borrows the soft gradient; Gumbel noise chooses each \
          key as often as the softmax says.",
     )
@@ -85,7 +85,7 @@ pub fn as_linear(context: &Context) -> Result<Finding> {
     let mut draws = context.draws("A9");
     let (m, t) = (6, 4);
     let mut finding = Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "With fixed weights attention is a linear layer without bias: the identity on what was chosen for hard weights, \
          1/m everywhere for flat ones.",
     );

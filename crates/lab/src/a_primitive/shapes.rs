@@ -90,7 +90,7 @@ pub fn shapes(context: &Context) -> Result<Finding> {
         }
     }
     let summary = "Attention takes any number of queries and keys, and values of any width; the notes’ formula and the op agree.";
-    let mut finding = Finding::new(Verdict::Works, summary)
+    let mut finding = Finding::new(Verdict::Holds, summary)
         .number(Number::at_most("largest difference, f64", worst, 1e-13).erratum("E10"))
         .number(Number::at_most("largest difference, f32 engine", worst_f32, 2e-6))
         .table(table)
@@ -113,7 +113,7 @@ pub fn layouts(context: &Context) -> Result<Finding> {
     let weights_off = largest_difference(&transposed(&columns, 6), &rows.weights);
     let outputs_off = largest_difference(&transposed(&outputs, 6), &rows.mixed);
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "Column and row layout give the same numbers, transposed: one kernel serves both.",
     )
     .number(Number::at_most("weights: largest difference", weights_off, 1e-14))
@@ -144,7 +144,7 @@ pub fn single_query(context: &Context) -> Result<Finding> {
             format!("{:.6}", found.weights[key]),
         ]);
     }
-    Ok(Finding::new(Verdict::Works, "A single query is the same op with β = 1.")
+    Ok(Finding::new(Verdict::Holds, "A single query is the same op with β = 1.")
         .number(Number::at_most(
             "weights: largest difference",
             largest_difference(&weights, &found.weights),

@@ -34,7 +34,7 @@ pub fn sums(context: &Context) -> Result<Finding> {
     let shown = |points: Vec<(f64, f64)>| points.into_iter().map(|(x, y)| (x, y.max(1e-17)));
     let rows = batch * queries * keys.len();
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         format!("In all {rows} rows the weights of a query sum to 1, up to rounding."),
     )
     .number(Number::at_most("furthest from 1, f64", most(&exact), 1e-12))
@@ -89,7 +89,7 @@ pub fn distribution(context: &Context) -> Result<Finding> {
         }
     }
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "Weights are never negative and sum to 1, for scores up to ±10⁴ and beyond, in f32 and bf16.",
     )
     .number(Number::at_least("smallest weight", smallest, 0.0))
@@ -140,7 +140,7 @@ pub fn hull(context: &Context) -> Result<Finding> {
     })?;
     let off = crate::compute::largest_difference(again[0].data(), &found.mixed);
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         format!("All {rows} coordinates lie between the smallest and the largest value."),
     )
     .number(Number::count("coordinates outside", outside, 0))

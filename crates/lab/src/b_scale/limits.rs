@@ -71,7 +71,7 @@ pub fn hot(context: &Context) -> Result<Finding> {
     let zero = Scene { beta: 0.0, ..scene.clone() }.attend()?;
     let slope = weights[0].1 / weights[0].0;
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "As β falls the weights approach 1/m and h the mean of the values, linearly in β.",
     )
     .number(Number::at_most(
@@ -128,7 +128,7 @@ pub fn entropy_falls(context: &Context) -> Result<Finding> {
     let flat = |beta: f32| -> Result<f64> { Ok(entropy(&Scene { beta, ..flat.clone() }.attend()?.weights)) };
     let still = (flat(0.1)? - flat(10.0)?).abs();
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "Entropy falls strictly as β grows, unless all scores are equal; then it does not move.",
     )
     .number(Number::count(format!("steps of {tried} at which entropy rose"), rises, 0))

@@ -15,7 +15,7 @@ use regard_graph::reach::{Grain, Query, reach};
 /// C15: reach equals the support of the Jacobian, and answers who sees whom through a stack.
 pub fn reach_is_support(_context: &Context) -> Result<Finding> {
     let mut finding = Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "What the graph’s relations say is what numbers do, element by element; the same tool shows who sees whom through layers.",
     );
     type Record = fn(&mut Graph) -> regard_graph::Result<Vec<Var>>;

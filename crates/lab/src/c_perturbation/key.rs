@@ -48,7 +48,7 @@ pub fn closed_form(context: &Context) -> Result<Finding> {
         }
     }
     let mut finding = Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "The change has a closed form, exact for any size: the weight moves by a sigmoid, the output along vᵢ − v̄₋ᵢ.",
     )
     .number(Number::at_most(format!("weights: largest difference over {tried} queries"), weight_off, 1e-13))
@@ -81,7 +81,7 @@ pub fn closed_form(context: &Context) -> Result<Finding> {
 pub fn reaches_all(context: &Context) -> Result<Finding> {
     let mut draws = context.draws("C2");
     let mut finding = Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "A moved key can change every output whose query may see it: by the graph’s relations, and in numbers.",
     );
     for (name, spec) in [("no mask", Attention::default()), ("causal", Attention::causal())] {

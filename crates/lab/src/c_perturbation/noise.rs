@@ -1,6 +1,6 @@
-//! One key is shaken: what is left on average, and what is not. The geometry is that of the quoted figures: a
-//! = 0.045, σ = 0.3, and β‖q‖ and the distance of values such that the predicted bias is 0.001835 and the rms
-//! change 0.0138.
+//! One key is shaken: what is left on average, and what is not, over random scenes. The quoted figures are an
+//! example: a = 0.045, σ = 0.3, and β‖q‖ and the distance of values such that the predicted bias is 0.001835
+//! and the rms change 0.0138.
 
 use crate::attend::{Scene, logit, sigmoid};
 use crate::compute::{dot, length};
@@ -93,7 +93,7 @@ fn quoted(context: &Context, name: &str) -> Shaken {
 pub fn first_order(context: &Context) -> Result<Finding> {
     let samples = context.size(20_000, 200_000);
     let mut finding = Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "The effect grows in proportion to β, ‖q‖ and σ; at σ = 0.3 the first-order size is right within 7 %.",
     );
     let (mut measured, mut theory, mut exact) = (vec![], vec![], vec![]);
@@ -127,58 +127,85 @@ pub fn first_order(context: &Context) -> Result<Finding> {
 
 /// C6: every draw changes H.
 pub fn every_draw(context: &Context) -> Result<Finding> {
+    // Random queries, keys and values, several keys, any size of the noise.
+    let mut draws = context.draws("C6.scenes");
+    let (mut still, mut tried) = (0, 0);
+    for scene in 0..40 {
+        let sigma = 10f64.powf(-2.0 + 2.0 * f64::from(scene) / 40.0);
+        let one = Scene::random(&mut draws, 1, 1, 6, WIDTH, 3);
+        let before = one.attend()?.mixed;
+        let batch = 500;
+        let mut many =
+            Scene { batch, q: one.q.repeat(batch), k: one.k.repeat(batch), v: one.v.repeat(batch), ..one };
+        for row in many.k.chunks_mut(6 * WIDTH) {
+            row[..WIDTH].iter_mut().for_each(|x| *x += sigma * draws.normal());
+        }
+        let after = many.attend()?;
+        still += (0..batch).filter(|&row| after.output_of(row) == before).count();
+        tried += batch;
+    }
     let shaken = quoted(context, "C6");
     let changes = shaken.changes(context, "C6.noise", context.size(100_000, 400_000))?;
     let rms = root_mean_square(&changes);
-    let still = changes.iter().filter(|x| **x == 0.0).count();
     Ok(Finding::new(
         Verdict::Wrong,
         "Every single draw of the noise changes H. Only the mean of the changes is nearly zero, and it is not quite (C7).",
     )
-    .number(Number::count("draws that left H as it was", still, 0))
-    .number(Number::theory("rms of Δh against the integral", rms, shaken.expectation(|x| x * x).sqrt()))
-    .number(Number::sampled_quoted("rms of Δh", rms, 0.0138, 0.00005).erratum("E1"))
+    .number(Number::shown("share of draws that left H as it was, 40 random scenes", still as f64 / f64::from(tried as u32)))
+    .number(Number::theory("example: rms of Δh against the integral", rms, shaken.expectation(|x| x * x).sqrt()))
+    .number(Number::sampled_quoted("example: rms of Δh", rms, 0.0138, 0.00005).erratum("E1"))
     .counter_example(format!("With a = 0.045 and σ = 0.3 the change is {} in the root of its mean square.", figure(rms.value)))
     .picture(
-        Chart::new("Changes of h along vᵢ − v̄ over many draws", Axis::new("Δh"), Axis::new("share of draws"))
+        Chart::new("Changes of h along vᵢ − v̄ over many draws, the example", Axis::new("Δh"), Axis::new("share of draws"))
             .bars("attention op", histogram(&changes, -0.03, 0.06, 45)),
     )
-    .how("Noise of mean zero and σ = 0.3 on one key of weight 0.045, through the attention op; β‖q‖ = 1.038."))
+    .how("Noise of mean zero on one key of six, σ from 0.01 to 1, 500 draws for each of 40 random scenes, through the attention op. The example has σ = 0.3, a key of weight 0.045 and β‖q‖ = 1.038."))
+}
+
+/// How far the second order is from the integral, in units of the fourth power of the noise, over many
+/// weights and sizes: what is left must be of fourth order.
+fn fourth_order(context: &Context) -> f64 {
+    let mut draws = context.draws("C7.sizes");
+    let one = |_| {
+        let shaken =
+            Shaken::new(context, "C7", 0.02 + 0.96 * draws.uniform(), 0.5 + 1.2 * draws.uniform(), 1.0);
+        (shaken.expectation(|x| x) - shaken.second_order_bias()).abs() / shaken.size.powi(4)
+    };
+    (0..100).map(one).fold(0.0, f64::max)
 }
 
 /// C7: the mean of the change.
 pub fn bias(context: &Context) -> Result<Finding> {
-    let shaken = quoted(context, "C7");
-    let samples = context.size(400_000, 2_000_000);
-    let found = mean(&shaken.changes(context, "C7.noise", samples)?);
-    let exact = shaken.expectation(|x| x);
+    let samples = context.size(40_000, 200_000);
+    let mut finding = Finding::new(
+        Verdict::Wrong,
+        "Only to first order. A bias of second order remains, towards vᵢ for a < ½ and away from it for a > ½; it is zero at a = ½.",
+    );
     let (mut measured, mut theory, mut integral): (Vec<(f64, Estimate)>, Vec<_>, Vec<_>) =
         (vec![], vec![], vec![]);
     for step in 1..20 {
         let weight = step as f64 / 20.0;
         let shaken = Shaken::new(context, "C7", weight, 1.0, 1.0);
+        let exact = shaken.expectation(|x| x);
         theory.push((weight, shaken.second_order_bias()));
-        integral.push((weight, shaken.expectation(|x| x)));
+        integral.push((weight, exact));
         if step % 3 == 1 {
-            measured.push((weight, mean(&shaken.changes(context, &format!("C7.{step}"), samples / 10)?)));
+            let found = mean(&shaken.changes(context, &format!("C7.{step}"), samples)?);
+            let number =
+                Number::theory(format!("mean change at a = {weight}, against the integral"), found, exact);
+            finding = finding.number(number.erratum("E2"));
+            measured.push((weight, found));
         }
     }
     let half = Shaken::new(context, "C7", 0.5, 1.0, 1.0).expectation(|x| x);
-    let outside = measured
-        .iter()
-        .zip(measured.iter().map(|(a, _)| Shaken::new(context, "C7", *a, 1.0, 1.0).expectation(|x| x)));
-    let outside = outside.filter(|((_, e), truth)| !e.holds(*truth)).count();
-    Ok(Finding::new(
-        Verdict::Wrong,
-        "Only to first order. A bias of second order remains, towards vᵢ for a < ½ and away from it for a > ½; it is zero at a = ½.",
-    )
-    .number(Number::quoted("predicted bias, second order", shaken.second_order_bias(), QUOTED_BIAS, 5e-7).erratum("E2"))
-    .number(Number::theory("mean change against the integral", found, exact))
-    .number(Number::sampled_quoted("mean change", found, 0.001849, 0.000022).erratum("E2"))
-    .number(Number::at_most("second order off the integral by", (shaken.second_order_bias() / exact - 1.0).abs(), 0.05))
+    let shaken = quoted(context, "C7");
+    let found = mean(&shaken.changes(context, "C7.noise", 10 * samples)?);
+    Ok(finding
     .number(Number::at_most("|bias| at a = ½", half.abs(), 1e-12))
-    .number(Number::count("measured weights whose interval misses the integral", outside, 0))
-    .number(Number::at_least("lower end of the interval: the bias is not zero", found.low, 1e-6))
+    .number(Number::at_most("second order off the integral, over the fourth power of βσ‖q‖, 100 scenes", fourth_order(context), 0.02))
+    .number(Number::quoted("example: predicted bias, second order", shaken.second_order_bias(), QUOTED_BIAS, 5e-7).erratum("E2"))
+    .number(Number::theory("example: mean change against the integral", found, shaken.expectation(|x| x)))
+    .number(Number::sampled_quoted("example: mean change", found, 0.001849, 0.000022).erratum("E2"))
     .counter_example(format!("At a = 0.045, σ = 0.3 the mean change is {} ({} to {}), not zero.", figure(found.value), figure(found.low), figure(found.high)))
     .picture(
         Chart::new("Mean change of h under noise of mean zero, σ = 0.3, β‖q‖ = 1", Axis::new("weight a"), Axis::new("E Δh / ‖vᵢ − v̄‖"))
@@ -187,8 +214,8 @@ pub fn bias(context: &Context) -> Result<Finding> {
             .estimates("attention op, 99.99 %", measured),
     )
     .how(format!(
-        "{samples} draws through the attention op in f64. The quoted figures fix the geometry: a = 0.045, σ = 0.3, β‖q‖ = 1.038, \
-         and ‖vᵢ − v̄‖ = {} from the predicted bias.",
+        "{samples} draws for each weight through the attention op in f64, σ = 0.3; integrals over εᵀq alone. The quoted example: a = 0.045, \
+         β‖q‖ = 1.038, and ‖vᵢ − v̄‖ = {} from the predicted bias.",
         figure(shaken.distance)
     )))
 }

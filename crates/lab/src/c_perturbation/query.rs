@@ -27,8 +27,10 @@ pub fn only_own(context: &Context) -> Result<Finding> {
         })?;
         Ok(found[0].data().to_vec())
     };
-    let mut finding =
-        Finding::new(Verdict::True, "Only the output of the moved query changes; all others keep every bit.");
+    let mut finding = Finding::new(
+        Verdict::Holds,
+        "Only the output of the moved query changes; all others keep every bit.",
+    );
     let mut shown = vec![];
     let pairs = [
         ("reference", [scene.attend()?.mixed, other.attend()?.mixed]),
@@ -75,7 +77,7 @@ pub fn whole_column(context: &Context) -> Result<Finding> {
     let (flat, still) = (alike(&scene).attend()?, alike(&other).attend()?);
     let off = crate::compute::largest_difference(&flat.weights, &still.weights);
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "All weights of the moved query change, unless all its scores change alike.",
     )
     .number(Number::count("weights of query 3 that changed", changed, KEYS))
@@ -110,7 +112,7 @@ pub fn contrast(context: &Context) -> Result<Finding> {
     let query_weights = columns(minus(&by_query.attend()?.weights, &before));
     let nonzero = |of: &[f64]| of.iter().filter(|x| **x != 0.0).count();
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "A moved key changes one row of the scores but every weight; a moved query changes one column of both.",
     )
     .number(Number::count("key moved: scores that changed", nonzero(&scores(&by_key)), QUERIES))

@@ -35,7 +35,7 @@ pub fn two(_context: &Context) -> Result<Finding> {
         &["n", "ε = 0.1", "ε = 0.01", "ε = 0.001"],
     );
     let mut finding = Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "q = β(kₐ + k_b) gives each of two orthonormal keys e^β/(2e^β + n − 2), which tends to ½.",
     );
     let mut chart =
@@ -91,7 +91,7 @@ pub fn subset(_context: &Context) -> Result<Finding> {
     }
     let limit = points.iter().zip(&line).map(|(p, l)| (p.1 - l.1).abs()).fold(0.0, f64::max);
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "The sum of any subset of orthonormal keys, times a large β, gives each of them an equal share.",
     )
     .number(Number::at_most("weights against the formula, all sizes", off, 1e-14))

@@ -54,7 +54,7 @@ pub fn margin(context: &Context) -> Result<Finding> {
         scene.k = (0..KEYS).map(|key| if key == 0 { margin } else { 0.0 }).collect();
         exact = exact.max((scene.attend()?.weights[0] - bound(KEYS, margin)).abs());
     }
-    Ok(Finding::new(Verdict::True, "A key that leads by a margin has at least the weight 1/(1+(n−1)e^(−margin)); equal rivals attain it.")
+    Ok(Finding::new(Verdict::Holds, "A key that leads by a margin has at least the weight 1/(1+(n−1)e^(−margin)); equal rivals attain it.")
         .number(Number::count("scenes of 400 below the bound", broken, 0))
         .number(Number::at_most("equal rivals: difference from the bound", exact, 1e-14))
         .number(Number::shown("margin for a weight of 0.99 among 10 keys", (9.0f64 * 99.0).ln()))
@@ -72,7 +72,7 @@ pub fn value(context: &Context) -> Result<Finding> {
     let broken =
         found.iter().filter(|(_, weight, off, diameter)| *off > (1.0 - weight) * diameter + ROUNDING).count();
     let sharp = found.iter().filter(|f| f.1 > 1.0 - 1e-6).map(|f| f.2).fold(0.0, f64::max);
-    Ok(Finding::new(Verdict::True, "Then c is the value of that key, up to (1−α) times the diameter of the values.")
+    Ok(Finding::new(Verdict::Holds, "Then c is the value of that key, up to (1−α) times the diameter of the values.")
         .number(Number::count("scenes of 400 beyond the bound", broken, 0))
         .number(Number::at_most("‖c − v‖ where α > 1 − 10⁻⁶", sharp, 1e-5).erratum("E35"))
         .picture(
@@ -103,14 +103,12 @@ pub fn diffuse(context: &Context) -> Result<Finding> {
     let sharp: Estimate = share(largest.iter().filter(|a| **a > 0.5).count(), rows);
     // For many keys with scores of variance 1: ln n − E[s²eˢ…] → ln n − ½.
     let limit = most - 0.5 * normal_expectation(|z| z * z);
-    Ok(Finding::new(
-        Verdict::Measured,
-        format!(
-            "Random scaled scores give diffuse weights: {:.2} nats of at most {most:.2} over 32 keys.",
-            found.value
-        ),
-    )
+    Ok(Finding::measured(format!(
+        "Random scaled scores give diffuse weights: {:.2} nats of at most {most:.2} over 32 keys.",
+        found.value
+    ))
     .number(Number::sampled("mean entropy, nats", found))
+    .number(Number::sampled("random weights: mean entropy as a share of ln n", found.times(1.0 / most)))
     .number(Number::shown("ln n", most))
     .number(Number::shown("ln n − ½, its limit for many keys", limit))
     .number(Number::at_most("upper end: share of queries with a weight above ½", sharp.high, 0.05))
@@ -123,4 +121,64 @@ pub fn diffuse(context: &Context) -> Result<Finding> {
         .bars("β = 1/√d", histogram(&entropies, 1.5, 3.5, 40)),
     )
     .how(format!("{rows} random queries of width {width} over {keys} random keys.")))
+}
+
+/// D15: does the key that is most like the query win?
+pub fn closest(context: &Context) -> Result<Finding> {
+    let mut draws = context.draws("D15");
+    const WIDTH: usize = 6;
+    let (mut tens, mut plain, mut normed, tried) = (0usize, 0usize, 0usize, 400);
+    for _ in 0..tried {
+        let scene = Scene { beta: 1.0, ..Scene::random(&mut draws, 1, 1, KEYS, WIDTH, 1) };
+        // The query itself as a key, and ten times the query as another.
+        let mut two = Scene { keys: 2, v: scene.v[..2].to_vec(), ..scene.clone() };
+        two.k = [scene.q.clone(), scene.q.iter().map(|x| 10.0 * x).collect()].concat();
+        let weights = two.attend()?.weights;
+        tens += usize::from(weights[0] > weights[1]);
+        // The key nearest to the query, against the key that wins, with keys as they are and of length 1.
+        let unit = |key: &[f64]| key.iter().map(|x| x / length(key)).collect::<Vec<f64>>();
+        let even = Scene { k: (0..KEYS).flat_map(|key| unit(scene.key(key))).collect(), ..scene.clone() };
+        for (agrees, scene) in [(&mut plain, &scene), (&mut normed, &even)] {
+            let weights = scene.attend()?.weights;
+            let best = (0..KEYS).max_by(|&a, &b| weights[a].total_cmp(&weights[b]));
+            let near = |key: usize| length(&minus(scene.key(key), &scene.q));
+            let nearest = (0..KEYS).min_by(|&a, &b| near(a).total_cmp(&near(b)));
+            *agrees += usize::from(best == nearest);
+        }
+    }
+    let of = |count: usize| count as f64 / f64::from(tried as u32);
+    // The winning set in the plane: a rival k against the query itself as key wins where kᵀq > qᵀq.
+    let wins = |normalised: bool| {
+        let cell = |at: usize| {
+            let (x, y) = ((at % 41) as f64 / 8.0 - 2.0, (at / 41) as f64 / 8.0 - 2.5);
+            let size = if normalised { (x * x + y * y).sqrt().max(1e-9) } else { 1.0 };
+            f64::from(u8::from(x / size > 1.0))
+        };
+        (0..41 * 41).map(cell).collect::<Vec<f64>>()
+    };
+    Ok(Finding::new(
+        Verdict::Conditional,
+        "Dot products reward length: ten times the query beats the query itself, always. Among keys of equal length the nearest one wins.",
+    )
+    .number(Number::shown("share of scenes in which k = q beats k = 10q", of(tens)))
+    .number(Number::shown("share of scenes in which the nearest key wins", of(plain)))
+    .number(Number::shown("keys of length 1: share of scenes in which the nearest key wins", of(normed)))
+    .counter_example("k = 10q is nine times as far from q as the origin is, and takes all of the weight from k = q.")
+    .picture(crate::picture::Heat::new(
+        "Keys in the plane that beat the key k = q, q = (1, 0): all beyond the line kᵀq = 1",
+        "second coordinate",
+        "first coordinate",
+        41,
+        wins(false),
+        crate::picture::Colours::Rising,
+    ))
+    .picture(crate::picture::Heat::new(
+        "The same for keys divided by their length: none",
+        "second coordinate",
+        "first coordinate",
+        41,
+        wins(true),
+        crate::picture::Colours::Rising,
+    ))
+    .how("400 random queries over ten random keys through the attention op, keys as they are and divided by their length; and q against 10q."))
 }

@@ -68,7 +68,7 @@ pub fn projection_separates(context: &Context) -> Result<Finding> {
         let found = product(&m, &sum, [WIDTH; 2], [WIDTH, 1], false)?;
         off = off.max(largest_difference(&found, &in_a));
     }
-    Ok(Finding::new(Verdict::True, "M = AAᵀ takes vₐ out of any sum vₐ + v_b; it is a projection.")
+    Ok(Finding::new(Verdict::Holds, "M = AAᵀ takes vₐ out of any sum vₐ + v_b; it is a projection.")
         .number(Number::at_most("M(vₐ + v_b) against vₐ, 100 pairs", off, 1e-14).erratum("E34"))
         .number(Number::at_most("M² against M", largest_difference(&square, &m), 1e-14))
         .number(Number::at_most("Mᵀ against M", largest_difference(&turned, &m), 1e-16))
@@ -90,7 +90,7 @@ pub fn decoding(context: &Context) -> Result<Finding> {
     let (a, b) = basis.split_at(PART);
     let m = projection(a)?;
     let (mut points, mut line, mut worst) = (vec![], vec![], 0.0f64);
-    let mut upright = 0.0;
+    let (mut upright, mut leaned) = (0.0, 0.0);
     for step in 0..=18 {
         let degrees = 90.0 - step as f64 * 5.0;
         let angle: f64 = f64::to_radians(degrees);
@@ -114,6 +114,9 @@ pub fn decoding(context: &Context) -> Result<Finding> {
         if step == 0 {
             upright = sum / draws_of as f64;
         }
+        if step == 6 {
+            leaned = sum / draws_of as f64;
+        }
         points.push((degrees, sum / draws_of as f64));
         line.push((degrees, angle.cos()));
     }
@@ -122,6 +125,7 @@ pub fn decoding(context: &Context) -> Result<Finding> {
         "Both can be read from the average if the subspaces are orthogonal; otherwise the error is cos θ of the other value.",
     )
     .number(Number::at_most("orthogonal: relative error of 2Mc", upright, 1e-14))
+    .number(Number::shown("at an angle of 60°: relative error of 2Mc", leaned))
     .number(Number::at_most("error against cos θ, over all angles", worst, 1e-13))
     .counter_example("At an angle of 60° half of v_b is read as part of vₐ.")
     .picture(

@@ -235,7 +235,7 @@ pub fn heads_as_filters(context: &Context) -> Result<Finding> {
         .flat_map(|row| (0..length).map(|s| f64::from(u8::from(row.contains(&s)))).collect::<Vec<f64>>())
         .collect();
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "Five heads that each look at one offset are exactly a convolution of width 5, a matrix for each tap: parallel, each in \
          its subspace, mixed by W_O. Where the offsets are free, a head sees the whole sequence: the likeness ends there.",
     )

@@ -7,10 +7,11 @@ use regard::Result;
 use regard::layers::{
     AttentionConfig, AttentionLayer, Context as Surroundings, KeySource, KeySourceConfig, Parameters,
 };
-use regard::ops::{Attention, AttentionMask, LinearOptions};
+use regard::ops::{Attention, AttentionMask, AttentionOp, LinearOptions};
 use regard::prelude::*;
 use regard::{cost, reach};
 use regard_graph::{Integers, Sizes};
+use std::collections::HashMap;
 
 const WIDTH: usize = 12;
 const HEADS: usize = 3;
@@ -122,7 +123,7 @@ pub fn separate_heads(context: &Context) -> Result<Finding> {
     let off = largest_difference(&whole, &by_heads);
     let off_free = largest_difference(&free.whole(&free.feed)?, &free.by_heads()?);
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "The layer equals its heads done one by one: rows of W_Q, W_K, W_V for each head, concatenation, one product with W_O.",
     )
     .number(Number::at_most("self-attention, 3 heads of 4: largest difference", off, 1e-14))
@@ -165,7 +166,7 @@ pub fn widths(_context: &Context) -> Result<Finding> {
     let off =
         widths.iter().zip(&betas).map(|(&d, b)| (b * (d as f64).sqrt() - 1.0).abs()).fold(0.0, f64::max);
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "Heads share the width by default; 10 among 3 is refused with the reason; other widths can be given; β follows the head’s width.",
     )
     .number(Number::count("d_k = 64/8", usual.head_width, 8))
@@ -220,7 +221,7 @@ pub fn split_and_join(context: &Context) -> Result<Finding> {
         })
         .count();
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "Splitting B T (H D) into heads moves no number, joining undoes it, and attention over the fused layout equals a loop \
          over heads. A mask of keys equals the same mask repeated for every head.",
     )
@@ -244,7 +245,7 @@ pub fn additive(context: &Context) -> Result<Finding> {
     let length = |part: &[f64], t: usize| crate::compute::length(&part[t * WIDTH..(t + 1) * WIDTH]);
     let shares: Vec<f64> = parts.iter().flat_map(|part| (0..QUERIES).map(move |t| length(part, t))).collect();
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "Each head adds its own linear map of its own output; the bias comes once.",
     )
     .number(
@@ -286,7 +287,7 @@ pub fn equal_cost(_context: &Context) -> Result<Finding> {
         heads.iter().zip(&found).map(|(&h, f)| (f.2 as f64 - flops as f64 - (h - 1) as f64 * per_head).abs());
     let per_weight = per_head / (n * n) as f64;
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "Parameters and multiply-adds do not depend on h at all; only the arithmetic of the softmax, h·n_t·n_s weights, grows with it.",
     )
     .number(Number::count("parameters that all have: 4d² + 4d", parameters, 4 * width * width + 4 * width).erratum("E42"))
@@ -302,6 +303,35 @@ pub fn equal_cost(_context: &Context) -> Result<Finding> {
             .line("other arithmetic", heads.iter().zip(&found).map(|(&h, f)| (h as f64, f.2 as f64))),
     )
     .how("The parameters that the layer declares and the cost reader on its graph."))
+}
+
+/// Of the attentions of a T5's decoder: those whose keys know the target, and those whose keys know the
+/// source alone, by which inputs each recorded value depends on.
+fn kinds_of_attention() -> Result<[usize; 2]> {
+    let model = crate::specimens::t5()?;
+    let mut g = Graph::inference();
+    let (source, target) = (g.input("source", DType::I32, [1, 6])?, g.input("target", DType::I32, [1, 5])?);
+    let memory = model.encode(&mut g, source, None)?;
+    let encoder = g.nodes().len();
+    model.hidden(&mut g, memory, None, target)?;
+    let mut knows: HashMap<Var, [bool; 2]> =
+        HashMap::from([(source, [true, false]), (target, [false, true])]);
+    let mut kinds = [0; 2];
+    for (at, node) in g.nodes().iter().enumerate() {
+        let of = |var: &Var| knows.get(var).copied().unwrap_or_default();
+        if at >= encoder && node.is::<AttentionOp>() {
+            match (of(&node.inputs[0]), of(&node.inputs[1])) {
+                ([_, true], [_, true]) => kinds[0] += 1,
+                ([_, true], [true, false]) => kinds[1] += 1,
+                _ => {}
+            }
+        }
+        let all = node.inputs.iter().map(of).fold([false; 2], |a, b| [a[0] || b[0], a[1] || b[1]]);
+        node.outputs.iter().for_each(|&var| {
+            knows.insert(var, all);
+        });
+    }
+    Ok(kinds)
 }
 
 /// E-13: queries from one sequence, keys and values from another.
@@ -332,15 +362,18 @@ pub fn cross(context: &Context) -> Result<Finding> {
         Ok(can)
     };
     let (own, other) = (pairs(x)?, pairs(memory)?);
+    let [selves, crosses] = kinds_of_attention()?;
     let total = |pairs: &[f64]| pairs.iter().sum::<f64>() as usize;
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "With n_t ≠ n_s each output depends on its own query and on the whole memory, and on nothing else.",
     )
     .number(Number::count("numbers of the output: n_t × d", y.len(), QUERIES * WIDTH))
     .number(Number::at_most("against single heads", off, 1e-14))
     .number(Number::count("pairs of memory and output that reach finds: all n_s·n_t", total(&other), keys * QUERIES))
     .number(Number::count("pairs of query and output: each its own", total(&own), QUERIES))
+    .number(Number::count("attentions of a T5’s decoder whose queries and keys come from one sequence", selves, 2))
+    .number(Number::count("attentions of a T5’s decoder whose keys come from the other sequence alone", crosses, 2).erratum("E43"))
     .picture(Heat::new("What an output depends on: memory", "output", "memory position", keys, other, Colours::Rising))
     .picture(Heat::new("What an output depends on: queries", "output", "query position", QUERIES, own, Colours::Rising))
     .how("The attention layer with a memory of nine positions and five queries; numbers by the reference engine, dependence by the reach reader."))

@@ -1,11 +1,11 @@
 //! What training makes of heads: roles, redundancy, gradients, capacity, and how near to one-hot they come.
 
 use crate::experiment::{
-    INDUCTION, INDUCTION_LENGTH, Model, Pattern, Task, Tiny, Training, carries, evaluate, induction, number,
-    over_seeds, patterns, seeds, train,
+    INDUCTION, INDUCTION_LENGTH, Inductive, Model, Pattern, Task, Tiny, Trained, Training, carries,
+    each_seed, each_setting, evaluate, induction, less, mean, number, over_seeds, patterns, train,
 };
 use crate::picture::{Axis, Chart, Colours, Heat, figure};
-use crate::{Context, Finding, Table, Verdict};
+use crate::{Context, Finding, Table};
 use regard::Result;
 use regard::ops::AttentionKind;
 use regard::prelude::*;
@@ -19,6 +19,9 @@ struct Role {
     first: f64,
     copy: f64,
 }
+
+/// Layer, head, and what it does.
+type HeadRole = (usize, usize, Role);
 
 /// The role of a head over many examples; `ids` tell which earlier token came before the same token.
 fn role(pattern: &Pattern, head: usize, ids: &[i32]) -> Role {
@@ -54,7 +57,67 @@ fn role(pattern: &Pattern, head: usize, ids: &[i32]) -> Role {
 
 /// E-7: heads of a trained model differ in what they look at.
 pub fn specialise(context: &Context) -> Result<Finding> {
-    let seeds = seeds(context, 4);
+    struct Seen {
+        accuracy: f64,
+        /// Of the trained model and of the same before training: the largest weight of a head on the previous
+        /// token, on what followed the same token, and how far mean distances span.
+        sharpest: [[f64; 3]; 2],
+        roles: Vec<HeadRole>,
+        means: Vec<Vec<Vec<f64>>>,
+    }
+    let seen = each_seed(context, |seed| {
+        let mut trained = induction(context, seed)?;
+        let batch =
+            INDUCTION.batch(&mut Context { seed: seed + 1, ..*context }.draws("E-7"), 64, INDUCTION_LENGTH);
+        let look = |store: &mut Store| -> Result<(Vec<HeadRole>, Vec<Pattern>)> {
+            let found = patterns(context, &trained.model, store, &batch)?;
+            let patterns: Vec<Pattern> = found.into_iter().map(|found| found.0).collect();
+            let heads = |(layer, pattern): (usize, &Pattern)| {
+                (0..pattern.heads)
+                    .map(|head| (layer, head, role(pattern, head, &batch.ids)))
+                    .collect::<Vec<_>>()
+            };
+            Ok((patterns.iter().enumerate().flat_map(heads).collect(), patterns))
+        };
+        let (roles, patterns) = look(&mut trained.learned)?;
+        let (before, _) = look(&mut trained.begun)?;
+        let means =
+            patterns.iter().map(|pattern| (0..pattern.heads).map(|head| pattern.mean(head)).collect());
+        Ok(Seen {
+            accuracy: trained.accuracy,
+            sharpest: [sharpest(&roles), sharpest(&before)],
+            means: means.collect(),
+            roles,
+        })
+    })?;
+    let of =
+        |when: usize, what: usize| seen.iter().map(|seen| seen.sharpest[when][what]).collect::<Vec<f64>>();
+    let accuracy: Vec<f64> = seen.iter().map(|seen| seen.accuracy).collect();
+    let names = [
+        "largest weight of a head on the previous token",
+        "largest weight of a head on what followed the same token",
+        "longest less shortest mean distance of a head",
+    ];
+    let mut finding = Finding::measured(format!(
+        "In a model that learned to go on with repeating sequences, heads differ: their mean distances span {} positions, one \
+         puts {} of its weight on the previous token, one {} on what followed the same token before; before training {}, {} and {}. {}",
+        figure(mean(&of(0, 2))),
+        figure(mean(&of(0, 0))),
+        figure(mean(&of(0, 1))),
+        figure(mean(&of(1, 2))),
+        figure(mean(&of(1, 0))),
+        figure(mean(&of(1, 1))),
+        carries(context)
+    ))
+    .seeds(seen.len())
+    .number(number("accuracy of the model", &accuracy));
+    for (what, name) in names.into_iter().enumerate() {
+        finding = finding.number(number(name, &of(0, what))).number(less(
+            format!("{name}, trained less before training"),
+            &of(0, what),
+            &of(1, what),
+        ));
+    }
     let mut table = Table::new(
         "Heads of the first seed",
         &[
@@ -68,77 +131,46 @@ pub fn specialise(context: &Context) -> Result<Finding> {
             "after the same token",
         ],
     );
-    let (mut best_previous, mut best_copy, mut spread, mut accuracy) = (vec![], vec![], vec![], vec![]);
-    let mut pictures = vec![];
-    for &seed in &seeds {
-        let (model, mut trained) = induction(context, seed)?;
-        accuracy.push(evaluate(&model, &mut trained.store, INDUCTION, 128, INDUCTION_LENGTH)?.accuracy);
-        let batch =
-            INDUCTION.batch(&mut Context { seed: seed + 1, ..*context }.draws("E-7"), 64, INDUCTION_LENGTH);
-        let found = patterns(&model, &mut trained.store, &batch)?;
-        let mut roles = Vec::new();
-        for (layer, (pattern, _)) in found.iter().enumerate() {
-            for head in 0..pattern.heads {
-                let role = role(pattern, head, &batch.ids);
-                if seed == seeds[0] {
-                    let Role { entropy, distance, previous, own, first, copy } = role;
-                    let numbers = [entropy, distance, previous, own, first, copy].map(figure);
-                    table.row([vec![layer.to_string(), head.to_string()], numbers.to_vec()].concat());
-                }
-                roles.push((layer, head, role));
-            }
-        }
-        let most = |of: &dyn Fn(&Role) -> f64| roles.iter().map(|(_, _, role)| of(role)).fold(0.0, f64::max);
-        best_previous.push(most(&|role| role.previous));
-        best_copy.push(most(&|role| role.copy));
-        let distances = roles.iter().map(|(_, _, role)| role.distance);
-        spread.push(distances.clone().fold(0.0, f64::max) - distances.fold(f64::INFINITY, f64::min));
-        if seed == seeds[0] {
-            for (name, of) in [
-                ("previous token", (|role: &Role| role.previous) as fn(&Role) -> f64),
-                ("token after the same token", |role: &Role| role.copy),
-            ] {
-                let best = roles.iter().max_by(|a, b| of(&a.2).total_cmp(&of(&b.2)));
-                if let Some(&(layer, head, _)) = best {
-                    let title = format!("Layer {layer}, head {head}: the most weight on the {name}");
-                    let weights = found[layer].0.mean(head);
-                    pictures.push(Heat::new(
-                        title,
-                        "query",
-                        "key",
-                        INDUCTION_LENGTH,
-                        weights,
-                        Colours::Rising,
-                    ));
-                }
-            }
+    for (layer, head, Role { entropy, distance, previous, own, first, copy }) in &seen[0].roles {
+        let numbers = [entropy, distance, previous, own, first, copy].map(|x| figure(*x));
+        table.row([vec![layer.to_string(), head.to_string()], numbers.to_vec()].concat());
+    }
+    for (name, of) in [
+        ("previous token", (|role: &Role| role.previous) as fn(&Role) -> f64),
+        ("token after the same token", |role: &Role| role.copy),
+    ] {
+        let best = seen[0].roles.iter().max_by(|a, b| of(&a.2).total_cmp(&of(&b.2)));
+        if let Some(&(layer, head, _)) = best {
+            let title = format!("Layer {layer}, head {head}: the most weight on the {name}");
+            let weights = seen[0].means[layer][head].clone();
+            let heat = Heat::new(title, "query", "key", INDUCTION_LENGTH, weights, Colours::Rising);
+            finding = finding.picture(heat);
         }
     }
-    let mut finding = Finding::new(
-        Verdict::Measured,
-        format!(
-            "In a model that learned to go on with repeating sequences, heads differ: their mean distances span {} positions, one \
-             puts {} of its weight on the previous token, one {} on what followed the same token before. {}",
-            figure(over_seeds(&spread).value),
-            figure(over_seeds(&best_previous).value),
-            figure(over_seeds(&best_copy).value),
-            carries(context, seeds.len())
-        ),
-    )
-    .number(number("accuracy of the model", over_seeds(&accuracy)))
-    .number(number("largest weight of a head on the previous token", over_seeds(&best_previous)))
-    .number(number("largest weight of a head on what followed the same token", over_seeds(&best_copy)))
-    .number(number("longest less shortest mean distance of a head", over_seeds(&spread)))
-    .table(table)
-    .how("Two causal layers of four heads, trained on sequences of a random period; the weights of 64 held-out examples.");
-    for picture in pictures {
-        finding = finding.picture(picture);
-    }
-    Ok(finding)
+    Ok(finding.table(table).how(
+        "Two causal layers of four heads, trained on sequences of a random period; the weights of 64 held-out examples, with what \
+         was learned and with what the same seed began with.",
+    ))
+}
+
+/// The most that any head does of each, and how far apart their mean distances are.
+fn sharpest(roles: &[HeadRole]) -> [f64; 3] {
+    let most = |of: fn(&Role) -> f64| roles.iter().map(|(_, _, role)| of(role)).fold(f64::MIN, f64::max);
+    [
+        most(|role| role.previous),
+        most(|role| role.copy),
+        most(|role| role.distance) + most(|role| -role.distance),
+    ]
 }
 
 /// The model's loss with one head's output replaced: by 0, or by its mean.
-fn without(model: &Model, store: &mut Store, layer: usize, head: usize, mean: Option<&[f64]>) -> Result<f64> {
+fn without(
+    context: &Context,
+    model: &Model,
+    store: &mut Store,
+    [layer, head]: [usize; 2],
+    mean: Option<&[f64]>,
+) -> Result<f64> {
     let name = format!("block.{layer}.attention.output");
     let (weight, bias) = (format!("{name}.weight"), format!("{name}.bias"));
     let (kept_weight, kept_bias) = (store.f32(&weight)?.to_vec(), store.f32(&bias)?.to_vec());
@@ -153,7 +185,7 @@ fn without(model: &Model, store: &mut Store, layer: usize, head: usize, mean: Op
     }
     store.set_f32(&weight, &closed)?;
     store.set_f32(&bias, &shifted)?;
-    let loss = evaluate(model, store, INDUCTION, 128, INDUCTION_LENGTH)?.loss;
+    let loss = evaluate(context, model, store, INDUCTION, 128, INDUCTION_LENGTH)?.loss;
     store.set_f32(&weight, &kept_weight)?;
     store.set_f32(&bias, &kept_bias)?;
     Ok(loss)
@@ -164,56 +196,51 @@ type Rise = (usize, usize, f64, f64);
 
 /// E-8: the loss after removing each head.
 pub fn redundant(context: &Context) -> Result<Finding> {
-    let seeds = seeds(context, 4);
-    let (mut least, mut most, mut free) = (vec![], vec![], vec![]);
-    let mut shown = vec![];
-    for &seed in &seeds {
-        let (model, mut trained) = induction(context, seed)?;
-        let store = &mut trained.store;
-        let whole = evaluate(&model, store, INDUCTION, 128, INDUCTION_LENGTH)?.loss;
+    let rises = each_seed(context, |seed| {
+        let Inductive { model, learned: mut store, accuracy, .. } = induction(context, seed)?;
+        let whole = evaluate(context, &model, &mut store, INDUCTION, 128, INDUCTION_LENGTH)?.loss;
         let batch =
             INDUCTION.batch(&mut Context { seed: seed + 1, ..*context }.draws("E-8"), 64, INDUCTION_LENGTH);
         let means: Vec<Vec<f64>> =
-            patterns(&model, store, &batch)?.into_iter().map(|found| found.1).collect();
-        let mut rises = Vec::new();
+            patterns(context, &model, &mut store, &batch)?.into_iter().map(|found| found.1).collect();
+        let mut rises: Vec<Rise> = Vec::new();
         for (layer, own) in means.iter().enumerate() {
             for head in 0..model.config().heads {
-                let zero = without(&model, store, layer, head, None)? - whole;
-                let mean = without(&model, store, layer, head, Some(own))? - whole;
+                let zero = without(context, &model, &mut store, [layer, head], None)? - whole;
+                let mean = without(context, &model, &mut store, [layer, head], Some(own))? - whole;
                 rises.push((layer, head, zero, mean));
             }
         }
-        let by_mean = || rises.iter().map(|rise| rise.3);
-        least.push(by_mean().fold(f64::INFINITY, f64::min));
-        most.push(by_mean().fold(f64::NEG_INFINITY, f64::max));
-        free.push(by_mean().filter(|rise| *rise < 0.05).count() as f64 / rises.len() as f64);
-        if shown.is_empty() {
-            shown = rises;
-        }
-    }
+        Ok((accuracy, rises))
+    })?;
+    let over = |of: &dyn Fn(&[Rise]) -> f64| rises.iter().map(|(_, own)| of(own)).collect::<Vec<f64>>();
+    let accuracy: Vec<f64> = rises.iter().map(|(accuracy, _)| *accuracy).collect();
+    let least = over(&|own| own.iter().map(|rise| rise.3).fold(f64::INFINITY, f64::min));
+    let most = over(&|own| own.iter().map(|rise| rise.3).fold(f64::NEG_INFINITY, f64::max));
+    let free = over(&|own| own.iter().filter(|rise| rise.3 < 0.05).count() as f64 / own.len() as f64);
+    let shown = &rises[0].1;
     let mut table = Table::new(
         "Loss with one head less, minus the whole model’s, first seed",
         &["layer", "head", "set to 0", "set to its mean"],
     );
-    for (layer, head, zero, mean) in &shown {
+    for (layer, head, zero, mean) in shown {
         table.row([layer.to_string(), head.to_string(), figure(*zero), figure(*mean)]);
     }
     let names = shown.iter().map(|(layer, head, ..)| format!("{layer}.{head}"));
     let at = |of: fn(&Rise) -> f64| {
         shown.iter().enumerate().map(|(at, rise)| (at as f64, of(rise))).collect::<Vec<_>>()
     };
-    Ok(Finding::new(
-        Verdict::Measured,
-        format!(
-            "Some heads can go: {} of them raise the loss by less than 0.05 when replaced by their mean; the costliest raises it by {}. {}",
-            figure(over_seeds(&free).value),
-            figure(over_seeds(&most).value),
-            carries(context, seeds.len())
-        ),
-    )
-    .number(number("share of heads whose removal costs less than 0.05", over_seeds(&free)))
-    .number(number("rise of the loss without the least needed head", over_seeds(&least)))
-    .number(number("rise of the loss without the most needed head", over_seeds(&most)))
+    Ok(Finding::measured(format!(
+        "{} of the heads raise the loss by less than 0.05 when replaced by their mean; the costliest raises it by {}. {}",
+        figure(mean(&free)),
+        figure(mean(&most)),
+        carries(context)
+    ))
+    .seeds(rises.len())
+    .number(number("accuracy of the model", &accuracy))
+    .number(number("share of heads whose removal costs less than 0.05", &free))
+    .number(number("rise of the loss without the least needed head", &least))
+    .number(number("rise of the loss without the most needed head", &most))
     .table(table)
     .picture(
         Chart::new("Rise of the loss without one head", Axis::names("layer.head", names), Axis::new("loss").covering(&[0.0]))
@@ -223,191 +250,164 @@ pub fn redundant(context: &Context) -> Result<Finding> {
     .how("The columns of W_O of one head set to 0, and its mean output added to the bias for the mean; 128 held-out examples."))
 }
 
-/// E-9: gradient norms against the number of heads at equal width.
+/// E-9: how much of the gradient arrives at the first of six blocks, against the number of heads.
 pub fn gradient_flow(context: &Context) -> Result<Finding> {
+    const LAYERS: usize = 6;
     let task = Task::Reverse { symbols: 8 };
-    let many = context.size(5, 20);
     let heads = [1usize, 2, 4, 8];
-    let parts = ["query.weight", "key.weight", "value.weight"];
-    let mut chart = Chart::new("Gradient norm at the first step", Axis::log("heads"), Axis::log("norm"));
-    let mut table = Table::new(
-        "Means over seeds",
-        &["heads", "W_Q", "W_K", "W_V", "all, mean of 30 steps", "loss after 30 steps"],
-    );
-    let mut found: Vec<[Vec<f64>; 5]> = Vec::new();
-    for &h in &heads {
-        let mut own: [Vec<f64>; 5] = Default::default();
-        for seed in 0..many as u64 {
-            let model = Model::new(Tiny { heads: h, layers: 2, ..Tiny::new(8, 32) })?;
-            let training = Training {
-                seed: context.seed + seed,
-                steps: 30,
-                batch: 16,
-                length: 8,
-                rate: 3e-3,
-                watch: &parts,
-            };
-            let trained = train(&model, task, &training)?;
-            for (at, own) in own.iter_mut().enumerate().take(3) {
-                own.push(trained.watched[at][0]);
-            }
-            own[3].push(trained.norms.iter().sum::<f64>() / 30.0);
-            own[4].push(trained.last_loss());
+    let last = format!("block.{}.attention.value.weight", LAYERS - 1);
+    let parts = ["query.weight", "block.0.attention.value.weight", last.as_str()];
+    let found = each_setting(context, &heads, |&h, seed| {
+        let model = Model::new(Tiny { heads: h, layers: LAYERS, ..Tiny::new(8, 32) })?;
+        let training = Training { seed, steps: 30, batch: 16, length: 8, rate: 3e-3, watch: &parts };
+        let trained = train(context, &model, task, &training)?;
+        let [query, first, last] = [0, 1, 2].map(|at| trained.watched[at][0]);
+        Ok([query, first, first / last, trained.last_loss()])
+    })?;
+    let of = |setting: usize, what: usize| found[setting].iter().map(|run| run[what]).collect::<Vec<f64>>();
+    let names = [
+        "gradient norm of all W_Q at the first step",
+        "gradient norm of the first block’s W_V at the first step",
+        "the same over the last block’s",
+        "loss after 30 steps",
+    ];
+    let mut table = Table::new("Means over seeds", &["heads", names[0], names[1], names[2], names[3]]);
+    let mut finding = Finding::measured("").seeds(found[0].len());
+    for (at, h) in heads.iter().enumerate() {
+        let cells = (0..4).map(|what| figure(mean(&of(at, what))));
+        table.row([h.to_string()].into_iter().chain(cells));
+        for (what, name) in names.iter().enumerate() {
+            finding = finding.number(number(format!("{h} heads: {name}"), &of(at, what)));
         }
-        table.row(
-            [vec![h.to_string()], own.iter().map(|own| figure(over_seeds(own).value)).collect()].concat(),
-        );
-        found.push(own);
     }
-    for (at, name) in ["W_Q", "W_K", "W_V"].iter().enumerate() {
-        let points = heads.iter().zip(&found).map(|(&h, own)| (h as f64, over_seeds(&own[at])));
+    for (what, name) in names.iter().enumerate() {
+        finding = finding.number(less(format!("eight heads less one: {name}"), &of(3, what), &of(0, what)));
+    }
+    let mut chart = Chart::new("Gradients at the first step", Axis::log("heads"), Axis::log("norm"));
+    for (what, name) in ["all W_Q", "first block’s W_V"].iter().enumerate() {
+        let points = heads.iter().enumerate().map(|(at, &h)| (h as f64, over_seeds(&of(at, what))));
         chart = chart.estimates(*name, points);
     }
-    let ratio = |at: usize| over_seeds(&found[3][at]).value / over_seeds(&found[0][at]).value;
-    let mut finding = Finding::new(
-        Verdict::Measured,
-        format!(
-            "At equal width, eight heads have {} times the first gradient of W_Q that one head has, and {} times that of W_V; “better \
-             flow” is what such a number can and cannot say. {many} seeds.",
-            figure(ratio(0)),
-            figure(ratio(2))
-        ),
+    finding.summary = format!(
+        "“Better flow” is taken as: with eight heads instead of one, at equal width, more of the gradient arrives at the first of six \
+         blocks. It is {} of the last block’s with one head and {} with eight; the loss after 30 steps is {} and {}. {}",
+        figure(mean(&of(0, 2))),
+        figure(mean(&of(3, 2))),
+        figure(mean(&of(0, 3))),
+        figure(mean(&of(3, 3))),
+        carries(context)
     );
-    for (h, own) in heads.iter().zip(&found) {
-        for (at, name) in ["W_Q", "W_K", "W_V"].iter().enumerate() {
-            finding =
-                finding.number(number(format!("{h} heads: gradient norm of {name}"), over_seeds(&own[at])));
-        }
-    }
-    Ok(finding
-        .table(table)
-        .picture(chart)
-        .how("Two layers of width 32 on reversal; norms of the gradients as they are before clipping, by the engine’s own step."))
+    Ok(finding.table(table).picture(chart).how(
+        "Six layers of width 32 on reversal; norms of the gradients before clipping, by the engine’s own step; differences seed by seed.",
+    ))
 }
 
 /// E-10: a task of two lookups, accuracy against the number of heads.
 pub fn capacity(context: &Context) -> Result<Finding> {
     let task = Task::TwoLookups { keys: 6, values: 4 };
-    let seeds = seeds(context, 4);
     let heads = [1usize, 2, 4];
+    let model = |h: usize| Model::new(Tiny { heads: h, most: 7, ..Tiny::new(task.vocabulary(), 8) });
+    let steps = context.size(500, 2500);
+    let found = each_setting(context, &heads, |&h, seed| {
+        let model = model(h)?;
+        let training = Training { seed, steps, batch: 32, length: 7, rate: 1e-2, watch: &[] };
+        let mut trained = train(context, &model, task, &training)?;
+        let score = evaluate(context, &model, &mut trained.store, task, 512, 7)?;
+        Ok((score.accuracy, score.loss, Trained::curve(&trained.losses, 40)))
+    })?;
+    let accuracy = |at: usize| found[at].iter().map(|run| run.0).collect::<Vec<f64>>();
     let mut chart =
         Chart::new("Two lookups at equal parameters", Axis::new("step"), Axis::new("loss").covering(&[0.0]));
-    let mut finding_numbers = Vec::new();
-    let mut table = Table::new("Accuracy on held-out examples", &["heads", "parameters", "accuracy", "loss"]);
-    let mut means = Vec::new();
-    for &h in &heads {
-        let (mut accuracy, mut loss) = (vec![], vec![]);
-        let model = Model::new(Tiny { heads: h, most: 7, ..Tiny::new(task.vocabulary(), 8) })?;
-        for &seed in &seeds {
-            let training = Training {
-                seed,
-                steps: context.size(500, 2500),
-                batch: 32,
-                length: 7,
-                rate: 1e-2,
-                watch: &[],
-            };
-            let mut trained = train(&model, task, &training)?;
-            let score = evaluate(&model, &mut trained.store, task, 512, 7)?;
-            accuracy.push(score.accuracy);
-            loss.push(score.loss);
-            if seed == seeds[0] {
-                chart =
-                    chart.line(format!("{h} heads"), crate::experiment::Trained::curve(&trained.losses, 40));
-            }
-        }
-        let (a, l) = (over_seeds(&accuracy), over_seeds(&loss));
-        table.row([h.to_string(), model.parameters().count().to_string(), figure(a.value), figure(l.value)]);
-        finding_numbers.push(number(format!("{h} heads: accuracy"), a));
-        means.push(a.value);
+    let mut table = Table::new("Held-out examples", &["heads", "parameters", "accuracy", "loss"]);
+    let mut finding = Finding::measured(format!(
+        "A position that must fetch two values at once: {} right with one head, {} with two, {} with four, at equal parameters; {} \
+         by chance. One head can do it in principle, by averaging two values in subspaces of their own (D5). {}",
+        figure(mean(&accuracy(0))),
+        figure(mean(&accuracy(1))),
+        figure(mean(&accuracy(2))),
+        figure(task.chance()),
+        carries(context)
+    ))
+    .seeds(found[0].len());
+    for (at, &h) in heads.iter().enumerate() {
+        let loss: Vec<f64> = found[at].iter().map(|run| run.1).collect();
+        chart = chart.line(format!("{h} heads"), found[at][0].2.clone());
+        table.row([
+            h.to_string(),
+            model(h)?.parameters().count().to_string(),
+            figure(mean(&accuracy(at))),
+            figure(mean(&loss)),
+        ]);
+        finding = finding.number(number(format!("{h} heads: accuracy"), &accuracy(at)));
     }
-    Ok(Finding::new(
-        Verdict::Measured,
-        format!(
-            "A position that must fetch two values at once: {} right with one head, {} with two, {} with four, at equal parameters; {} \
-             by chance. One head can do it in principle, by averaging two values in subspaces of their own (D5). {}",
-            figure(means[0]),
-            figure(means[1]),
-            figure(means[2]),
-            figure(task.chance()),
-            carries(context, seeds.len())
-        ),
-    )
-    .numbers(finding_numbers)
-    .table(table)
-    .picture(chart)
-    .how("One layer of width 8; six keys with one of four values each, the last token names two keys, the answer is both values in order."))
+    Ok(finding
+        .number(less("two heads less one: accuracy", &accuracy(1), &accuracy(0)))
+        .number(less("four heads less one: accuracy", &accuracy(2), &accuracy(0)))
+        .number(less("four heads less two: accuracy", &accuracy(2), &accuracy(1)))
+        .table(table)
+        .picture(chart)
+        .how("One layer of width 8; six keys with one of four values each, the last token names two keys, the answer is both values in order; differences seed by seed."))
 }
 
 /// E-12: largest and second weights of trained heads, and what becomes of the model under argmax.
 pub fn unimodal(context: &Context) -> Result<Finding> {
-    let seeds = seeds(context, 4);
-    let (mut largest, mut second, mut above, mut soft, mut hard) = (vec![], vec![], vec![], vec![], vec![]);
+    type Heads = Vec<(usize, usize, Vec<[f64; 2]>)>;
+    let found = each_seed(context, |seed| {
+        let Inductive { model, learned: mut store, accuracy, .. } = induction(context, seed)?;
+        let batch =
+            INDUCTION.batch(&mut Context { seed: seed + 1, ..*context }.draws("E-12"), 64, INDUCTION_LENGTH);
+        let mut heads: Heads = vec![];
+        for (layer, (pattern, _)) in patterns(context, &model, &mut store, &batch)?.iter().enumerate() {
+            for head in 0..pattern.heads {
+                // From half of the sequence on there are enough keys to choose from.
+                let rows = pattern.queries(head).filter(|(query, _)| *query >= INDUCTION_LENGTH / 2);
+                let two = rows.map(|(_, weights)| {
+                    let mut sorted = weights.to_vec();
+                    sorted.sort_by(|a, b| b.total_cmp(a));
+                    [sorted[0], sorted[1]]
+                });
+                heads.push((layer, head, two.collect()));
+            }
+        }
+        let argmax = model.with(|tiny| tiny.kind = AttentionKind::Hard)?;
+        let hard = evaluate(context, &argmax, &mut store, INDUCTION, 128, INDUCTION_LENGTH)?.accuracy;
+        Ok((accuracy, hard, heads))
+    })?;
+    let over = |of: &dyn Fn(&[f64; 2]) -> f64| -> Vec<f64> {
+        let each = |heads: &Heads| mean(&heads.iter().flat_map(|head| &head.2).map(of).collect::<Vec<_>>());
+        found.iter().map(|(_, _, heads)| each(heads)).collect()
+    };
+    let largest = over(&|two| two[0]);
+    let second = over(&|two| two[1]);
+    let above = over(&|two| f64::from(u8::from(two[0] > 0.5)));
+    let (soft, hard): (Vec<f64>, Vec<f64>) = found.iter().map(|run| (run.0, run.1)).unzip();
     let mut table = Table::new(
         "Heads of the first seed",
         &["layer", "head", "mean largest weight", "mean second weight"],
     );
-    let mut all = vec![];
-    for &seed in &seeds {
-        let (model, mut trained) = induction(context, seed)?;
-        let batch =
-            INDUCTION.batch(&mut Context { seed: seed + 1, ..*context }.draws("E-12"), 64, INDUCTION_LENGTH);
-        let found = patterns(&model, &mut trained.store, &batch)?;
-        let (mut firsts, mut seconds) = (vec![], vec![]);
-        for (layer, (pattern, _)) in found.iter().enumerate() {
-            for head in 0..pattern.heads {
-                let own: Vec<(f64, f64)> = pattern
-                    .queries(head)
-                    // From half of the sequence on there are enough keys to choose from.
-                    .filter(|(query, _)| *query >= INDUCTION_LENGTH / 2)
-                    .map(|(_, weights)| {
-                        let mut sorted = weights.to_vec();
-                        sorted.sort_by(|a, b| b.total_cmp(a));
-                        (sorted[0], sorted[1])
-                    })
-                    .collect();
-                let mean = |of: fn(&(f64, f64)) -> f64| own.iter().map(of).sum::<f64>() / own.len() as f64;
-                if seed == seeds[0] {
-                    table.row([
-                        layer.to_string(),
-                        head.to_string(),
-                        figure(mean(|w| w.0)),
-                        figure(mean(|w| w.1)),
-                    ]);
-                }
-                firsts.extend(own.iter().map(|w| w.0));
-                seconds.extend(own.iter().map(|w| w.1));
-            }
-        }
-        let mean = |numbers: &[f64]| numbers.iter().sum::<f64>() / numbers.len() as f64;
-        largest.push(mean(&firsts));
-        second.push(mean(&seconds));
-        above.push(firsts.iter().filter(|w| **w > 0.5).count() as f64 / firsts.len() as f64);
-        let score = evaluate(&model, &mut trained.store, INDUCTION, 128, INDUCTION_LENGTH)?;
-        let argmax = model.with(|tiny| tiny.kind = AttentionKind::Hard)?;
-        soft.push(score.accuracy);
-        hard.push(evaluate(&argmax, &mut trained.store, INDUCTION, 128, INDUCTION_LENGTH)?.accuracy);
-        all = firsts;
+    for (layer, head, rows) in &found[0].2 {
+        let of = |at: usize| figure(mean(&rows.iter().map(|two| two[at]).collect::<Vec<_>>()));
+        table.row([layer.to_string(), head.to_string(), of(0), of(1)]);
     }
+    let all: Vec<f64> = found[0].2.iter().flat_map(|head| head.2.iter().map(|two| two[0])).collect();
     let bars = crate::statistics::histogram(&all, 0.0, 1.0, 20);
-    Ok(Finding::new(
-        Verdict::Measured,
-        format!(
-            "The largest weight of a trained head is {} in the mean, the second {}; in {} of all rows one key has more than half. With \
-             argmax in place of the softmax the accuracy goes from {} to {}. {}",
-            figure(over_seeds(&largest).value),
-            figure(over_seeds(&second).value),
-            figure(over_seeds(&above).value),
-            figure(over_seeds(&soft).value),
-            figure(over_seeds(&hard).value),
-            carries(context, seeds.len())
-        ),
-    )
-    .number(number("mean of the largest weight", over_seeds(&largest)))
-    .number(number("mean of the second weight", over_seeds(&second)))
-    .number(number("share of rows with a weight above one half", over_seeds(&above)))
-    .number(number("accuracy with the softmax", over_seeds(&soft)))
-    .number(number("accuracy with argmax in its place", over_seeds(&hard)))
+    Ok(Finding::measured(format!(
+        "The largest weight of a trained head is {} in the mean, the second {}; in {} of all rows one key has more than half. With \
+         argmax in place of the softmax the accuracy goes from {} to {}. {}",
+        figure(mean(&largest)),
+        figure(mean(&second)),
+        figure(mean(&above)),
+        figure(mean(&soft)),
+        figure(mean(&hard)),
+        carries(context)
+    ))
+    .seeds(found.len())
+    .number(number("mean of the largest weight", &largest))
+    .number(number("mean of the second weight", &second))
+    .number(number("share of rows with a weight above one half", &above))
+    .number(number("accuracy with the softmax", &soft))
+    .number(number("accuracy with argmax in its place", &hard))
+    .number(less("accuracy with argmax less with the softmax", &hard, &soft))
     .table(table)
     .picture(Chart::new("Largest weights of trained heads", Axis::new("largest weight"), Axis::new("share")).bars("", bars))
     .how("The model of E-7; weights of queries in the second half of the sequence; the same parameters under hard attention."))

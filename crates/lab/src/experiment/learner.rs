@@ -1,8 +1,8 @@
 //! The step of any model as one program: a recorded loss, its gradients clipped at a norm of 1, AdamW, the
 //! schedule of [`train`](super::train).
 
-use super::one_cpu;
 use super::train::schedule;
+use crate::Context;
 use regard::Result;
 use regard::ops::AdamW;
 use regard::prelude::*;
@@ -20,7 +20,14 @@ pub struct Learner {
 
 impl Learner {
     /// A recording that ends in this loss, a single number; so many steps at this highest rate.
-    pub fn new(mut g: Graph, loss: Var, seed: u64, steps: usize, rate: f64) -> Result<Learner> {
+    pub fn new(
+        context: &Context,
+        mut g: Graph,
+        loss: Var,
+        seed: u64,
+        steps: usize,
+        rate: f64,
+    ) -> Result<Learner> {
         g.output("loss", loss)?;
         let (lr, step) = (g.input("lr", DType::F32, shape![])?, g.input("step", DType::I32, shape![])?);
         let parameters = g.parameters();
@@ -30,7 +37,7 @@ impl Learner {
         let settings = AdamW { beta2: 0.98, weight_decay: 0.0, ..Default::default() };
         g.adamw_step(&pairs, &settings, lr, step, Some(factor))?;
         let mut store = Store::new(seed);
-        let program = Program::new(g, &[], &mut store, &one_cpu()?)?;
+        let program = Program::new(g, &[], &mut store, &context.engine()?)?;
         Ok(Learner { program, store, at: 0, steps, rate })
     }
 

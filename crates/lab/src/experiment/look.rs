@@ -1,7 +1,8 @@
 //! What trained attention looks at: the weights of every head, asked of the attentions that the model itself
 //! recorded.
 
-use super::{Batch, Model, one_cpu};
+use super::{Batch, Model};
+use crate::Context;
 use regard::Result;
 use regard::ops::{AttentionOp, WeightsRequest};
 use regard::prelude::*;
@@ -47,7 +48,12 @@ impl Pattern {
 }
 
 /// The weights of every layer for these examples, and each head's mean output (heads × width) beside them.
-pub fn patterns(model: &Model, store: &mut Store, batch: &Batch) -> Result<Vec<(Pattern, Vec<f64>)>> {
+pub fn patterns(
+    context: &Context,
+    model: &Model,
+    store: &mut Store,
+    batch: &Batch,
+) -> Result<Vec<(Pattern, Vec<f64>)>> {
     let &Batch { rows, length, .. } = batch;
     let mut g = Graph::inference();
     let ids = g.input("ids", DType::I32, [rows, length])?;
@@ -67,7 +73,7 @@ pub fn patterns(model: &Model, store: &mut Store, batch: &Batch) -> Result<Vec<(
         g.output(&format!("mixed.{layer}"), y)?;
     }
     let layers = attentions.len();
-    let mut program = Program::new(g, &[], store, &one_cpu()?)?;
+    let mut program = Program::new(g, &[], store, &context.engine()?)?;
     program.set_i32("ids", &[rows, length], &batch.ids)?;
     program.run(store)?;
     (0..layers)

@@ -36,10 +36,17 @@ pub enum Task {
         /// The place.
         place: usize,
     },
-    /// The sum of a token and the one before it, modulo the number of tokens.
-    SumOfTwo {
+    /// What a fixed random table has for a token and the one before it.
+    TableOfTwo {
         /// Tokens.
         symbols: usize,
+    },
+    /// Tokens give a key a value, or ask for a key: the answer is the value that it was given last.
+    Latest {
+        /// Keys.
+        keys: usize,
+        /// Values.
+        values: usize,
     },
     /// Each key has a value; the last token names two keys, and is answered by both values in order.
     TwoLookups {
@@ -79,16 +86,19 @@ impl Task {
             | Task::Majority { symbols }
             | Task::Induction { symbols }
             | Task::At { symbols, .. }
-            | Task::SumOfTwo { symbols } => symbols,
+            | Task::TableOfTwo { symbols } => symbols,
             Task::TwoLookups { keys, values } => (keys * values + keys * keys).max(values * values),
-            Task::Lookup { keys, values } => keys * values + keys,
+            Task::Lookup { keys, values } | Task::Latest { keys, values } => keys * values + keys,
         }
     }
 
     /// Whether a position may see only what came before: where the answer would stand in the sequence
     /// otherwise.
     pub fn causal(self) -> bool {
-        matches!(self, Task::Back { .. } | Task::Induction { .. } | Task::SumOfTwo { .. })
+        matches!(
+            self,
+            Task::Back { .. } | Task::Induction { .. } | Task::TableOfTwo { .. } | Task::Latest { .. }
+        )
     }
 
     /// The length that it has, if it has only one.
@@ -103,7 +113,7 @@ impl Task {
     pub fn chance(self) -> f64 {
         match self {
             Task::TwoLookups { values, .. } => 1.0 / (values * values) as f64,
-            Task::Lookup { values, .. } => 1.0 / values as f64,
+            Task::Lookup { values, .. } | Task::Latest { values, .. } => 1.0 / values as f64,
             other => 1.0 / other.vocabulary() as f64,
         }
     }
@@ -155,10 +165,29 @@ impl Task {
                 let answers = vec![Some(ids[place]); length];
                 (ids, answers)
             }
-            Task::SumOfTwo { symbols } => {
+            Task::TableOfTwo { symbols } => {
                 let ids = random(symbols);
-                let answers =
-                    (0..length).map(|t| t.checked_sub(1).map(|at| (ids[at] + ids[t]) % symbols)).collect();
+                let table = table_of_two(symbols);
+                let answers = (0..length)
+                    .map(|t| t.checked_sub(1).map(|at| table[ids[at] * symbols + ids[t]]))
+                    .collect();
+                (ids, answers)
+            }
+            Task::Latest { keys, values } => {
+                let (mut ids, mut answers) = (vec![], vec![]);
+                let mut latest = vec![None; keys];
+                for _ in 0..length {
+                    let key = draws.below(keys);
+                    let asked = latest[key].is_some() && draws.uniform() < 0.4;
+                    answers.push(latest[key].filter(|_| asked));
+                    if asked {
+                        ids.push(keys * values + key);
+                    } else {
+                        let value = draws.below(values);
+                        latest[key] = Some(value);
+                        ids.push(key * values + value);
+                    }
+                }
                 (ids, answers)
             }
             Task::TwoLookups { keys, values } => {
@@ -176,6 +205,12 @@ impl Task {
             }
         }
     }
+}
+
+/// A random symbol for every pair of symbols, the same in every run.
+fn table_of_two(symbols: usize) -> Vec<usize> {
+    let mut draws = crate::Context::default().draws("tasks.table");
+    (0..symbols * symbols).map(|_| draws.below(symbols)).collect()
 }
 
 /// Every key once, in a random order, with a random value: the tokens, and the value of each key.
@@ -201,8 +236,15 @@ mod tests {
         assert_eq!(targets[2..], ids[..4]);
         let Batch { ids, targets, .. } = one(Task::Reverse { symbols: 9 }, 5);
         assert!(ids.iter().eq(targets.iter().rev()));
-        let Batch { ids, targets, .. } = one(Task::SumOfTwo { symbols: 5 }, 4);
-        assert!((1..4).all(|t| targets[t] == (ids[t] + ids[t - 1]) % 5));
+        let Batch { ids, targets, .. } = one(Task::TableOfTwo { symbols: 5 }, 4);
+        let table = table_of_two(5);
+        assert!((1..4).all(|t| targets[t] as usize == table[(ids[t - 1] * 5 + ids[t]) as usize]));
+        let Batch { ids, targets, .. } = one(Task::Latest { keys: 2, values: 4 }, 40);
+        for t in (0..40).filter(|&t| targets[t] != -100) {
+            let given = ids[..t].iter().rev().find(|&&id| id < 8 && id / 4 == ids[t] - 8);
+            assert_eq!(given.map(|id| id % 4), Some(targets[t]));
+        }
+        assert!((5..30).contains(&targets.iter().filter(|&&target| target != -100).count()));
         let Batch { ids, targets, .. } = one(Task::Induction { symbols: 16 }, 16);
         let asked = |t: &usize| targets[*t] != -100;
         assert!((0..15).filter(asked).all(|t| targets[t] == ids[t + 1]));

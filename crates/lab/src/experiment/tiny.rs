@@ -28,10 +28,6 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// All that tell order.
-    pub const ALL: [Encoding; 5] =
-        [Encoding::Learned, Encoding::Sinusoidal, Encoding::Rotary, Encoding::Alibi, Encoding::Buckets];
-
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! Attention as a convolution: a band of relative biases for one head, one head for each tap in general.
 
 use crate::compute::{array, compute, largest_difference};
-use crate::picture::{Colours, Heat};
+use crate::picture::{Axis, Chart, Colours, Heat};
 use crate::{Context, Finding, Number, Verdict};
 use regard::Result;
 use regard::ops::{Attention, AttentionBias, AttentionMask, WeightsRequest, Window};
@@ -133,4 +133,73 @@ pub fn banded_is_convolution(context: &Context) -> Result<Finding> {
         .number(Number::at_most("3 heads, a matrix for each tap: against the convolution with zero padding", largest_difference(&found, &wanted), 1e-13))
         .counter_example("A column of thirds at the border sums to ⅔; no softmax gives that. It becomes ½, ½.")
         .how("Attention without content (queries and keys zero), biases by distance and a window of the attention op; for the general kernel three heads with a mask each."))
+}
+
+/// F-16: a window whose taps come from scores: too small a β averages, too large a one copies.
+pub fn moderate_beta(_context: &Context) -> Result<Finding> {
+    let taps = [0.25, 0.5, 0.25];
+    // Scores by distance that give the taps at β = 1, through keys and queries and not through a bias:
+    // one-hot places as keys, the wanted scores of each place as queries.
+    let score = |from: usize, to: usize| match from.abs_diff(to) {
+        0 => taps[1],
+        1 => taps[0],
+        _ => 1.0,
+    };
+    let places = |of: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+        (0..LENGTH * LENGTH).map(|at| of(at / LENGTH, at % LENGTH)).collect()
+    };
+    let queries = places(&|t, s| f64::ln(score(t, s)));
+    let keys = places(&|t, s| f64::from(u8::from(t == s)));
+    let weights_at = |beta: f32| -> Result<Vec<f64>> {
+        let feed = Feed::new()
+            .with("query", array(&[1, LENGTH, 1, LENGTH], &queries)?)
+            .with("key", array(&[1, LENGTH, 1, LENGTH], &keys)?);
+        let found = compute(&feed, |g| {
+            let q = g.input("query", DType::F32, [1, LENGTH, 1, LENGTH])?;
+            let k = g.input("key", DType::F32, [1, LENGTH, 1, LENGTH])?;
+            let spec = Attention {
+                mask: AttentionMask { window: Some(Window { before: 1, after: 1 }), ..Default::default() },
+                scale: regard::ops::AttentionScale::Constant(beta),
+                ..Default::default()
+            };
+            let lse = g.attention(q, k, k, &spec)?.lse;
+            let all = WeightsRequest::Block { queries: 0..LENGTH, keys: 0..LENGTH };
+            Ok(vec![g.attention_weights(q, k, lse, &spec, all)?.values])
+        })?;
+        Ok(found[0].data().to_vec())
+    };
+    // The middle query: three neighbours, no border.
+    let middle = LENGTH / 2;
+    let off = |beta: f32| -> Result<[f64; 3]> {
+        let weights = weights_at(beta)?;
+        let own = &weights[middle * LENGTH + middle - 1..middle * LENGTH + middle + 2];
+        let against = |to: [f64; 3]| largest_difference(own, &to);
+        Ok([against(taps), against([1.0 / 3.0; 3]), against([0.0, 1.0, 0.0])])
+    };
+    let mut lines = [vec![], vec![], vec![]];
+    for step in -16..=16 {
+        let beta = 10f32.powf(step as f32 / 8.0);
+        for (line, off) in lines.iter_mut().zip(off(beta)?) {
+            line.push((f64::from(beta), off.max(1e-17)));
+        }
+    }
+    let (small, right, large) = (off(0.01)?, off(1.0)?, off(100.0)?);
+    let [to_taps, to_mean, to_copy] = lines;
+    Ok(Finding::new(
+        Verdict::Holds,
+        "Moderate is a matter of the kernel. Each has its own β: a hundredth of it averages the window, a hundred times it copies the middle.",
+    )
+    .number(Number::shown("the β of the kernel: weights against ¼ ½ ¼", right[0]))
+    .number(Number::shown("a hundredth of it: weights against ¼ ½ ¼", small[0]))
+    .number(Number::shown("a hundred times it: weights against ¼ ½ ¼", large[0]))
+    .number(Number::at_most("a hundredth of it: weights against ⅓ ⅓ ⅓", small[1], 0.01))
+    .number(Number::at_most("a hundred times it: weights against 0 1 0", large[2], 1e-9))
+    .counter_example("At β = 100 the weight of the middle is 1: the neighbours are not seen, however local the window is.")
+    .picture(
+        Chart::new("A window of three, scores ln ¼, ln ½, ln ¼", Axis::log("β"), Axis::log("largest difference of a weight"))
+            .line("from ¼ ½ ¼", to_taps)
+            .line("from the mean, ⅓ ⅓ ⅓", to_mean)
+            .line("from a copy, 0 1 0", to_copy),
+    )
+    .how("Scores through queries and keys (one-hot places), a window of one to either side, the attention op at β from 0.01 to 100."))
 }

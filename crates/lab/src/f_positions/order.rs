@@ -115,7 +115,7 @@ pub fn sinusoids_turn(_context: &Context) -> Result<Finding> {
         }
     }
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "The table is the formula; moving on by k turns each pair by a fixed angle, whatever the position.",
     )
     .number(Number::at_most("table against the formula", formula, 1e-15).erratum("E11"))

@@ -42,7 +42,7 @@ pub fn keeps_shape(context: &Context) -> Result<Finding> {
             cross.forward(g, x, KeySource::Memory(x), &nobody)?,
         ])
     })?;
-    Ok(Finding::new(Verdict::Works, "Q = K = V = C: shapes stay, and the layer equals cross-attention whose memory is the stream itself.")
+    Ok(Finding::new(Verdict::Holds, "Q = K = V = C: shapes stay, and the layer equals cross-attention whose memory is the stream itself.")
         .number(Number::count("shapes that change", other, 0))
         .number(Number::count("numbers that differ from cross-attention to oneself", differing(found[0].data(), found[1].data()), 0))
         .table(table)
@@ -94,7 +94,7 @@ pub fn shift_invariant(context: &Context) -> Result<Finding> {
         ("rotary", RelativeConfig::Rotary(RotarySpec::default()), 1e-12),
     ];
     let mut finding = Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "Biases by distance give the same weights to the bit when every position is shifted; rotary ones to rounding. Where all \
          contents are alike, scores depend on j − i alone.",
     );
@@ -179,7 +179,7 @@ pub fn window(context: &Context) -> Result<Finding> {
         full.push((n as f64, whole as f64));
     }
     let growth = |points: &[(f64, f64)]| points[5].1 / points[4].1;
-    Ok(Finding::new(Verdict::Works, "A window is exactly the mask that it says, and costs n·w: twice the length, twice the work, where full attention takes four times.")
+    Ok(Finding::new(Verdict::Holds, "A window is exactly the mask that it says, and costs n·w: twice the length, twice the work, where full attention takes four times.")
         .number(Number::count("outputs that differ from an explicit mask", off, 0))
         .number(Number::count("multiply-adds that differ from the closed forms", wrong, 0))
         .number(Number::equal("work at 4096 over work at 2048, window 64", growth(&local), 2.0, 0.04))

@@ -56,7 +56,7 @@ pub fn combined(context: &Context) -> Result<Finding> {
         }
     }
     let mut finding = Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "The key mask holds for every head and meets the causal one: a pair is allowed where both allow it. Rows left with nothing give zeros.",
     );
     let both = |run: &dyn Fn(&Feed, bool) -> Result<Vec<Array>>| -> Result<[Vec<Array>; 3]> {

@@ -4,7 +4,7 @@
 //! of the two it was, so that hearing a little of the future is worth something. Letters: B utterances, T
 //! frames, F features, C width, V symbols, S slots of the caches.
 
-use crate::experiment::{Learner, one_cpu};
+use crate::experiment::Learner;
 use crate::{Context, Draws};
 use regard::Result;
 use regard::layers::{
@@ -141,7 +141,7 @@ impl Recogniser {
     }
 
     /// Trains it to name each frame `delay` frames later: what it may hear of the future.
-    pub fn train(&self, delay: usize, steps: usize, seed: u64) -> Result<Store> {
+    pub fn train(&self, context: &Context, delay: usize, steps: usize, seed: u64) -> Result<Store> {
         let length = FRAMES + delay;
         let mut g = Graph::new();
         let frames = g.input("frames", DType::F32, [ROWS, length, FEATURES])?;
@@ -150,7 +150,7 @@ impl Recogniser {
         let losses = g.cross_entropy(scores, targets, CrossEntropyOptions::default())?;
         let sum = g.sum_all(losses)?;
         let loss = g.scale(sum, 1.0 / (ROWS * FRAMES) as f32)?;
-        let mut learner = Learner::new(g, loss, seed, steps, 6e-3)?;
+        let mut learner = Learner::new(context, g, loss, seed, steps, 6e-3)?;
         let mut draws = Context { seed, ..Default::default() }.draws("recogniser.train");
         for _ in 0..steps {
             let (mut frames, mut targets) = (Vec::new(), Vec::new());
@@ -169,14 +169,20 @@ impl Recogniser {
 
     /// What it makes of held-out utterances: the share of frames that are wrong, and edits over symbols of
     /// the texts.
-    pub fn examine(&self, delay: usize, store: &mut Store, count: usize) -> Result<[f64; 2]> {
+    pub fn examine(
+        &self,
+        context: &Context,
+        delay: usize,
+        store: &mut Store,
+        count: usize,
+    ) -> Result<[f64; 2]> {
         let length = FRAMES + delay;
         let mut g = Graph::inference();
         let frames = g.input("frames", DType::F32, [count, length, FEATURES])?;
         let scores = self.scores(&mut g, frames)?;
         let chosen = g.argmax(scores, 2)?;
         g.output("chosen", chosen)?;
-        let mut program = Program::new(g, &[], store, &one_cpu()?)?;
+        let mut program = Program::new(g, &[], store, &context.engine()?)?;
         let mut draws = Context { seed: 77, ..Default::default() }.draws("recogniser.held out");
         let utterances: Vec<Utterance> = (0..count).map(|_| utterance(&mut draws, FRAMES)).collect();
         let frames: Vec<f32> = utterances.iter().flat_map(|own| delayed(own, delay).frames).collect();

@@ -1,10 +1,10 @@
 //! How far apart two positions are for a gradient: attention against recurrence, before training and in
 //! copying.
 
-use crate::experiment::{Task, carries, number, one_cpu, over_seeds, seeds};
+use crate::experiment::{Task, carries, each_setting, less, mean, number};
 use crate::picture::{Axis, Chart, figure};
 use crate::recurrent::Recurrent;
-use crate::{Context, Finding, Number, Table, Verdict};
+use crate::{Context, Finding, Table};
 use regard::Result;
 use regard::layers::{
     AttentionConfig, AttentionLayer, Context as Surroundings, EmbeddingConfig, EmbeddingLayer, KeySource,
@@ -70,90 +70,84 @@ impl Reader {
     }
 }
 
+const KINDS: [(&str, bool); 2] = [("attention", true), ("recurrent", false)];
+
 /// H4: gradients against distance, and copying against distance.
 pub fn path_length(context: &Context) -> Result<Finding> {
     let (width, length, symbols) = (32usize, 48usize, 8usize);
+    let gradients = each_setting(context, &KINDS, |&(_, attention), seed| {
+        let reader = Reader::new(attention, symbols, length, width)?;
+        let mut store = Store::new(seed);
+        let mut program =
+            Program::new(record_gradient(&reader, length)?, &[], &mut store, &context.engine()?)?;
+        let draws = &mut Context { seed, ..*context }.draws("H4");
+        let numbers: Vec<f32> = draws.normals(length * width).iter().map(|x| *x as f32).collect();
+        program.set_f32("x", &[1, length, width], &numbers)?;
+        program.run(&mut store)?;
+        let norm = |row: &[f32]| row.iter().map(|x| f64::from(x * x)).sum::<f64>().sqrt();
+        Ok(program.f32("gradient")?.chunks(width).rev().map(norm).collect::<Vec<f64>>())
+    })?;
     let mut chart = Chart::new(
         "Gradient of the last score with respect to an input",
         Axis::new("distance"),
         Axis::log("norm"),
     );
-    let (mut numbers, mut ratios) = (vec![], vec![]);
-    for (name, attention) in [("attention", true), ("recurrent", false)] {
-        let reader = Reader::new(attention, symbols, length, width)?;
-        let mut norms = vec![vec![]; length];
-        for seed in 0..context.size(8, 32) as u64 {
-            let mut store = Store::new(context.seed + seed);
-            let mut program = Program::new(record_gradient(&reader, length)?, &[], &mut store, &one_cpu()?)?;
-            let numbers: Vec<f32> = Context { seed, ..*context }
-                .draws("H4")
-                .normals(length * width)
-                .iter()
-                .map(|x| *x as f32)
-                .collect();
-            program.set_f32("x", &[1, length, width], &numbers)?;
-            program.run(&mut store)?;
-            for (t, row) in program.f32("gradient")?.chunks(width).enumerate() {
-                norms[length - 1 - t].push(row.iter().map(|x| f64::from(x * x)).sum::<f64>().sqrt());
-            }
-        }
-        let means: Vec<f64> = norms.iter().map(|norms| over_seeds(norms).value).collect();
-        numbers.push(Number::shown(
-            format!("{name}: gradient at distance 40 over that at distance 1"),
-            means[40] / means[1],
-        ));
-        ratios.push(figure(means[40] / means[1]));
-        chart = chart.line(name, means.iter().enumerate().map(|(d, n)| (d as f64, *n)));
+    // What is left of a gradient after 40 places, in powers of ten: ratios multiply, so they are compared in
+    // logarithms.
+    let left = |kind: usize| -> Vec<f64> {
+        gradients[kind].iter().map(|norms| (norms[40] / norms[1]).log10()).collect()
+    };
+    for (kind, (name, _)) in KINDS.iter().enumerate() {
+        let means =
+            (0..length).map(|at| mean(&gradients[kind].iter().map(|norms| norms[at]).collect::<Vec<_>>()));
+        chart = chart.line(*name, means.enumerate().map(|(at, norm)| (at as f64, norm)));
     }
-    let seeds = seeds(context, 3);
-    let distances = context.size(2, 4);
+    let distances: &[usize] = &[2, 12, 6, 24][..context.size(2, 4)];
+    let settings: Vec<(bool, usize)> =
+        distances.iter().flat_map(|&distance| KINDS.map(|(_, attention)| (attention, distance))).collect();
+    let copied = each_setting(context, &settings, |&(attention, distance), seed| {
+        copy(context, attention, distance, symbols, width, seed)
+    })?;
+    let mut finding = Finding::measured(format!(
+        "Before training, a gradient is left at a distance of 40 with 10^{} of that at 1 through attention, 10^{} through an Elman layer; \
+         copying over a distance is in the table. {}",
+        figure(mean(&left(0))),
+        figure(mean(&left(1))),
+        carries(context)
+    ))
+    .seeds(gradients[0].len())
+    .number(number("attention: powers of ten left of a gradient after 40 places", &left(0)))
+    .number(number("recurrent: powers of ten left of a gradient after 40 places", &left(1)))
+    .number(less("powers of ten left of a gradient after 40 places, attention less recurrent", &left(0), &left(1)));
     let mut table =
         Table::new("Accuracy of copying from a distance", &["distance", "attention", "recurrent"]);
+    let mut lines = [vec![], vec![]];
+    for (own, distance) in copied.chunks(2).zip(distances) {
+        for (at, (name, _)) in KINDS.iter().enumerate() {
+            finding = finding.number(number(format!("{name}: accuracy at distance {distance}"), &own[at]));
+            lines[at].push((*distance as f64, mean(&own[at])));
+        }
+        finding = finding.number(less(
+            format!("accuracy at distance {distance}, attention less recurrent"),
+            &own[0],
+            &own[1],
+        ));
+        table.row([distance.to_string(), figure(mean(&own[0])), figure(mean(&own[1]))]);
+    }
     let mut copies = Chart::new(
         "Copying from a distance",
         Axis::new("distance"),
         Axis::new("accuracy").covering(&[0.0, 1.0]),
     );
-    let mut lines = [vec![], vec![]];
-    for &distance in &[2usize, 12, 6, 24][..distances] {
-        let mut cells = vec![distance.to_string()];
-        for (line, attention) in lines.iter_mut().zip([true, false]) {
-            let own = seeds
-                .iter()
-                .map(|&seed| copy(context, attention, distance, symbols, width, seed))
-                .collect::<Result<Vec<f64>>>()?;
-            let found = over_seeds(&own);
-            numbers.push(number(
-                format!(
-                    "{}: accuracy at distance {distance}",
-                    if attention { "attention" } else { "recurrent" }
-                ),
-                found,
-            ));
-            cells.push(figure(found.value));
-            line.push((distance as f64, found.value));
-        }
-        table.row(cells);
-    }
-    for (name, mut line) in ["attention", "recurrent"].into_iter().zip(lines) {
+    for ((name, _), mut line) in KINDS.into_iter().zip(lines) {
         line.sort_by(|a, b| a.0.total_cmp(&b.0));
         copies = copies.line(name, line);
     }
-    Ok(Finding::new(
-        Verdict::Measured,
-        format!(
-            "Before training, the gradient at a distance of 40 is {} of that at 1 through attention, {} through an Elman layer; copying \
-             over a distance is in the table. {}",
-            ratios[0],
-            ratios[1],
-            carries(context, seeds.len())
-        ),
-    )
-    .numbers(numbers)
-    .table(table)
-    .picture(chart)
-    .picture(copies)
-    .how("One causal attention layer against one Elman layer of width 32, both with learned places, the same head; gradients by the gradient reader; copying trained with AdamW."))
+    Ok(finding
+        .table(table)
+        .picture(chart)
+        .picture(copies)
+        .how("One causal attention layer against one Elman layer of width 32, both with learned places, the same head; gradients by the gradient reader; copying trained with AdamW; differences seed by seed."))
 }
 
 /// The gradient of Σ(last scores)² with respect to the inputs, as a program.
@@ -198,7 +192,7 @@ fn copy(
     let pairs: Vec<(Var, Var)> = parameters.into_iter().zip(gradients).collect();
     g.adamw_step(&pairs, &AdamW { weight_decay: 0.0, ..Default::default() }, lr, step, Some(factor))?;
     let mut store = Store::new(seed);
-    let mut program = Program::new(g, &[], &mut store, &one_cpu()?)?;
+    let mut program = Program::new(g, &[], &mut store, &context.engine()?)?;
     let mut draws = Context { seed, ..*context }.draws("H4.copy");
     let (mut right, mut asked) = (0, 0);
     for at in 0..steps {

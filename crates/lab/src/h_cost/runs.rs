@@ -55,7 +55,7 @@ pub fn parallel(context: &Context) -> Result<Finding> {
         times.push((threads as f64, best * 1e3));
     }
     let ideal: Vec<(f64, f64)> = times.iter().map(|(n, _)| (*n, times[0].1 / n)).collect();
-    Ok(Finding::new(Verdict::True, "One pass over 48 positions gives what 48 passes of one position give, to the bit; and no bit depends on the threads.")
+    Ok(Finding::new(Verdict::Holds, "One pass over 48 positions gives what 48 passes of one position give, to the bit; and no bit depends on the threads.")
         .number(Number::count("scores that differ: all at once against one by one", other_bits(&at_once, &one_by_one), 0))
         .number(Number::count("scores that differ: one thread against three", other_bits(&at_once, &threads), 0))
         .number(Number::shown("speed-up of two threads", times[0].1 / times[1].1))
@@ -199,7 +199,7 @@ pub fn perceiver(context: &Context) -> Result<Finding> {
     }
     let saved = a[4].1 / b[4].1;
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "The counts are exactly 2d·Lℓ² for a vanilla encoder and 2d·((L−2)m² + 2ℓm) for a Perceiver: the answer that the note leaves \
          out. Causal masks halve the first.",
     )
@@ -248,7 +248,7 @@ pub fn memory(_context: &Context) -> Result<Finding> {
         tiled.push((n as f64, b));
     }
     let growth = |line: &[(f64, f64)]| line[4].1 / line[3].1;
-    Ok(Finding::new(Verdict::Works, "Stored weights take n_t·n_s·h numbers; tiled attention takes memory in proportion to n.")
+    Ok(Finding::new(Verdict::Holds, "Stored weights take n_t·n_s·h numbers; tiled attention takes memory in proportion to n.")
         .number(Number::equal("stored: memory at 4096 over memory at 2048", growth(&stored), 4.0, 0.1))
         .number(Number::equal("tiled: memory at 4096 over memory at 2048", growth(&tiled), 2.0, 0.1))
         .number(Number::at_least("stored: bytes at 4096, at least n²·h·4", stored[4].1, (4096.0f64 * 4096.0) * 16.0))

@@ -69,7 +69,7 @@ pub fn modes(context: &Context) -> Result<Finding> {
     let by_hand: Vec<f64> =
         (0..WIDTH).map(|at| (x[at] - mean[at]) / (variance[at] + epsilon).sqrt()).collect();
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "In training batch norm norms by the batch and keeps running averages; in evaluation it uses those.",
     )
     .number(Number::at_most("training against the formula", normed_off, 1e-13))

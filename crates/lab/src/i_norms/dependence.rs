@@ -44,7 +44,7 @@ const NORMS: [(&str, Record, [bool; 2]); 3] = [
 /// I2: row, column, or itself alone.
 pub fn norms(context: &Context) -> Result<Finding> {
     let mut finding = Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "Layer norm sees the features of its own example; batch norm the same feature of all examples, in training only. In \
          evaluation each number is by itself.",
     );

@@ -29,7 +29,7 @@ pub fn lost_directions(context: &Context) -> Result<Finding> {
     let (kept, lost) = values.split_at(d - 2);
     let off = kept.iter().map(|s| (s - 1.0 / variance.sqrt()).abs()).fold(0.0, f64::max);
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "The Jacobian kills 1 and x − μ, and multiplies every other direction by exactly 1/σ.",
     )
     .number(Number::at_most("‖J·1‖", times(&vec![1.0; d]), 1e-14))
@@ -120,7 +120,7 @@ pub fn places(context: &Context) -> Result<Finding> {
     let feed = Feed::new().with("x", crate::compute::array(&[1, LENGTH, WIDTH], &x)?);
     let parts = Parts::new()?;
     let mut finding = Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "Blocks exist in both orders: LN(x + F(x)) after each part, or x + F(LN(x)) before it.",
     );
     let mut norms = vec![];

@@ -65,7 +65,7 @@ pub fn formula(context: &Context) -> Result<Finding> {
         Ok(vec![gelu, g.sub(gelu, other)?, g.relu(x)?])
     })?;
     let line = |at: usize| grid.iter().copied().zip(curves[at].data().to_vec()).collect::<Vec<_>>();
-    Ok(Finding::new(Verdict::Works, "The feed-forward part is ReLU(xW₁ + b₁)W₂ + b₂; with 512 → 2048 → 512 it has 2,099,712 parameters. GELU is an option.")
+    Ok(Finding::new(Verdict::Holds, "The feed-forward part is ReLU(xW₁ + b₁)W₂ + b₂; with 512 → 2048 → 512 it has 2,099,712 parameters. GELU is an option.")
         .number(Number::at_most("against plain loops", largest_difference(found[0].data(), &wanted), 1e-12))
         .number(Number::count("parameters of 512 → 2048 → 512", full.count(), 2 * 512 * 2048 + 2048 + 512))
         .number(Number::at_most("gelu(x) − gelu(−x) against x", largest_difference(curves[1].data(), &grid), 1e-12))
@@ -125,7 +125,7 @@ pub fn position_wise(context: &Context) -> Result<Finding> {
     let order = draws.permutation(n);
     let shuffled: Vec<f64> = order.iter().flat_map(|&t| x[t * width..(t + 1) * width].to_vec()).collect();
     let moved: Vec<f64> = order.iter().flat_map(|&t| before[t * width..(t + 1) * width].to_vec()).collect();
-    Ok(Finding::new(Verdict::True, "A change at one position changes that output and no other, to the bit; each position by itself gives the same bits: a 1 × 1 convolution.")
+    Ok(Finding::new(Verdict::Holds, "A change at one position changes that output and no other, to the bit; each position by itself gives the same bits: a 1 × 1 convolution.")
         .number(Number::count("pairs of positions that are not as they should be", wrong, 0))
         .number(Number::count("numbers that differ when a position stands alone", alone, 0))
         .number(Number::count("numbers that differ after a shuffle of positions", differing(&run(&shuffled, n)?, &moved), 0))
@@ -158,7 +158,7 @@ pub fn who_mixes(_context: &Context) -> Result<Finding> {
     let other_place = |a: usize, b: usize| a / width != b / width;
     let other_channel = |a: usize, b: usize| a % width != b % width;
     Ok(Finding::new(
-        Verdict::True,
+        Verdict::Holds,
         "For given weights attention moves each channel between positions and mixes no channels; the feed-forward part mixes channels \
          within a position and moves nothing. (An attention layer’s projections mix channels as well.)",
     )
@@ -202,7 +202,7 @@ pub fn own_parameters(_context: &Context) -> Result<Finding> {
     let second = store.f32("block.1.feed_forward.up.weight")?;
     let same = first.iter().zip(&second).filter(|(a, b)| a == b).count();
     let picture: Vec<f64> = first.iter().chain(&second).map(|x| f64::from(*x)).collect();
-    Ok(Finding::new(Verdict::True, "Each layer has feed-forward parameters of its own; all positions share them, so that their number does not depend on the length.")
+    Ok(Finding::new(Verdict::Holds, "Each layer has feed-forward parameters of its own; all positions share them, so that their number does not depend on the length.")
         .number(Number::count("parameters of layer 0", of(0).len(), 4))
         .number(Number::count("parameters of layer 1", of(1).len(), 4))
         .number(Number::count("numbers that two layers begin with in common", same, 0).erratum("E22"))
@@ -280,7 +280,7 @@ pub fn families(_context: &Context) -> Result<Finding> {
         transformer.logits(g, ids, None, target)
     })?;
     let count = |can: &[f64]| can.iter().sum::<f64>() as usize;
-    Ok(Finding::new(Verdict::Works, "All three families are stacks of the same block: attention and a feed-forward part with their norms; a decoder that reads a source has cross-attention besides, and only masks differ.")
+    Ok(Finding::new(Verdict::Holds, "All three families are stacks of the same block: attention and a feed-forward part with their norms; a decoder that reads a source has cross-attention besides, and only masks differ.")
         .number(Number::count("families whose blocks lack one of the four parts", lacking, 0))
         .number(Number::count("encoder: pairs of positions that see each other, all", count(&encoder), n * n))
         .number(Number::count("decoder: pairs, its own and earlier ones", count(&decoder), n * (n + 1) / 2))
@@ -335,7 +335,7 @@ pub fn generates(context: &Context) -> Result<Finding> {
     }
     let picture: Vec<f64> =
         generate(Sampling::plain(3), 16)?.concat().iter().map(|&id| f64::from(id)).collect();
-    Ok(Finding::new(Verdict::Works, "Through a cache the scores are the same to the bit, and so are the tokens; draws repeat with their seed.")
+    Ok(Finding::new(Verdict::Holds, "Through a cache the scores are the same to the bit, and so are the tokens; draws repeat with their seed.")
         .number(Number::count("scores with other bits: cached against whole", bits, 0))
         .number(Number::count("greedy tokens that differ from recomputing everything for each", other, 0))
         .number(Number::count("ways of sampling that do not repeat", repeated, 0))
@@ -366,7 +366,7 @@ pub fn added_positions(context: &Context) -> Result<Finding> {
         })
         .collect();
     Ok(Finding::new(
-        Verdict::Works,
+        Verdict::Holds,
         "x + PE(p): sines at even channels, cosines at odd ones, added to whatever stands there.",
     )
     .number(Number::at_most("output against x + PE", largest_difference(found[0].data(), &wanted), 1e-14))

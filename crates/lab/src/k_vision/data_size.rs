@@ -3,16 +3,15 @@
 
 use super::cnn::{Cnn, places};
 use super::vit::config;
-use crate::experiment::{Learner, carries, number, one_cpu, over_seeds, seeds};
+use crate::experiment::{Learner, carries, each_seed, each_setting, less, mean, number, share};
 use crate::picture::{Axis, Chart, figure};
-use crate::statistics::Estimate;
-use crate::{Context, Draws, Effort, Finding, Number, Table, Verdict};
+use crate::remembered::Remembered;
+use crate::{Context, Draws, Effort, Finding, Number, Table};
 use regard::Result;
 use regard::models::{Vit, VitConfig, VitHead};
 use regard::ops::CrossEntropyOptions;
 use regard::prelude::*;
-use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock};
+use std::sync::Arc;
 
 const CLASSES: usize = 6;
 const ROWS: usize = 32;
@@ -117,14 +116,22 @@ impl Model {
     }
 
     /// Trains on a set, from a store's numbers or from the seed.
-    fn train(&self, set: &Set, steps: usize, seed: u64, from: Option<&Store>) -> Result<Store> {
+    fn train(
+        &self,
+        context: &Context,
+        set: &Set,
+        steps: usize,
+        seed: u64,
+        from: Option<&Store>,
+    ) -> Result<Store> {
         let mut g = Graph::new();
         let image = g.input("image", DType::F32, [ROWS, 2, 8, 8])?;
         let classes = g.input("classes", DType::I32, [ROWS])?;
         let logits = self.logits(&mut g, image)?;
         let losses = g.cross_entropy(logits, classes, CrossEntropyOptions::default())?;
         let loss = g.mean_all(losses)?;
-        let mut learner = Learner::new(g, loss, seed, steps, if from.is_some() { 1e-3 } else { 4e-3 })?;
+        let rate = if from.is_some() { 1e-3 } else { 4e-3 };
+        let mut learner = Learner::new(context, g, loss, seed, steps, rate)?;
         if let Some(from) = from {
             let names: Vec<String> = learner.store.names().map(str::to_string).collect();
             // The body is taken over, the head begins anew; the optimizer's memory too.
@@ -149,14 +156,14 @@ impl Model {
     }
 
     /// The class of each image.
-    fn classes(&self, store: &mut Store, pixels: &[f32]) -> Result<Vec<i32>> {
+    fn classes(&self, context: &Context, store: &mut Store, pixels: &[f32]) -> Result<Vec<i32>> {
         let count = pixels.len() / IMAGE;
         let mut g = Graph::inference();
         let image = g.input("image", DType::F32, [count, 2, 8, 8])?;
         let logits = self.logits(&mut g, image)?;
         let chosen = g.argmax(logits, 1)?;
         g.output("chosen", chosen)?;
-        let mut program = Program::new(g, &[], store, &one_cpu()?)?;
+        let mut program = Program::new(g, &[], store, &context.engine()?)?;
         self.prepare(&mut program)?;
         program.set_f32("image", &[count, 2, 8, 8], pixels)?;
         program.run(store)?;
@@ -178,36 +185,28 @@ struct Came {
 }
 
 /// One training, remembered: several claims look at the same.
-fn trained(context: &Context, kind: Kind, size: usize, seed: u64) -> Result<Came> {
-    type Key = (Effort, Kind, usize, u64);
-    static KNOWN: OnceLock<Mutex<HashMap<Key, Came>>> = OnceLock::new();
-    let known = KNOWN.get_or_init(Mutex::default);
-    let key = (context.effort, kind, size, seed);
-    if let Some(found) = known.lock().ok().and_then(|known| known.get(&key).copied()) {
-        return Ok(found);
-    }
-    let model = kind.model()?;
-    let set = images(&mut Context { seed, ..*context }.draws("vision.set"), size);
-    let mut store = model.train(&set, context.size(200, 500), seed, None)?;
-    let own = Set {
-        pixels: set.pixels[..size.min(TEST) * IMAGE].to_vec(),
-        classes: set.classes[..size.min(TEST)].to_vec(),
-    };
-    let test = images(&mut Context { seed, ..*context }.draws("vision.new"), TEST);
-    let chosen = model.classes(&mut store, &own.pixels)?;
-    let own = right(&chosen, &own);
-    let new = right(&model.classes(&mut store, &test.pixels)?, &test);
-    let shifted = shifts(&model, &mut store, seed)?;
-    let found = Came { own, new, shifted };
-    if let Ok(mut known) = known.lock() {
-        known.insert(key, found);
-    }
-    Ok(found)
+fn trained(context: &Context, kind: Kind, size: usize, seed: u64) -> Result<Arc<Came>> {
+    static KNOWN: Remembered<(Effort, bool, Kind, usize, u64), Came> = Remembered::new();
+    let key = (context.effort, context.device.is_some(), kind, size, seed);
+    KNOWN.get(context, key, || {
+        let model = kind.model()?;
+        let set = images(&mut Context { seed, ..*context }.draws("vision.set"), size);
+        let mut store = model.train(context, &set, context.size(200, 500), seed, None)?;
+        let own = Set {
+            pixels: set.pixels[..size.min(TEST) * IMAGE].to_vec(),
+            classes: set.classes[..size.min(TEST)].to_vec(),
+        };
+        let test = images(&mut Context { seed, ..*context }.draws("vision.new"), TEST);
+        let chosen = model.classes(context, &mut store, &own.pixels)?;
+        let own = right(&chosen, &own);
+        let new = right(&model.classes(context, &mut store, &test.pixels)?, &test);
+        Ok(Came { own, new, shifted: shifts(context, &model, &mut store, seed)? })
+    })
 }
 
 /// The share of images whose class changes when glyph and noise move by one pixel, and by two, which is one
 /// patch.
-fn shifts(model: &Model, store: &mut Store, seed: u64) -> Result<[f64; 2]> {
+fn shifts(context: &Context, model: &Model, store: &mut Store, seed: u64) -> Result<[f64; 2]> {
     let mut draws = Context { seed, ..Default::default() }.draws("vision.shift");
     let (mut still, mut moved) = (vec![], [vec![], vec![]]);
     for _ in 0..200 {
@@ -220,217 +219,218 @@ fn shifts(model: &Model, store: &mut Store, seed: u64) -> Result<[f64; 2]> {
         }
         still.extend(pixels);
     }
-    let before = model.classes(store, &still)?;
+    let before = model.classes(context, store, &still)?;
     let mut changed = [0.0; 2];
     for (changed, moved) in changed.iter_mut().zip(&moved) {
-        let after = model.classes(store, moved)?;
+        let after = model.classes(context, store, moved)?;
         *changed = before.iter().zip(&after).filter(|(a, b)| a != b).count() as f64 / 200.0;
     }
     Ok(changed)
 }
 
+/// Sizes of training sets; of the larger ViT, which takes longer, the first, one between and the last.
 fn sizes(context: &Context) -> &'static [usize] {
     match context.effort {
-        Effort::Quick => &[32, 256, 2048],
+        Effort::Quick => &[32, 2048],
         Effort::Full => &[32, 128, 512, 2048, 8192],
     }
 }
 
-/// One number of a kind at a size, over seeds.
-fn over(context: &Context, kind: Kind, size: usize, of: impl Fn(Came) -> f64) -> Result<Estimate> {
-    let own = seeds(context, 3)
-        .into_iter()
-        .map(|seed| Ok(of(trained(context, kind, size, seed)?)))
-        .collect::<Result<Vec<f64>>>()?;
-    Ok(over_seeds(&own))
-}
+const HOW: &str = "Images of 8 × 8 with one of six glyphs of 3 × 3 anywhere on noise. A CNN of three convolutions of 3 × 3 and width 16, recorded with the ops of the library; a ViT of two layers and width 16 over patches of 2 × 2. The same steps, rate and batches; no augmentation; 400 new images; differences seed by seed.";
 
-const HOW: &str = "Images of 8 × 8 with one of six glyphs of 3 × 3 anywhere on noise. A CNN of three convolutions of 3 × 3 and width 16, recorded with the ops of the library; a ViT of two layers and width 16 over patches of 2 × 2. The same steps, rate and batches; no augmentation.";
-
-/// Some number against the size of the training set, for several kinds.
+/// Some number against the size of the training set, for two kinds.
 struct Curves {
     table: Table,
     chart: Chart,
     numbers: Vec<Number>,
-    /// Kinds, then sizes.
-    found: Vec<Vec<f64>>,
+    /// Kinds, then sizes, then seeds.
+    found: [Vec<Vec<f64>>; 2],
 }
 
-fn curves(context: &Context, kinds: &[Kind], what: &str, of: fn(Came) -> f64) -> Result<Curves> {
-    let names: Vec<&str> = std::iter::once("images").chain(kinds.iter().map(|kind| kind.name())).collect();
-    let mut table = Table::new(what, &names);
-    let mut found = vec![vec![]; kinds.len()];
+fn curves(
+    context: &Context,
+    kinds: [Kind; 2],
+    sizes: &[usize],
+    what: &str,
+    of: fn(&Came) -> f64,
+) -> Result<Curves> {
+    let settings: Vec<(Kind, usize)> =
+        kinds.iter().flat_map(|&kind| sizes.iter().map(move |&size| (kind, size))).collect();
+    let mut found = each_setting(context, &settings, |&(kind, size), seed| {
+        Ok(of(&*trained(context, kind, size, seed)?))
+    })?;
+    let second = found.split_off(sizes.len());
+    let found = [found, second];
+    let [first, second] = kinds.map(Kind::name);
+    let mut table = Table::new(what, &["images", first, second]);
     let mut numbers = vec![];
-    for &size in sizes(context) {
-        let mut cells = vec![size.to_string()];
-        for (found, &kind) in found.iter_mut().zip(kinds) {
-            let one = over(context, kind, size, of)?;
-            cells.push(figure(one.value));
-            numbers.push(number(format!("{}, {size} images: {what}", kind.name()), one));
-            found.push(one.value);
-        }
-        table.row(cells);
+    for (at, size) in sizes.iter().enumerate() {
+        let [a, b] = [&found[0][at], &found[1][at]];
+        table.row([size.to_string(), figure(mean(a)), figure(mean(b))]);
+        numbers.push(number(format!("{first}, {size} images: {what}"), a));
+        numbers.push(number(format!("{second}, {size} images: {what}"), b));
+    }
+    for (name, at) in [("the fewest images", 0), ("the most images", sizes.len() - 1)] {
+        numbers.push(less(format!("{name}: {what}, {first} less {second}"), &found[0][at], &found[1][at]));
     }
     let mut chart = Chart::new(what, Axis::log("training images"), Axis::new("share").covering(&[0.0, 1.0]));
     for (found, kind) in found.iter().zip(kinds) {
-        chart = chart.line(kind.name(), sizes(context).iter().zip(found).map(|(&size, &x)| (size as f64, x)));
+        chart =
+            chart.line(kind.name(), sizes.iter().zip(found).map(|(&size, runs)| (size as f64, mean(runs))));
     }
     Ok(Curves { table, chart, numbers, found })
 }
 
+impl Curves {
+    fn finding(self, summary: String) -> Finding {
+        Finding::measured(summary)
+            .seeds(self.found[0][0].len())
+            .numbers(self.numbers)
+            .table(self.table)
+            .picture(self.chart)
+            .how(HOW)
+    }
+
+    /// The means of both kinds at the fewest and at the most images.
+    fn ends(&self) -> [String; 4] {
+        let last = self.found[0].len() - 1;
+        [(0, 0), (1, 0), (0, last), (1, last)].map(|(kind, at)| figure(mean(&self.found[kind][at])))
+    }
+}
+
 /// K9: accuracy against the size of the training set.
 pub fn little_and_much(context: &Context) -> Result<Finding> {
-    let Curves { table, chart, numbers, found } =
-        curves(context, &[Kind::Cnn, Kind::Vit], "accuracy on new images", |found| found.new)?;
-    let last = sizes(context).len() - 1;
-    Ok(Finding::new(
-        Verdict::Measured,
-        format!(
-            "On {} images the CNN gets {} and the ViT {}; on {} images {} and {}. The claim is about hundreds of millions of images: at this scale \
-             only the trend can be seen. {}",
-            sizes(context)[0],
-            figure(found[0][0]),
-            figure(found[1][0]),
-            sizes(context)[last],
-            figure(found[0][last]),
-            figure(found[1][last]),
-            carries(context, 3)
-        ),
-    )
-    .numbers(numbers)
-    .table(table)
-    .picture(chart)
-    .how(HOW))
+    let sizes = sizes(context);
+    let found = curves(context, [Kind::Cnn, Kind::Vit], sizes, "accuracy on new images", |found| found.new)?;
+    let [a, b, c, d] = found.ends();
+    let summary = format!(
+        "On {} images the CNN gets {a} and the ViT {b}; on {} images {c} and {d}. The claim is about hundreds of millions of images: at this \
+         scale only the trend can be seen. {}",
+        sizes[0],
+        sizes[sizes.len() - 1],
+        carries(context)
+    );
+    Ok(found.finding(summary))
 }
 
 /// K10: how much better a model is on its own images.
 pub fn overfits(context: &Context) -> Result<Finding> {
-    let Curves { table, chart, numbers, found } =
-        curves(context, &[Kind::Cnn, Kind::Vit], "accuracy on its own images less on new ones", |found| {
-            found.own - found.new
-        })?;
-    Ok(Finding::new(
-        Verdict::Measured,
-        format!(
-            "On {} images the ViT is better on its own than on new ones by {}, the CNN by {}. {}",
-            sizes(context)[0],
-            figure(found[1][0]),
-            figure(found[0][0]),
-            carries(context, 3)
-        ),
-    )
-    .numbers(numbers)
-    .table(table)
-    .picture(chart)
-    .how(HOW))
+    let sizes = sizes(context);
+    let what = "accuracy on its own images less on new ones";
+    let found = curves(context, [Kind::Vit, Kind::Cnn], sizes, what, |found| found.own - found.new)?;
+    let [a, b, ..] = found.ends();
+    let summary = format!(
+        "On {} images the ViT is better on its own than on new ones by {a}, the CNN by {b}. {}",
+        sizes[0],
+        carries(context)
+    );
+    Ok(found.finding(summary))
 }
 
 /// K11: predictions under shifts.
 pub fn shifted(context: &Context) -> Result<Finding> {
     let size = 2048;
+    let kinds = [Kind::Cnn, Kind::Vit];
+    let found = each_setting(context, &kinds, |&kind, seed| Ok(trained(context, kind, size, seed)?.shifted))?;
+    let of = |kind: usize, by: usize| found[kind].iter().map(|run| run[by]).collect::<Vec<f64>>();
     let mut table =
         Table::new("Predictions that change with a shift", &["", "by 1 pixel", "by 2 pixels, one patch"]);
-    let (mut numbers, mut bars) = (vec![], [vec![], vec![]]);
-    for (at, kind) in [Kind::Cnn, Kind::Vit].into_iter().enumerate() {
-        let found = [0, 1].map(|by| over(context, kind, size, move |found| found.shifted[by]));
-        let [one, two] = found;
-        let (one, two) = (one?, two?);
-        table.row([kind.name().to_string(), figure(one.value), figure(two.value)]);
-        numbers.push(number(format!("{}: changed by a shift of 1 pixel", kind.name()), one));
-        numbers.push(number(format!("{}: changed by a shift of 2 pixels", kind.name()), two));
-        bars[0].push((at as f64, one.value));
-        bars[1].push((at as f64, two.value));
+    let mut finding = Finding::measured(format!(
+        "Trained on {size} images, the CNN changes its mind for {} of new ones when they move by a pixel, the ViT for {}. Inside of the border \
+         a convolution moves with its input exactly (a test of the layer says so); halving and the border are what it loses. {}",
+        figure(mean(&of(0, 0))),
+        figure(mean(&of(1, 0))),
+        carries(context)
+    ))
+    .seeds(found[0].len());
+    for (at, kind) in kinds.iter().enumerate() {
+        table.row([kind.name().to_string(), figure(mean(&of(at, 0))), figure(mean(&of(at, 1)))]);
+        finding = finding
+            .number(share(format!("{}: changed by a shift of 1 pixel", kind.name()), &of(at, 0), 200))
+            .number(share(format!("{}: changed by a shift of 2 pixels", kind.name()), &of(at, 1), 200));
     }
-    let [one, two] = bars;
-    Ok(Finding::new(
-        Verdict::Measured,
-        format!(
-            "Trained on {size} images, the CNN changes its mind for {} of new ones when they move by a pixel, the ViT for {}. Inside of the border \
-             a convolution moves with its input exactly (a test of the layer says so); halving and the border are what it loses. {}",
-            figure(one[0].1),
-            figure(one[1].1),
-            carries(context, 3)
-        ),
-    )
-    .numbers(numbers)
-    .table(table)
-    .picture(
-        Chart::new("Predictions that change", Axis::names("", ["CNN", "ViT"]), Axis::new("share").covering(&[0.0]))
-            .bars("by 1 pixel", one)
-            .points("by 2 pixels", two),
-    )
-    .how(HOW))
+    let bars = |by: usize| (0..2).map(|at| (at as f64, mean(&of(at, by)))).collect::<Vec<_>>();
+    Ok(finding
+        .number(less("changed by a shift of 1 pixel, ViT less CNN", &of(1, 0), &of(0, 0)))
+        .number(less("changed by a shift of 2 pixels, ViT less CNN", &of(1, 1), &of(0, 1)))
+        .table(table)
+        .picture(
+            Chart::new(
+                "Predictions that change",
+                Axis::names("", ["CNN", "ViT"]),
+                Axis::new("share").covering(&[0.0]),
+            )
+            .bars("by 1 pixel", bars(0))
+            .points("by 2 pixels", bars(1)),
+        )
+        .how(HOW))
 }
 
 /// K13: a grid of model sizes and data sizes.
 pub fn model_by_data(context: &Context) -> Result<Finding> {
-    let Curves { table, chart, numbers, found } =
-        curves(context, &[Kind::Vit, Kind::LargeVit], "accuracy on new images", |found| found.new)?;
-    let last = sizes(context).len() - 1;
+    let all = sizes(context);
+    let sizes = [all[0], all[all.len() / 2], all[all.len() - 1]];
+    let sizes = if all.len() > 2 { &sizes[..] } else { all };
+    let found =
+        curves(context, [Kind::Vit, Kind::LargeVit], sizes, "accuracy on new images", |found| found.new)?;
     let count = |kind: Kind| Ok::<f64, regard::Error>(kind.model()?.parameters() as f64);
-    Ok(Finding::new(
-        Verdict::Measured,
-        format!(
-            "On {} images the small ViT gets {}, the large one {}; on {} images {} and {}. {}",
-            sizes(context)[0],
-            figure(found[0][0]),
-            figure(found[1][0]),
-            sizes(context)[last],
-            figure(found[0][last]),
-            figure(found[1][last]),
-            carries(context, 3)
-        ),
-    )
-    .number(Number::shown("parameters of the small one", count(Kind::Vit)?))
-    .number(Number::shown("parameters of the large one", count(Kind::LargeVit)?))
-    .numbers(numbers)
-    .table(table)
-    .picture(chart)
-    .how(HOW))
+    let [a, b, c, d] = found.ends();
+    let summary = format!(
+        "On {} images the small ViT gets {a}, the large one {b}; on {} images {c} and {d}. {}",
+        sizes[0],
+        sizes[sizes.len() - 1],
+        carries(context)
+    );
+    Ok(found
+        .finding(summary)
+        .number(Number::shown("parameters of the small one", count(Kind::Vit)?))
+        .number(Number::shown("parameters of the large one", count(Kind::LargeVit)?)))
 }
 
 /// K14: pretraining, then fine-tuning on little.
 pub fn pretraining(context: &Context) -> Result<Finding> {
     let (little, much) = (64usize, 4096usize);
-    let mut found = [vec![], vec![], vec![]];
     let vit = Kind::Vit.model()?;
-    for seed in seeds(context, 3) {
-        found[0].push(trained(context, Kind::Cnn, little, seed)?.new);
-        found[1].push(trained(context, Kind::Vit, little, seed)?.new);
+    let found = each_seed(context, |seed| {
         let draws = |name: &str| Context { seed, ..*context }.draws(name);
         // Another task on the same kind of images: glyphs are named in another order, so that only the body
         // carries over.
         let mut more = images(&mut draws("vision.more"), much);
         more.classes.iter_mut().for_each(|class| *class = (*class * 5 + 2) % CLASSES as i32);
-        let body = vit.train(&more, context.size(300, 800), seed, None)?;
+        let body = vit.train(context, &more, context.size(300, 800), seed, None)?;
         let few = images(&mut draws("vision.set"), little);
-        let mut store = vit.train(&few, context.size(100, 250), seed, Some(&body))?;
+        let mut store = vit.train(context, &few, context.size(100, 250), seed, Some(&body))?;
         let test = images(&mut draws("vision.new"), TEST);
-        found[2].push(right(&vit.classes(&mut store, &test.pixels)?, &test));
-    }
+        Ok([
+            trained(context, Kind::Cnn, little, seed)?.new,
+            trained(context, Kind::Vit, little, seed)?.new,
+            right(&vit.classes(context, &mut store, &test.pixels)?, &test),
+        ])
+    })?;
     let names = ["CNN, from nothing", "ViT, from nothing", "ViT, pretrained"];
-    let means: Vec<Estimate> = found.iter().map(|found| over_seeds(found)).collect();
-    let mut finding = Finding::new(
-        Verdict::Measured,
-        format!(
-            "With {little} images: the CNN gets {}, the ViT from nothing {}, the ViT whose body learned on {much} others {}. {}",
-            figure(means[0].value),
-            figure(means[1].value),
-            figure(means[2].value),
-            carries(context, 3)
-        ),
-    );
-    for (name, mean) in names.iter().zip(&means) {
-        finding = finding.number(number(format!("{name}: accuracy on new images"), *mean));
+    let of = |at: usize| found.iter().map(|run| run[at]).collect::<Vec<f64>>();
+    let means = [0, 1, 2].map(|at| mean(&of(at)));
+    let mut finding = Finding::measured(format!(
+        "With {little} images: the CNN gets {}, the ViT from nothing {}, the ViT whose body learned on {much} others {}. {}",
+        figure(means[0]),
+        figure(means[1]),
+        figure(means[2]),
+        carries(context)
+    ))
+    .seeds(found.len());
+    for (at, name) in names.iter().enumerate() {
+        finding = finding.number(number(format!("{name}: accuracy on new images"), &of(at)));
     }
     Ok(finding
+        .number(less("accuracy: ViT pretrained less from nothing", &of(2), &of(1)))
+        .number(less("accuracy: ViT pretrained less CNN", &of(2), &of(0)))
         .picture(
             Chart::new(
                 format!("Accuracy with {little} images"),
                 Axis::names("", ["CNN", "ViT", "ViT, pretrained"]),
                 Axis::new("accuracy").covering(&[0.0, 1.0]),
             )
-            .bars("", means.iter().enumerate().map(|(at, mean)| (at as f64, mean.value))),
+            .bars("", means.iter().enumerate().map(|(at, mean)| (at as f64, *mean))),
         )
         .how(format!(
             "{HOW} For pretraining the glyphs have other names, and the head begins anew afterwards."

@@ -2,7 +2,8 @@
 //! about them (or does not), then learns to answer, then is asked about people whose lines it read and people
 //! whose lines were left out. A model is trained once in a process, however many claims look at it.
 
-use crate::experiment::{one_cpu, seeds};
+use crate::experiment::seeds;
+use crate::remembered::Remembered;
 use crate::{Context, Effort};
 use regard::Result;
 use regard::data::biographies::{Biographies, Settings as People};
@@ -15,8 +16,8 @@ use regard::prelude::*;
 use regard::recipe::study::{Arm, ArmResult, Stage, StudyData, StudySettings, Vocabulary, run};
 use regard::runtime::{Answerer, unheard};
 use regard_graph::{Error, Precision};
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// A question that was put to a model, and what is known about its answer.
 #[derive(Clone, Debug)]
@@ -69,14 +70,6 @@ pub struct Student {
     pub lines: Arc<StudyData>,
 }
 
-impl Student {
-    /// The share of right answers among people who were read of, or who were not.
-    pub fn accuracy(&self, read: bool) -> f64 {
-        let own: Vec<&Asked> = self.dev.iter().filter(|asked| asked.read == read).collect();
-        own.iter().filter(|asked| asked.right()).count() as f64 / own.len().max(1) as f64
-    }
-}
-
 /// What can be had without knowing anybody: the most frequent place, and its share of the dev questions.
 pub fn baseline(context: &Context) -> Result<(String, f64)> {
     let data = invented(context)?.1;
@@ -108,28 +101,19 @@ fn settings(context: &Context, arm: Arm, seed: u64) -> StudySettings {
     StudySettings { pretrain, seed, arms: vec![arm], ..small }
 }
 
-type Key = (u64, Effort, &'static str);
-type Slot = Arc<Mutex<Option<Arc<Vec<Student>>>>>;
-
 /// The models of one arm, one for each seed: trained at the first call, remembered for the others. Seeds take
-/// turns in whose lines are left out, so that with two of them each dev person is asked about once read and
+/// turns in whose lines are left out, so that over two of them each dev person is asked about once read and
 /// once not.
 pub fn students(context: &Context, arm: Arm) -> Result<Arc<Vec<Student>>> {
-    static KNOWN: OnceLock<Mutex<HashMap<Key, Slot>>> = OnceLock::new();
-    let broke = "another claim broke while it was trained";
-    let slot = {
-        let mut known = KNOWN.get_or_init(Mutex::default).lock().map_err(|_| broken(broke))?;
-        known.entry((context.seed, context.effort, arm.name())).or_default().clone()
-    };
-    let mut slot = slot.lock().map_err(|_| broken(broke))?;
-    if let Some(found) = &*slot {
-        return Ok(found.clone());
-    }
-    let mut found = Vec::new();
-    for (turn, seed) in seeds(context, 2).into_iter().enumerate() {
-        found.push(student(context, arm, seed, turn % 2)?);
-    }
-    Ok(slot.insert(Arc::new(found)).clone())
+    static KNOWN: Remembered<(u64, Effort, bool, &'static str), Vec<Student>> = Remembered::new();
+    KNOWN.get(context, (context.seed, context.effort, context.device.is_some(), arm.name()), || {
+        let turns: Vec<(usize, u64)> = seeds(context).into_iter().enumerate().collect();
+        context
+            .workers
+            .each(&turns, |&(turn, seed)| student(context, arm, seed, turn % 2))
+            .into_iter()
+            .collect()
+    })
 }
 
 fn student(context: &Context, arm: Arm, seed: u64, turn: usize) -> Result<Student> {
@@ -144,7 +128,7 @@ fn student(context: &Context, arm: Arm, seed: u64, turn: usize) -> Result<Studen
         .flat_map(|person| &person.lines)
         .collect();
     data.lines.retain(|line| !gone.contains(line));
-    let device = Device::from(one_cpu()?);
+    let device = context.engine()?;
     let settings = settings(context, arm, seed);
     let study = run(&data, &settings, &device, &mut regard::train::Silent, None)?;
     let mut result = study.arms.into_iter().next().ok_or_else(|| broken("no arm was run"))?;

@@ -1,11 +1,14 @@
 //! The page of one claim: statement, verdict, formula, numbers, pictures, tables, errata, how it was
 //! computed, and the command that repeats it.
 
-use super::{badge, class_of, file_of, whole};
+use super::{badge, class_of, class_of_state, file_of, whole};
 use crate::json::criterion;
 use crate::picture::{escaped, figure, marked};
-use crate::statistics::CONFIDENCE;
-use crate::{Context, ERRATA, Effort, Erratum, Evidence, Finding, Number, Outcome, Run, Table};
+use crate::predicate::Role;
+use crate::statistics::{CONFIDENCE, TRAINED_CONFIDENCE};
+use crate::{
+    Context, ERRATA, Effort, Erratum, Evidence, Finding, Number, Outcome, Predicate, Run, Table, Verdict,
+};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -62,7 +65,8 @@ pub(super) fn page(
         let _ = write!(body, "<p class=\"formula\">{}</p>", marked(claim.formula));
     }
     if let Some(Ok(finding)) = &outcome.found {
-        evidence(&mut body, finding);
+        follows_from(&mut body, outcome);
+        evidence(&mut body, finding, claim.evidence());
     }
     if context.effort == Effort::Quick && claim.evidence() == Evidence::Trained {
         in_full(&mut body, claim.id);
@@ -86,24 +90,64 @@ pub(super) fn page(
     whole(&format!("{} {}", claim.id, claim.title), &body)
 }
 
+/// What was found, in words that its numbers bear out: the sentence of the experiment, unless it was written
+/// for another verdict; and why nothing was decided where nothing was.
+pub(super) fn sentence(outcome: &Outcome, finding: &Finding) -> String {
+    let Some(judgement) = outcome.judgement() else { return String::new() };
+    let own = match finding.written_for {
+        Some(verdict) if verdict != judgement.verdict => "Its numbers are not what they were.",
+        _ => &finding.summary,
+    };
+    match (&judgement.undecided, judgement.condition) {
+        (Some(why), _) => format!("Undecided: {why}. {own}"),
+        (None, Some(condition)) => format!("Only {condition}. {own}"),
+        (None, None) => own.to_string(),
+    }
+}
+
 fn answer(body: &mut String, outcome: &Outcome, finding: &Finding) {
     let _ = write!(
         body,
         "<div class=\"verdict {}\">{}<p>{}</p>",
         class_of(outcome),
         badge(outcome),
-        marked(&finding.summary)
+        marked(&sentence(outcome, finding))
     );
-    if let Some(example) = &finding.counter_example {
+    let refuted = matches!(outcome.verdict(), Some(Verdict::Wrong | Verdict::Conditional));
+    if let Some(example) = finding.counter_example.as_ref().filter(|_| refuted) {
         let _ = write!(body, "<p><b>Counter-example.</b> {}</p>", marked(example));
     }
     for fault in outcome.faults() {
-        let _ = write!(body, "<p class=\"fault\"><b>Outside:</b> {}</p>", marked(&fault));
+        let _ = write!(body, "<p class=\"fault\"><b>Broken:</b> {}</p>", marked(&fault));
     }
     body.push_str("</div>");
 }
 
-fn evidence(body: &mut String, finding: &Finding) {
+/// What had to be so, written down before, and what was.
+fn follows_from(body: &mut String, outcome: &Outcome) {
+    body.push_str("<h2>What the verdict follows from</h2>");
+    let (Predicate::Stated(stated), Some(judgement)) = (&outcome.claim.predicate, outcome.judgement()) else {
+        body.push_str("<p>It holds if every number below is as expected.</p>");
+        return;
+    };
+    for (role, text) in [
+        (Role::Premise, "Nothing can be said unless".to_string()),
+        (Role::Statement, "It holds if".to_string()),
+        (Role::Condition, format!("Else it holds {} if", stated.condition.map_or("", |(text, _)| text))),
+    ] {
+        let own: Vec<String> = judgement
+            .judged
+            .iter()
+            .filter(|judged| judged.role == role)
+            .map(|judged| format!("<li>{}</li>", marked(&judged.in_words())))
+            .collect();
+        if !own.is_empty() {
+            let _ = write!(body, "<p>{}:</p><ul>{}</ul>", marked(&text), own.concat());
+        }
+    }
+}
+
+fn evidence(body: &mut String, finding: &Finding, kind: Evidence) {
     for picture in &finding.pictures {
         body.push_str(&picture.captioned(marked));
     }
@@ -113,7 +157,8 @@ fn evidence(body: &mut String, finding: &Finding) {
         );
         let intervals = finding.numbers.iter().any(|number| number.interval.is_some());
         if intervals {
-            let _ = write!(body, "<th>{CONFIDENCE} interval</th>");
+            let confidence = if kind == Evidence::Trained { TRAINED_CONFIDENCE } else { CONFIDENCE };
+            let _ = write!(body, "<th>{confidence} interval</th>");
         }
         body.push_str("<th>Expected</th><th></th></tr>");
         for number in &finding.numbers {
@@ -128,11 +173,24 @@ fn evidence(body: &mut String, finding: &Finding) {
 
 /// What the full run that comes with the program found: longer, over several seeds.
 fn in_full(body: &mut String, id: &str) {
-    let Some(kept) = crate::kept::finding(id) else { return };
+    let Some(outcome) = crate::kept::outcome(id) else { return };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-    let _ = write!(body, "<h2>In full, over several seeds</h2><p>{}</p>", marked(&text(&kept["summary"])));
+    let (kept, judgement) = (&outcome["finding"], &outcome["judgement"]);
+    let state = text(&judgement["verdict"]);
+    let why = match (judgement["undecided"].as_str(), judgement["condition"].as_str()) {
+        (Some(why), _) => format!("Undecided: {why}. "),
+        (None, Some(condition)) => format!("Only {condition}. "),
+        (None, None) => String::new(),
+    };
+    let _ = write!(
+        body,
+        "<h2>In full, over {} seeds</h2><p><span class=\"badge {}\">{state}</span> {}</p>",
+        kept["seeds"],
+        class_of_state(&state),
+        marked(&(why + &text(&kept["summary"])))
+    );
     body.push_str("<div class=\"scroll\"><table class=\"numbers\"><tr><th>What</th><th>Found</th>");
-    let _ = write!(body, "<th>{CONFIDENCE} interval</th></tr>");
+    let _ = write!(body, "<th>{TRAINED_CONFIDENCE} interval</th></tr>");
     for number in kept["numbers"].as_array().into_iter().flatten() {
         let of = |value: &Value| value.as_f64().map(figure).unwrap_or_default();
         let ends = [&number["interval"][0], &number["interval"][1]].map(of);
