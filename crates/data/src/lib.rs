@@ -38,7 +38,7 @@ pub mod whole;
 
 pub use batch::{Batch, Field, Source, Values};
 pub use checkpoint::{
-    Checkpoint, DType, Data, Digest, Save, SaveOptions, Saved, Tensor, save_file, save_folder,
+    Checkpoint, DType, Data, Digest, MappedFile, Save, SaveOptions, Saved, Tensor, save_file, save_folder,
 };
 pub use error::{Error, Result};
 pub use folder::Folder;
