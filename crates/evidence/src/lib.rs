@@ -16,25 +16,33 @@
 //! assert_eq!(index.find("was ")?.count(), 2);
 //! let judged = judge(&index, "Where was Ada Byron born?", None, "London")?;
 //! assert_eq!(judged.verdict, Verdict::Supported);
-//! assert_eq!(judged.lines[0].place.line, 1);
+//! assert_eq!(judged.lines[0].line.place.line, 1);
 //! # std::fs::remove_dir_all(&folder).ok();
 //! # Ok::<(), regard_evidence::Error>(())
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod abstention;
+mod binomial;
+mod calibration;
 mod error;
 mod index;
 mod judge;
 mod matching;
+mod reliability;
 mod subject;
 mod trace;
 mod words;
 
+pub use abstention::{Budget, Threshold};
+pub use binomial::{at_most, lower_bound, upper_bound};
+pub use calibration::{Calibration, Example, Isotonic};
 pub use error::{Error, Result};
 pub use index::{Found, Index, Line, Place, Settings, SourceFile, Stale};
 pub use judge::{Evidence, Judgement, Verdict, judge};
 pub use matching::Match;
+pub use reliability::{Bin, Interval, Scored, area_above, calibration_error, reliability, risk_coverage};
 pub use subject::{Subject, subject};
 pub use trace::{Novelty, Rule, Span, Trace, trace};
 pub use words::{Word, folded, words};
