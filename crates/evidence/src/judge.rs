@@ -72,8 +72,22 @@ impl Judgement {
 /// The most lines of each kind that a judgement shows.
 const SHOWN: usize = 5;
 
-/// Judges an answer. The subject is found in the question, unless it is given.
-pub fn judge(index: &Index, question: &str, given: Option<&str>, answer: &str) -> Result<Judgement> {
+/// The subject of a question, and the lines that speak of it: those that decide first, then those that only
+/// mention it. What a reader is given before the question.
+pub fn lines_about(
+    index: &Index,
+    question: &str,
+    given: Option<&str>,
+) -> Result<(Option<Subject>, Vec<Line>)> {
+    let (about, lines) = about(index, question, given)?;
+    let own = about.as_ref().map(|subject| folded_words(&subject.text)).unwrap_or_default();
+    let (mut deciding, mentions) = divided(lines, question, &own);
+    deciding.extend(mentions);
+    Ok((about, deciding))
+}
+
+/// The subject, as given or as found, and all of its lines.
+fn about(index: &Index, question: &str, given: Option<&str>) -> Result<(Option<Subject>, Vec<Line>)> {
     let about = match given {
         Some(text) if words(text).is_empty() => {
             return Err(Error::invalid(format!("the subject `{text}` has no words"), "name somebody"));
@@ -88,6 +102,16 @@ pub fn judge(index: &Index, question: &str, given: Option<&str>, answer: &str) -
         Some(subject) if subject.count > 0 => subject_lines(index, &subject.text)?,
         _ => Vec::new(),
     };
+    Ok((about, lines))
+}
+
+fn folded_words(text: &str) -> Vec<String> {
+    words(text).iter().map(|word| folded(word.text)).collect()
+}
+
+/// Judges an answer. The subject is found in the question, unless it is given.
+pub fn judge(index: &Index, question: &str, given: Option<&str>, answer: &str) -> Result<Judgement> {
+    let (about, lines) = about(index, question, given)?;
     let wanted = Wanted::new(answer);
     let (Some(subject), Some(wanted)) = (&about, wanted) else {
         return Ok(Judgement {
@@ -98,7 +122,7 @@ pub fn judge(index: &Index, question: &str, given: Option<&str>, answer: &str) -
             against: Vec::new(),
         });
     };
-    let own: Vec<String> = words(&subject.text).iter().map(|word| folded(word.text)).collect();
+    let own = folded_words(&subject.text);
     let (deciding, mentions) = divided(lines, question, &own);
     let mut slips = Slips { index, answer, known: None, deciding: &deciding };
     let (mut judged, mut failed) = (Vec::with_capacity(deciding.len()), None);

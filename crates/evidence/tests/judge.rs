@@ -2,7 +2,7 @@
 
 mod scratch;
 
-use regard_evidence::{Index, Judgement, Match, Settings, Verdict, judge, subject};
+use regard_evidence::{Index, Judgement, Match, Settings, Verdict, judge, lines_about, subject};
 use scratch::{Draws, Scratch};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,6 +96,14 @@ fn answers_are_supported_contradicted_or_without_evidence() {
     assert_eq!(given.verdict, Supported);
     let text = judge(&index, "Where?", Some("?"), "London").unwrap_err().to_string();
     assert_eq!(text, "the subject `?` has no words; name somebody");
+
+    // What a reader is given: the lines that decide first.
+    let (about, lines) = lines_about(&index, "Where was Albert Einstein born?", None).unwrap();
+    assert_eq!(about.unwrap().text, "Albert Einstein");
+    assert_eq!(lines.iter().map(|line| line.place.line).collect::<Vec<_>>(), [3, 4]);
+    assert_eq!(lines_about(&index, "Where was Zeno born?", None).unwrap().1, []);
+    let text = lines_about(&index, "?", None).unwrap_err().to_string();
+    assert_eq!(text, "the question `?` has no words; ask about something");
 }
 
 #[test]

@@ -66,7 +66,9 @@ impl Index {
         }
         // What went wrong with a source is not to be told as what went wrong with the index.
         let mut failed = None;
-        let written = whole::write(path, |out| {
+        // The index holds the text: whoever may not read one must not read the other.
+        let access = whole::Access::of(files);
+        let written = whole::write_for(path, access, |out| {
             let result = write(out, &sources, settings, progress);
             result.or_else(|error| match error {
                 Problem::Source(path, error) => {

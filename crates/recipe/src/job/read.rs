@@ -7,6 +7,7 @@ use crate::study::{StudyData, StudyFiles, Vocabulary};
 use crate::{Error, Result};
 use regard_data::biographies;
 use regard_data::dataset::{Amount, Cut, Format, Images, Labels, Parallel, Table, TextRows, held_out};
+use regard_data::reading::passage;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -303,14 +304,28 @@ fn study(recipe: &Recipe) -> Result<Material> {
         }
     };
     let pairs = |questions: &[crate::study::Question]| {
-        Raw::Questions(questions.iter().map(|one| (one.text.clone(), one.place.clone())).collect())
+        let asked = |text: &str| match data.form {
+            FormRecipe::Reading => with_line(recipe, &study, text),
+            _ => text.to_string(),
+        };
+        Raw::Questions(questions.iter().map(|one| (asked(&one.text), one.place.clone())).collect())
     };
     let (train, choose) = match data.form {
         FormRecipe::Spans => (Raw::Spans(study.lines.clone()), None),
-        FormRecipe::Questions => (pairs(&study.train), Some(pairs(&study.dev))),
+        FormRecipe::Questions | FormRecipe::Reading => (pairs(&study.train), Some(pairs(&study.dev))),
     };
     let train = if data.limit > 0 { limited(train, data.limit) } else { train };
     Ok(Material { train, choose, last: None, labels: None, study: Some(study) })
+}
+
+/// A question with the line about its person before it, cut where the model has no room for all of it.
+pub(crate) fn with_line(recipe: &Recipe, study: &StudyData, question: &str) -> String {
+    // The end of the line, the two marks, and no more tokens than characters.
+    const MARKS: usize = 3;
+    let asked = question.chars().count() + recipe.evaluate.most + MARKS;
+    let room = recipe.model.context().map_or(usize::MAX, |context| context.saturating_sub(asked));
+    let line: String = study.line_of(question).unwrap_or("").chars().take(room).collect();
+    passage(&line, question)
 }
 
 /// Refuses data that a task cannot learn from.

@@ -83,6 +83,7 @@ pub fn tested(
         seed: recipe.seed,
         shuffle: false,
         augment: None,
+        exchanged: 0.0,
     };
     let setting = Setting {
         companions,

@@ -173,7 +173,7 @@ pub enum TokenizerKind {
 pub struct DataRecipe {
     /// `text`, `biographies`, `classes`, `pairs`, `mnist` or `cifar`.
     pub kind: DataKind,
-    /// What examples of `biographies` look like: `spans` or `questions`.
+    /// What examples of `biographies` look like: `spans`, `questions` or `reading`.
     pub form: FormRecipe,
     /// Training files: text, lines of `sentence TAB class`, the source side of pairs, a folder of MNIST,
     /// batches of CIFAR.
@@ -206,6 +206,10 @@ pub struct DataRecipe {
     /// Biographies: how many tokens every row is padded to; as many as the longest of its batch has if not
     /// given. For schedules that count padding.
     pub pad_to: Option<usize>,
+    /// Reading: the share of examples whose answer is exchanged for another, in the line as well; a half if
+    /// not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<f64>,
     /// Images: by how many pixels they are shifted at most.
     pub shift: usize,
     /// Images: whether they are mirrored now and then.
@@ -229,6 +233,7 @@ impl Default for DataRecipe {
             people: 400,
             shuffle: true,
             pad_to: None,
+            exchange: None,
             shift: 0,
             flip: false,
         }
@@ -263,6 +268,8 @@ pub enum FormRecipe {
     /// Questions with answers; only the answers count.
     #[default]
     Questions,
+    /// The same, with the line about the person before each question.
+    Reading,
 }
 
 /// `[train]`: how the model is trained.
