@@ -35,7 +35,8 @@ use std::path::{Path, PathBuf};
                         wrong, 3 at least one answer was withheld."
 )]
 pub struct Options {
-    /// The folder of a model that learned to answer, or of its run; any other decoder goes on from the question
+    /// The folder of a model that learned to answer, or of its run; any other decoder goes on from the
+    /// question
     model: String,
     /// The questions
     #[arg(required_unless_present = "file")]
@@ -66,8 +67,8 @@ pub struct Options {
         allow_negative_numbers = true
     )]
     certainty: f64,
-    /// Put the line about the subject before the question: for a model that learned to read. A run whose recipe
-    /// says so does it by itself
+    /// Put the line about the subject before the question: for a model that learned to read. A run whose
+    /// recipe says so does it by itself
     #[arg(long)]
     read: bool,
     /// Print one JSON object
@@ -162,8 +163,8 @@ pub fn learned_to_read(model: &str, registry: &Registry) -> Result<bool> {
     Ok(recipe.stages().last().is_some_and(|stage| stage.data.form == FormRecipe::Reading))
 }
 
-/// The calibration beside a model, where there is one that fits. One that is needed and is not there, or is of
-/// something else, is an error; otherwise it is only left out.
+/// The calibration beside a model, where there is one that fits. One that is needed and is not there, or is
+/// of something else, is an error; otherwise it is only left out.
 fn calibration(model: &str, opened: &Path, index: Option<&Index>, needed: bool) -> Result<Option<Kept>> {
     let place = evidence::beside(model, opened, CALIBRATION);
     if !place.is_file() {

@@ -51,8 +51,8 @@ pub struct Options {
     /// From this number weights, order and spans are drawn
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
-    /// Examine every answer: what the lines say to it, what confidence is worth, error budgets, who is guessed
-    /// by name; on a page of its own
+    /// Examine every answer: what the lines say to it, what confidence is worth, error budgets, who is
+    /// guessed by name; on a page of its own
     #[arg(long)]
     evidence: bool,
     /// Examine these models or runs, with commas between, instead of training

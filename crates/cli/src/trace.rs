@@ -27,7 +27,8 @@ use std::path::{Path, PathBuf};
                         The second after regard train recipes/shakespeare.toml and regard index runs/shakespeare."
 )]
 pub struct Options {
-    /// The model that learned from the text, beside which its index is kept; it writes where a --prompt is given
+    /// The model that learned from the text, beside which its index is kept; it writes where a --prompt is
+    /// given
     model: Option<String>,
     /// The text to trace
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with_all = ["prompt", "file"])]
@@ -122,7 +123,8 @@ fn read(file: &Path) -> Result<String> {
 fn pieces(text: &str, spans: &[Span]) -> Vec<(String, Option<usize>)> {
     let (mut all, mut done) = (Vec::new(), 0);
     for (number, span) in spans.iter().enumerate() {
-        let start = span.at.start.max(done);
+        let rest = &text[span.at.start.max(done)..span.at.end.max(done)];
+        let start = span.at.start.max(done) + (rest.len() - rest.trim_start().len());
         if span.at.end <= start {
             continue;
         }

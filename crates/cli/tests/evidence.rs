@@ -317,7 +317,36 @@ fn a_story_is_traced_to_a_text_of_ones_own() {
         &["ask", "stories260K.bin", "Lily was a girl who lived in", "--corpus", "mine.txt", "--max", "12"],
     );
     let answer = &page["answers"][0];
-    assert_eq!(answer["evidence"]["subject"], "Lily was a girl who lived in");
+    assert_eq!(answer["evidence"]["subject"], "Lily was a girl who lived");
     assert!(!answer["answer"].as_str().unwrap().contains('\n'));
     assert!(answer["model"]["probability"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_study_examines_its_answers() {
+    let scratch = Scratch::new();
+    let study =
+        ["study", "--evidence", "--arms", "pretrained", "--pretrain-epochs", "1", "--finetune-epochs", "1"];
+    let page = scratch.page(0, &[&study[..], &["--withhold", "0.1", "--out", "runs/study"]].concat());
+    let own = &page["evidence"]["models"][0];
+    let answers = own["verdicts"].as_array().unwrap().iter().map(|one| one["answers"].as_u64().unwrap());
+    assert_eq!(answers.sum::<u64>(), 80, "{own}");
+    // Eight of eighty people are in no line: all of them, and nobody else, are without evidence.
+    assert_eq!((&own["withheld"]["people"], &own["withheld"]["auroc_evidence"]), (&8.into(), &1.0.into()));
+    assert_eq!(own["verdicts"][2]["answers"], 8);
+    assert_eq!(own["strict"]["unsupported"], 0);
+    assert_eq!(own["crossed"]["asked"], own["crossed"]["without_evidence"], "nobody has such a name");
+    assert_eq!((own["budgets"].as_array().unwrap().len(), &own["splits"]), (3, &200.into()));
+    let html = fs::read_to_string(scratch.0.join("runs/study/evidence.html")).unwrap();
+    assert!(html.contains("pretrained: the worst mistakes") && html.contains("pretrained: error budgets"));
+    let text = scratch.refused(&[&study[..], &["--withhold", "2", "--out", "runs/other"]].concat());
+    assert!(text.contains("--withhold"), "{text}");
+    // Models that are there are examined without training.
+    scratch.printed(&["data", "generate", "people", "--people", "60"]);
+    let files = ["--text", "people/text.txt", "--train", "people/train.tsv", "--dev", "people/dev.tsv"];
+    let again =
+        [&["study", "--evidence", "--models", "runs/study/pretrained", "--out", "runs/again"], &files[..]]
+            .concat();
+    let page = scratch.page(0, &again);
+    assert_eq!(page["models"][0]["model"], "runs/study/pretrained");
 }

@@ -52,7 +52,8 @@ impl Reading {
         Ok(Reading { seed, mark, room, exchanged })
     }
 
-    /// One passage of all as an example; with another answer, in its share of epochs, if the line has its own.
+    /// One passage of all as an example; with another answer, in its share of epochs, if the line has its
+    /// own.
     pub fn example(&self, epoch: u64, number: usize, all: &[Passage]) -> Result<Example> {
         let own = &all[number];
         let mut draws = Draws::new(self.seed, epoch, "reading.exchange", number as u64);

@@ -1,9 +1,10 @@
 //! From which confidence on to answer, so that errors stay within a budget: Learn then Test (Angelopoulos and
-//! others 2021). Thresholds are put in an order by some questions; then, by others that were used for
-//! nothing else, one after the other is tested: could so few errors among its answers be chance, if more than
-//! the budget were wrong? The first that could ends the search, and the one before it is chosen. Because the
+//! others 2021). Thresholds are put in an order by some questions; then, by others that were used for nothing
+//! else, one after the other is tested: could so few errors among its answers be chance, if more than the
+//! budget were wrong? The first that could ends the search, and the one before it is chosen. Because the
 //! order was fixed before, trying many costs no certainty: with the certainty asked for, whoever answers from
-//! the chosen threshold on is wrong in at most the budget's share of answers, whatever the confidence is worth.
+//! the chosen threshold on is wrong in at most the budget's share of answers, whatever the confidence is
+//! worth.
 
 use crate::binomial::{at_most, check_certainty, upper_bound};
 use crate::reliability::Scored;

@@ -1,5 +1,5 @@
-//! How many errors chance makes: tails of the binomial distribution, and Clopper and Pearson's bound (1934) on
-//! a rate. In logarithms, so that neither ten thousand questions nor a rate of 10⁻⁹ loses its digits.
+//! How many errors chance makes: tails of the binomial distribution, and Clopper and Pearson's bound (1934)
+//! on a rate. In logarithms, so that neither ten thousand questions nor a rate of 10⁻⁹ loses its digits.
 
 use crate::{Error, Result};
 

@@ -34,8 +34,8 @@ struct Sign {
     weight: f64,
 }
 
-/// What is added to the diagonal, as if each weight had been seen to be small once: signs that tell right from
-/// wrong without error would want infinite ones.
+/// What is added to the diagonal, as if each weight had been seen to be small once: signs that tell right
+/// from wrong without error would want infinite ones.
 const RIDGE: f64 = 1.0;
 /// Steps of Newton's method; ten are enough for what converges at all.
 const STEPS: usize = 50;

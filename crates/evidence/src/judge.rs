@@ -1,12 +1,12 @@
-//! An answer held against the text: is there a line about the subject of the question that names it, are there
-//! lines that speak of the same and do not, or is there nothing? The verdict comes with its lines.
+//! An answer held against the text: is there a line about the subject of the question that names it, are
+//! there lines that speak of the same and do not, or is there nothing? The verdict comes with its lines.
 //!
 //! Lines that hold the subject and a telling word of the question ("born") decide; where there are none,
 //! lines that begin with the subject do. Other lines only mention it.
 
 use crate::matching::{Match, Wanted};
 use crate::subject::{MOST, Subject, is_empty_word, subject};
-use crate::words::{folded, words};
+use crate::words::{folded, folded_words, words};
 use crate::{Error, Index, Line, Result};
 use std::ops::Range;
 
@@ -103,10 +103,6 @@ fn about(index: &Index, question: &str, given: Option<&str>) -> Result<(Option<S
         _ => Vec::new(),
     };
     Ok((about, lines))
-}
-
-fn folded_words(text: &str) -> Vec<String> {
-    words(text).iter().map(|word| folded(word.text)).collect()
 }
 
 /// Judges an answer. The subject is found in the question, unless it is given.

@@ -9,8 +9,9 @@
 //!
 //! let folder = std::env::temp_dir().join(format!("regard-evidence-doc-{}", std::process::id()));
 //! std::fs::create_dir_all(&folder).unwrap();
-//! std::fs::write(folder.join("text.txt"), "Ada Byron was born in London.\nMary Naylor was a writer.\n").unwrap();
-//! Index::build(&[folder.join("text.txt")], folder.join("text.index"), &Settings::default(), &mut |_| {})?;
+//! let text = folder.join("text.txt");
+//! std::fs::write(&text, "Ada Byron was born in London.\nMary Naylor was a writer.\n").unwrap();
+//! Index::build(&[text], folder.join("text.index"), &Settings::default(), &mut |_| {})?;
 //!
 //! let index = Index::open(folder.join("text.index"))?;
 //! assert_eq!(index.find("was ")?.count(), 2);

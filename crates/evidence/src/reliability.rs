@@ -1,5 +1,5 @@
-//! How far a confidence can be trusted: how often answers of each confidence are right, how far that is off on
-//! average, how errors grow with the questions that are answered, and whether two kinds are told apart.
+//! How far a confidence can be trusted: how often answers of each confidence are right, how far that is off
+//! on average, how errors grow with the questions that are answered, and whether two kinds are told apart.
 
 use crate::{Error, Result};
 

@@ -66,6 +66,16 @@ pub fn words(text: &str) -> Vec<Word<'_>> {
     found
 }
 
+/// A word without the ending of a possessive: "London's" is about London.
+pub(crate) fn base(word: &str) -> &str {
+    word.strip_suffix("'s").or_else(|| word.strip_suffix("’s")).unwrap_or(word)
+}
+
+/// The words of a text, folded, and without the endings of possessives.
+pub(crate) fn folded_words(text: &str) -> Vec<String> {
+    words(text).iter().map(|word| folded(base(word.text))).collect()
+}
+
 /// A text as a reader has it who minds neither capitals nor accents: "Besançon" as "besancon", "Łódź" as
 /// "lodz", "Straße" as "strasse".
 pub fn folded(text: &str) -> String {
@@ -109,6 +119,11 @@ mod tests {
         assert_eq!(texts("e\u{301}te\u{301}"), ["e\u{301}te\u{301}"], "accents of their own");
         let word = &words("né à Łódź.")[2];
         assert_eq!((word.text, word.at.clone(), word.is_capital()), ("Łódź", 7..14, true));
+    }
+
+    #[test]
+    fn possessives_are_of_their_words() {
+        assert_eq!(folded_words("Ada's and James’s son's Paris"), ["ada", "and", "james", "son", "paris"]);
     }
 
     #[test]

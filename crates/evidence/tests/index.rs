@@ -29,7 +29,8 @@ fn naive(files: &[Vec<u8>], wanted: &[u8]) -> Vec<(usize, u64, u64)> {
     found
 }
 
-/// Text of few letters, so that strings come again; lines, several bytes a letter, and bytes that are no UTF-8.
+/// Text of few letters, so that strings come again; lines, several bytes a letter, and bytes that are no
+/// UTF-8.
 fn drawn(draws: &mut Draws, length: usize) -> Vec<u8> {
     const PARTS: [&[u8]; 9] =
         [b"a", b"b", b"ab", b" ", b"\n", "é".as_bytes(), "東".as_bytes(), b"\xff", b"\x00"];
@@ -129,6 +130,20 @@ fn lines_are_shown_as_text() {
         [words("line"), words("lin"), words("Besan"), words("on")],
         [1, 0, 1, 1],
         "between bytes that are no letters"
+    );
+}
+
+#[test]
+fn a_text_in_memory_is_asked_like_a_file() {
+    let index = Index::of_text("notes", "one line\nand another line\n").unwrap();
+    index.verify().unwrap();
+    let places = index.find("line").unwrap().places(9).unwrap();
+    assert_eq!(places.iter().map(|place| (place.line, place.offset)).collect::<Vec<_>>(), [(1, 4), (2, 21)]);
+    assert_eq!(index.line(&places[1]).text, "and another line");
+    assert_eq!(index.files()[0].path, "notes");
+    assert_eq!(
+        Index::of_text("notes", "").unwrap_err().to_string(),
+        "the text `notes` is empty; give it words"
     );
 }
 

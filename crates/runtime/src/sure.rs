@@ -1,5 +1,5 @@
-//! How sure a model is of what it wrote: one pass over the question with its answer gives the probability that
-//! the model gave to each token of the answer. Nothing that was written changes by it.
+//! How sure a model is of what it wrote: one pass over the question with its answer gives the probability
+//! that the model gave to each token of the answer. Nothing that was written changes by it.
 
 use crate::{Error, Result};
 use regard_engine::{AsDevice, Store};

@@ -257,15 +257,18 @@ fn kept(budget: f64, splits: &[(bool, usize, usize, usize)]) -> Kept {
     }
 }
 
-/// Mean and standard deviation.
+/// Mean and standard deviation; nothing of nothing.
 fn spread(numbers: &[f64]) -> (f64, f64) {
-    let n = numbers.len().max(1) as f64;
+    if numbers.is_empty() {
+        return (0.0, 0.0);
+    }
+    let n = numbers.len() as f64;
     let mean = numbers.iter().sum::<f64>() / n;
     let square = numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
     (mean, square.sqrt())
 }
 
-/// The words of the subject's name in a question, as found for its answer.
+/// First names and last name of whom a question asks about.
 fn name_of(question: &str) -> Option<(&str, &str)> {
     question.strip_prefix("Where was ")?.strip_suffix(" born?")?.rsplit_once(' ')
 }

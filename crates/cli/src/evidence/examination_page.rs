@@ -51,7 +51,10 @@ impl Examination {
                     percent(kept.budget),
                     name.to_string(),
                     format!("{} ± {}", percent(kept.coverage), percent(kept.coverage_spread)),
-                    format!("{} ± {}", percent(kept.errors), percent(kept.errors_spread)),
+                    match kept.coverage > 0.0 {
+                        true => format!("{} ± {}", percent(kept.errors), percent(kept.errors_spread)),
+                        false => "–".into(),
+                    },
                     percent(kept.beyond),
                     percent(kept.none),
                 ]);

@@ -3,7 +3,7 @@
 //! a shard for each thread, whatever the text has. The file appears when all of it is on the disk.
 
 use super::Index;
-use super::format::{CLOSING, Directory, MAGIC, MARK, SEPARATOR, Shard, SourceFile, VERSION, hex};
+use super::format::{Directory, MAGIC, MARK, SEPARATOR, Shard, SourceFile, VERSION, hex};
 use crate::{Error, Result};
 use libsais::SuffixArrayConstruction;
 use regard_data::whole;
@@ -89,12 +89,42 @@ impl Index {
     }
 }
 
-/// A file that is to be indexed.
+impl Index {
+    /// Indexes a text in memory, for those who have no disk. It is known by this name, and is never stale to
+    /// who does not ask.
+    pub fn of_text(name: &str, text: &str) -> Result<Index> {
+        if text.is_empty() {
+            return Err(Error::invalid(format!("the text `{name}` is empty"), "give it words"));
+        }
+        let source = Source {
+            path: PathBuf::from(name),
+            name: name.to_string(),
+            bytes: text.len() as u64,
+            modified: None,
+            text: Some(text.as_bytes().to_vec()),
+        };
+        let mut out = io::Cursor::new(Vec::new());
+        let written =
+            write(&mut out, &[source], &Settings { threads: 1, ..Settings::default() }, &mut |_| {});
+        written.map_err(|problem| match problem {
+            Problem::Sorting(what) => Error::invalid(what, "give a shorter text"),
+            Problem::Source(_, error) | Problem::Index(error) => Error::invalid(
+                format!("the text `{name}` could not be indexed: {error}"),
+                "give a shorter one",
+            ),
+        })?;
+        Index::held(PathBuf::from(name), super::Held::Owned(out.into_inner()))
+    }
+}
+
+/// A text that is to be indexed.
 struct Source {
     path: PathBuf,
     name: String,
     bytes: u64,
     modified: Option<(u64, u32)>,
+    /// The text itself, where it is in no file.
+    text: Option<Vec<u8>>,
 }
 
 impl Source {
@@ -114,7 +144,14 @@ impl Source {
                 "rename the file or its folder",
             ));
         };
-        Ok(Source { name, bytes: known.len(), modified: modified(&known), path })
+        Ok(Source { name, bytes: known.len(), modified: modified(&known), path, text: None })
+    }
+
+    fn open(&self) -> io::Result<Box<dyn Read + '_>> {
+        Ok(match &self.text {
+            Some(text) => Box::new(text.as_slice()),
+            None => Box::new(File::open(&self.path)?),
+        })
     }
 }
 
@@ -137,8 +174,13 @@ impl From<io::Error> for Problem {
     }
 }
 
+/// What an index is written to.
+trait Out: Read + Write + Seek {}
+
+impl<T: Read + Write + Seek> Out for T {}
+
 fn write(
-    out: &mut File,
+    out: &mut impl Out,
     sources: &[Source],
     settings: &Settings,
     progress: &mut dyn FnMut(f64),
@@ -158,12 +200,11 @@ fn write(
     let directory = Directory { version: VERSION, files, text, marks, shards };
     out.seek(SeekFrom::End(0))?;
     out.write_all(&directory.tail())?;
-    debug_assert!(directory.tail().ends_with(CLOSING));
     Ok(())
 }
 
 /// Copies the sources, and gives their descriptions, the bytes of all and the marks of lines.
-fn copy(out: &mut File, sources: &[Source]) -> Result<(Vec<SourceFile>, u64, Vec<u64>), Problem> {
+fn copy(out: &mut impl Out, sources: &[Source]) -> Result<(Vec<SourceFile>, u64, Vec<u64>), Problem> {
     let mut out = BufWriter::with_capacity(CHUNK, out);
     let mut lines = LineMarks { at: 0, newlines: 0, marks: vec![0] };
     let mut files = Vec::with_capacity(sources.len());
@@ -174,7 +215,7 @@ fn copy(out: &mut File, sources: &[Source]) -> Result<(Vec<SourceFile>, u64, Vec
             out.write_all(&[SEPARATOR])?;
             lines.add(&[SEPARATOR]);
         }
-        let (mut file, mut digest, mut bytes) = (File::open(&source.path).map_err(wrong)?, Sha256::new(), 0);
+        let (mut file, mut digest, mut bytes) = (source.open().map_err(wrong)?, Sha256::new(), 0);
         loop {
             let read = file.read(&mut buffer).map_err(wrong)?;
             if read == 0 {
@@ -221,7 +262,7 @@ impl LineMarks {
 
 /// Sorts the suffixes of all shards, and writes them to the end of the file.
 fn sort(
-    out: &mut File,
+    out: &mut impl Out,
     text: u64,
     settings: &Settings,
     progress: &mut dyn FnMut(f64),
@@ -273,7 +314,7 @@ fn suffixes(text: &[u8], length: usize) -> Result<Vec<i32>, String> {
 }
 
 /// Writes suffixes, and gives their digest.
-fn append(out: &mut File, sorted: &[i32]) -> io::Result<String> {
+fn append(out: &mut impl Out, sorted: &[i32]) -> io::Result<String> {
     let mut digest = Sha256::new();
     let mut bytes = Vec::with_capacity(CHUNK);
     for part in sorted.chunks(CHUNK / 4) {

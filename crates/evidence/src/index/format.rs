@@ -112,7 +112,8 @@ impl Directory {
     }
 }
 
-/// Reads what an index says about itself, and compares it with the file. The error is what is wrong, in words.
+/// Reads what an index says about itself, and compares it with the file. The error is what is wrong, in
+/// words.
 pub(super) fn read(bytes: &[u8]) -> Result<(Directory, Sections), String> {
     if !bytes.starts_with(MAGIC) {
         return Err("does not begin as an index of evidence does".into());

@@ -27,11 +27,29 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Index {
     path: PathBuf,
-    map: MappedFile,
+    map: Held,
     directory: Directory,
     sections: Sections,
     /// Where each file begins in the text.
     starts: Vec<u64>,
+}
+
+/// Where the bytes of an index are.
+#[derive(Debug)]
+enum Held {
+    /// In a file.
+    Mapped(MappedFile),
+    /// In memory.
+    Owned(Vec<u8>),
+}
+
+impl Held {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Held::Mapped(file) => file.bytes(),
+            Held::Owned(bytes) => bytes,
+        }
+    }
 }
 
 /// Where something stands in the files.
@@ -84,7 +102,11 @@ impl Index {
     /// Opens an index. Its layout is checked against the file; [`Index::verify`] also reads all of it.
     pub fn open(path: impl AsRef<Path>) -> Result<Index> {
         let path = path.as_ref().to_path_buf();
-        let map = MappedFile::open(&path)?;
+        let map = Held::Mapped(MappedFile::open(&path)?);
+        Index::held(path, map)
+    }
+
+    fn held(path: PathBuf, map: Held) -> Result<Index> {
         let (directory, sections) = format::read(map.bytes()).map_err(|what| Error::damaged(&path, what))?;
         let mut starts = Vec::with_capacity(directory.files.len());
         let mut at = 0;

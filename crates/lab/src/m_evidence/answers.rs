@@ -6,6 +6,7 @@ use crate::l_pretraining::study::{Asked, Evidence, Student, above, students};
 use crate::picture::{Axis, Chart, figure};
 use crate::{Context, Finding, Number, Table, Verdict};
 use regard::Result;
+use regard::evidence::{Budget, upper_bound};
 use regard::recipe::study::Arm;
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ pub fn evidence(context: &Context) -> Result<Finding> {
     let (mut counted, mut unread_with, mut supported_wrong) = (0, 0, 0);
     let mut points = vec![];
     for (at, (name, kind)) in kinds.iter().enumerate() {
-        let own: Vec<&Asked> = student.dev.iter().filter(|asked| student.evidence(asked) == *kind).collect();
+        let own: Vec<&Asked> = student.dev.iter().filter(|asked| asked.evidence == *kind).collect();
         let right = own.iter().filter(|asked| asked.right()).count();
         counted += own.len();
         if *kind != Evidence::None {
@@ -100,7 +101,7 @@ pub fn evidence(context: &Context) -> Result<Finding> {
         &["question", "said", "evidence", "line in the text", "at character"],
     );
     for (name, kind) in kinds {
-        for asked in student.dev.iter().filter(|asked| student.evidence(asked) == kind).take(3) {
+        for asked in student.dev.iter().filter(|asked| asked.evidence == kind).take(3) {
             let line = student.lines_of(asked);
             let best = line.iter().find(|line| line.contains(&asked.answered)).or(line.first()).copied();
             let offset =
@@ -132,27 +133,9 @@ pub fn evidence(context: &Context) -> Result<Finding> {
     .how(HOW))
 }
 
-/// The largest error rate that so many errors of so many leave possible at 95 % (Clopper and Pearson 1934),
-/// by halving.
-fn error_bound(errors: usize, of: usize) -> f64 {
-    if of == 0 || errors >= of {
-        return 1.0;
-    }
-    let below = |p: f64| {
-        let mut term = (1.0 - p).powi(of as i32);
-        let mut sum = term;
-        for k in 1..=errors {
-            term *= (of - k + 1) as f64 / k as f64 * p / (1.0 - p);
-            sum += term;
-        }
-        sum
-    };
-    let (mut low, mut high) = (errors as f64 / of as f64, 1.0 - 1e-12);
-    for _ in 0..60 {
-        let middle = (low + high) / 2.0;
-        if below(middle) > 0.05 { low = middle } else { high = middle }
-    }
-    high
+/// The largest error rate that so many errors of so many leave possible at 95 %.
+fn error_bound(errors: usize, of: usize) -> Result<f64> {
+    Ok(upper_bound(errors, of, 0.95)?)
 }
 
 /// M3: abstaining on one's own probability, at an error budget.
@@ -170,13 +153,13 @@ pub fn calibrated(context: &Context) -> Result<Finding> {
     // The most answers such that the bound stays in the budget. It is tried from the fewest at which it could
     // hold, one more at a time, up to the first failure: an order fixed beforehand, so that trying many costs
     // no confidence.
-    let least = (1..100).find(|&n| error_bound(0, n) <= BUDGET).unwrap_or(100);
+    let least = Budget::new(BUDGET, 0.95)?.fewest();
     let (mut errors, mut threshold, mut chosen, mut curve) = (0, f64::INFINITY, 0, vec![]);
     let mut holds = true;
     for (at, asked) in first.iter().enumerate() {
         errors += usize::from(!asked.right());
         curve.push(((at + 1) as f64 / first.len() as f64, errors as f64 / (at + 1) as f64));
-        holds &= at + 1 < least || error_bound(errors, at + 1) <= BUDGET;
+        holds &= at + 1 < least || error_bound(errors, at + 1)? <= BUDGET;
         if holds && at + 1 >= least {
             (threshold, chosen) = (asked.confidence, at + 1);
         }
@@ -223,12 +206,12 @@ pub fn calibrated(context: &Context) -> Result<Finding> {
         ),
     )
     .number(Number::shown("error budget", BUDGET))
-    .number(Number::shown("bound on the error of those chosen, 95 %", if chosen == 0 { 1.0 } else { error_bound(first[..chosen].iter().filter(|a| !a.right()).count(), chosen) }))
+    .number(Number::shown("bound on the error of those chosen, 95 %", if chosen == 0 { 1.0 } else { error_bound(first[..chosen].iter().filter(|a| !a.right()).count(), chosen)? }))
     .number(Number::shown("share of held-out people who are answered", share))
     .number(Number::shown("errors among them", risk))
     .number(Number::shown("errors if everybody is answered", everything))
     .number(Number::shown("expected calibration error, ten bins", off))
-    .number(Number::equal("bound of 0 errors in 10, by its closed form 1 − 0.05^(1/10)", error_bound(0, 10), 1.0 - 0.05f64.powf(0.1), 1e-9))
+    .number(Number::equal("bound of 0 errors in 10, by its closed form 1 − 0.05^(1/10)", error_bound(0, 10)?, 1.0 - 0.05f64.powf(0.1), 1e-9))
     .picture(
         Chart::new("Errors against how many are answered, the surest first", Axis::new("share answered"), Axis::new("share of errors").covering(&[0.0, 1.0]))
             .line("people who choose the threshold", curve)
@@ -249,7 +232,7 @@ pub fn strict(context: &Context) -> Result<Finding> {
     for student in students.iter() {
         for asked in &student.dev {
             // The rule: an answer leaves only with a line that names it.
-            let answer = (student.evidence(asked) == Evidence::Supported).then_some(&asked.answered);
+            let answer = (asked.evidence == Evidence::Supported).then_some(&asked.answered);
             match answer {
                 Some(answered) => {
                     given += 1;
@@ -360,9 +343,9 @@ mod tests {
     #[test]
     fn bounds_are_those_of_tables() {
         // One-sided 95 %: 3 errors of 20 leave 0.3437 possible, none of 100 leave 0.0295.
-        assert!((error_bound(3, 20) - 0.3437).abs() < 1e-4);
-        assert!((error_bound(0, 100) - 0.0295).abs() < 1e-4);
-        assert_eq!(error_bound(0, 0), 1.0);
-        assert_eq!(error_bound(5, 5), 1.0);
+        assert!((error_bound(3, 20).unwrap() - 0.3437).abs() < 1e-4);
+        assert!((error_bound(0, 100).unwrap() - 0.0295).abs() < 1e-4);
+        assert_eq!(error_bound(0, 0).unwrap(), 1.0);
+        assert_eq!(error_bound(5, 5).unwrap(), 1.0);
     }
 }
