@@ -126,12 +126,12 @@ fn solved(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
         let best = best.unwrap_or(pivot);
         a.swap(pivot, best);
         b.swap(pivot, best);
-        for row in pivot + 1..size {
-            let factor = a[row][pivot] / a[pivot][pivot];
-            for column in pivot..size {
-                a[row][column] -= factor * a[pivot][column];
-            }
-            b[row] -= factor * b[pivot];
+        let (done, rest) = a.split_at_mut(pivot + 1);
+        let own = &done[pivot];
+        for (below, row) in rest.iter_mut().enumerate() {
+            let factor = row[pivot] / own[pivot];
+            row.iter_mut().zip(own).skip(pivot).for_each(|(x, own)| *x -= factor * own);
+            b[pivot + 1 + below] -= factor * b[pivot];
         }
     }
     for row in (0..size).rev() {

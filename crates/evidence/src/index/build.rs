@@ -70,16 +70,16 @@ impl Index {
         let access = whole::Access::of(files);
         let written = whole::write_for(path, access, |out| {
             let result = write(out, &sources, settings, progress);
-            result.or_else(|error| match error {
+            result.map_err(|problem| match problem {
                 Problem::Source(path, error) => {
                     failed = Some(Error::from(regard_data::Error::io("read", &path, error)));
-                    Err(io::Error::other("a source could not be read"))
+                    io::Error::other("a source could not be read")
                 }
                 Problem::Sorting(what) => {
                     failed = Some(Error::invalid(what, "give it smaller shards"));
-                    Err(io::Error::other("suffixes could not be sorted"))
+                    io::Error::other("suffixes could not be sorted")
                 }
-                Problem::Index(error) => Err(error),
+                Problem::Index(error) => error,
             })
         });
         match failed {
