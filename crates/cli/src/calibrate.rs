@@ -106,7 +106,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match options.json {
         true => writeln!(out, "{}", report.json(&place))?,
-        false => write!(out, "{}calibration: {}\n", report.text(), place.display())?,
+        false => writeln!(out, "{}calibration: {}", report.text(), place.display())?,
     }
     Ok(())
 }
