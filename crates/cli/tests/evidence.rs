@@ -144,7 +144,7 @@ fn recipe(form: &str) -> String {
 }
 
 fn people(scratch: &Scratch, form: &str) -> (String, String) {
-    scratch.printed(&["data", "generate", "people", "--people", "60"]);
+    scratch.printed(&["data", "generate", "people", "--people", "250"]);
     scratch.write("recipe.toml", recipe(form));
     scratch.printed(&["train", "recipe.toml", "--out", "runs/people"]);
     let dev = fs::read_to_string(scratch.0.join("people/dev.tsv")).unwrap();
@@ -342,7 +342,7 @@ fn a_study_examines_its_answers() {
     let text = scratch.refused(&[&study[..], &["--withhold", "2", "--out", "runs/other"]].concat());
     assert!(text.contains("--withhold"), "{text}");
     // Models that are there are examined without training.
-    scratch.printed(&["data", "generate", "people", "--people", "60"]);
+    scratch.printed(&["data", "generate", "people", "--people", "250"]);
     let files = ["--text", "people/text.txt", "--train", "people/train.tsv", "--dev", "people/dev.tsv"];
     let again =
         [&["study", "--evidence", "--models", "runs/study/pretrained", "--out", "runs/again"], &files[..]]
