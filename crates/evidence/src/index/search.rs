@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 /// How many places are looked at for the first ones in the order of the text; beyond that, some are given.
-const MOST_SORTED: u64 = 1 << 20;
+const MOST_SORTED: u64 = 1 << 15;
 
 /// All places of a string.
 pub struct Found<'a> {
@@ -118,8 +118,8 @@ impl Found<'_> {
         self.count
     }
 
-    /// At most so many of the places, in the order of the text: the first ones, unless there are more than a
-    /// million, of which some are given.
+    /// At most so many of the places, in the order of the text: the first ones, unless there are more than
+    /// 32,768, of which some are given.
     pub fn places(&self, most: usize) -> Result<Vec<Place>> {
         self.chosen(most, false)
     }
