@@ -17,6 +17,7 @@ mod ask;
 mod audit;
 mod bars;
 mod bench;
+mod calibrate;
 mod claims;
 mod classify;
 mod cost;
@@ -25,12 +26,14 @@ mod demo;
 mod describe;
 mod embed;
 mod evaluate;
+mod evidence;
 mod export;
 mod families;
 mod finite;
 mod forward;
 mod generate;
 mod import;
+mod index;
 mod look;
 mod machine;
 mod model;
@@ -41,6 +44,7 @@ mod prove;
 mod runs;
 mod stopping;
 mod study;
+mod trace;
 mod train;
 mod translate;
 mod weight_precision;
@@ -90,8 +94,14 @@ enum Command {
     Data(data::Options),
     /// Run the birth-place study: does a model know what it has read?
     Study(study::Options),
-    /// Ask a model that learned to answer.
+    /// Ask a model, and see what the text that it learned from says to the answer, and how sure it is.
     Ask(ask::Options),
+    /// Learn what a model's confidence is worth, so that ask can keep an error budget.
+    Calibrate(calibrate::Options),
+    /// Index the text that a model learned from.
+    Index(index::Options),
+    /// Find which parts of a text stand in the training text as they are, and where.
+    Trace(trace::Options),
     /// List runs, or compare them and their recipes.
     Runs(runs::Options),
     /// Time one workload at sizes of your choice.
@@ -146,6 +156,9 @@ pub fn run_with<A: Into<OsString> + Clone>(
         Command::Data(options) => data::run(&options, registry),
         Command::Study(options) => study::run(&options, registry),
         Command::Ask(options) => ask::run(&options, registry),
+        Command::Calibrate(options) => calibrate::run(&options, registry),
+        Command::Index(options) => index::run(&options, registry),
+        Command::Trace(options) => trace::run(&options, registry),
         Command::Runs(options) => runs::run(&options, registry),
         Command::Bench(options) => bench::run(&options, registry),
         Command::Prove(options) => prove::run(&options, registry),
@@ -159,6 +172,8 @@ pub fn run_with<A: Into<OsString> + Clone>(
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         // What there is to say was said; 130 is what shells expect of a program that was asked to end.
         Err(error) if error.is::<train::Interrupted>() => ExitCode::from(130),
+        // What was withheld was told; programs know it by this code.
+        Err(error) if error.is::<ask::Withheld>() => ExitCode::from(3),
         Err(error) => {
             printer::note(&format!("regard: {}", error_text(&error)));
             ExitCode::FAILURE

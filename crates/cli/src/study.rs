@@ -3,6 +3,7 @@
 
 use crate::arms;
 use crate::bars::Bars;
+use crate::evidence::{self, Examination};
 use crate::machine::Machine;
 use crate::output::Replace;
 use crate::stopping::on_interrupt;
@@ -23,8 +24,9 @@ use std::time::{Duration, Instant};
 #[derive(Args)]
 #[command(after_help = "Examples:  regard study\n           \
                         regard study studies/birth_places.toml --jobs 4\n           \
-                        regard study --text people/text.txt --train people/train.tsv --dev people/dev.tsv --pretrain-epochs 3\n\n\
-                        The second after regard data generate people; the files of the course go as well.")]
+                        regard study --text people/text.txt --train people/train.tsv --dev people/dev.tsv --pretrain-epochs 3\n           \
+                        regard study --evidence --withhold 0.1 --arms pretrained --out runs/evidence\n\n\
+                        The third after regard data generate people; the files of the course go as well.")]
 pub struct Options {
     /// A study by a file: arms, each a recipe with something changed, and seeds. Runs what is still missing
     #[arg(value_name = "STUDY", conflicts_with_all = ["text", "train", "dev", "test", "arms", "replace"])]
@@ -63,6 +65,23 @@ pub struct Options {
     /// From this number weights, order and spans are drawn
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
+    /// Examine every answer: what the lines say to it, what confidence is worth, error budgets, who is
+    /// guessed by name; on a page of its own
+    #[arg(long)]
+    evidence: bool,
+    /// Examine these models or runs, with commas between, instead of training
+    #[arg(long, value_name = "MODEL", value_delimiter = ',', requires_all = ["evidence", "text"])]
+    models: Vec<String>,
+    /// Leave out the lines of this share of the people who are asked about at the end, to see whether that is
+    /// noticed
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.0,
+        requires = "evidence",
+        allow_negative_numbers = true
+    )]
+    withhold: f64,
     /// Where models, predictions and the report go
     #[arg(long, default_value = "runs/study", value_name = "FOLDER")]
     out: PathBuf,
@@ -89,8 +108,9 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         };
         return arms::run(&how, registry, &*on_interrupt()?);
     }
-    options.replace.check_folder("--out", &options.out, "report.html")?;
-    let (data, mut settings, lead) = match (&options.text, &options.train, &options.dev) {
+    let left = if options.models.is_empty() { "report.html" } else { "evidence.html" };
+    options.replace.check_folder("--out", &options.out, left)?;
+    let (mut data, mut settings, lead) = match (&options.text, &options.train, &options.dev) {
         (Some(text), Some(train), Some(dev)) => {
             let files = StudyFiles { text, train, dev, test: options.test.as_deref() };
             let data = StudyData::open(files, Vocabulary::Characters)?;
@@ -116,15 +136,36 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         settings.arms = options.arms.iter().map(|name| arm(name)).collect::<Result<Vec<Arm>>>()?;
     }
     let device = options.machine.device()?;
+    let withheld = evidence::withhold(&mut data, options.withhold, options.seed)?;
+    if !options.models.is_empty() {
+        let models: Vec<(String, String)> =
+            options.models.iter().map(|model| (model.clone(), model.clone())).collect();
+        let found = evidence::examined(&models, &data, &withheld, &options.out, &device, registry)?;
+        return show_examined(&found, options.json);
+    }
     let stop = on_interrupt()?;
     let began = Instant::now();
     let mut shown = Shown { bars: Bars::new(options.json) };
     let study = study::run(&data, &settings, &device, &mut shown, Some(&*stop))?;
     shown.bars.clear();
     keep(&study, &data, &options.out, "Where was somebody born?", &lead)?;
+    let found = match options.evidence {
+        true => {
+            let own = |result: &ArmResult| {
+                (result.arm.title().to_string(), options.out.join(result.arm.name()).display().to_string())
+            };
+            let models: Vec<(String, String)> = study.arms.iter().map(own).collect();
+            Some(evidence::examined(&models, &data, &withheld, &options.out, &device, registry)?)
+        }
+        false => None,
+    };
     let mut out = std::io::stdout().lock();
     if options.json {
-        writeln!(out, "{}", study_json(&study, &options.out, began.elapsed().as_secs_f64()))?;
+        let mut page = study_json(&study, &options.out, began.elapsed().as_secs_f64());
+        if let Some(found) = &found {
+            page["evidence"] = examined_json(found);
+        }
+        writeln!(out, "{page}")?;
     } else {
         write!(out, "{}", study.table())?;
         writeln!(out)?;
@@ -133,7 +174,37 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         }
         writeln!(out, "report: {}", options.out.join("report.html").display())?;
     }
+    drop(out);
+    if let Some(found) = found.filter(|_| !options.json) {
+        show_examined(&found, false)?;
+    }
     stopped(&study)
+}
+
+type Examined = (Vec<(String, Examination)>, PathBuf);
+
+fn examined_json((all, page): &Examined) -> Value {
+    let models: Vec<Value> = all
+        .iter()
+        .map(|(name, examination)| {
+            let mut own = examination.json();
+            own["model"] = json!(name);
+            own
+        })
+        .collect();
+    json!({"models": models, "report": page.display().to_string()})
+}
+
+/// Prints what examinations came to.
+fn show_examined(found: &Examined, as_json: bool) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        return Ok(writeln!(out, "{}", examined_json(found))?);
+    }
+    for (name, examination) in &found.0 {
+        writeln!(out, "\n{name}\n\n{}", examination.text())?;
+    }
+    Ok(writeln!(out, "report: {}", found.1.display())?)
 }
 
 /// What the invented data is, in a sentence.

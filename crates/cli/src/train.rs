@@ -182,9 +182,7 @@ fn report(job: &Job, folder: &RunFolder) -> PathBuf {
 /// Whether what was learned last is to answer questions.
 fn answers(job: &Job) -> bool {
     let last = job.recipe().stages().pop();
-    last.is_some_and(|last| {
-        last.data.kind == DataKind::Biographies && last.data.form == FormRecipe::Questions
-    })
+    last.is_some_and(|last| last.data.kind == DataKind::Biographies && last.data.form != FormRecipe::Spans)
 }
 
 /// What a person would do next.

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
     "graph", "device", "ops", "engine", "layers", "models", "data", "generate", "hub", "regard", "train",
-    "recipe", "runtime", "evaluate", "inspect", "lab",
+    "recipe", "runtime", "evaluate", "evidence", "inspect", "lab",
 ];
 
 fn crates() -> PathBuf {

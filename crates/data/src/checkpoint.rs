@@ -13,6 +13,7 @@ mod write;
 
 pub use digest::Digest;
 pub use dtype::DType;
+pub use mapped::MappedFile;
 pub use write::{Data, Save, SaveOptions, Saved, save_file, save_folder};
 
 pub(crate) use mapped::Bytes;

@@ -33,12 +33,13 @@ pub mod folder;
 pub mod llama2c;
 pub mod loader;
 pub mod names;
+pub mod reading;
 pub mod tokenizer;
 pub mod whole;
 
 pub use batch::{Batch, Field, Source, Values};
 pub use checkpoint::{
-    Checkpoint, DType, Data, Digest, Save, SaveOptions, Saved, Tensor, save_file, save_folder,
+    Checkpoint, DType, Data, Digest, MappedFile, Save, SaveOptions, Saved, Tensor, save_file, save_folder,
 };
 pub use error::{Error, Result};
 pub use folder::Folder;

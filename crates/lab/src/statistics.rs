@@ -2,6 +2,8 @@
 //! failure, and with this level a right theory fails once in ten thousand. A few trainings have intervals of
 //! 95 %.
 
+use regard::evidence::upper_bound;
+
 /// How many standard errors an interval of 99.99 % reaches to either side.
 pub const REACH: f64 = 3.890_591_886_413_124;
 
@@ -107,27 +109,9 @@ pub fn exact_share(hits: usize, of: usize) -> Estimate {
     Estimate { value, low: 1.0 - error_bound(of - hits, of, 0.025), high: error_bound(hits, of, 0.025) }
 }
 
-/// The largest rate at which so few errors of so many are still as likely as `doubt`, by halving.
+/// The largest rate at which so few errors of so many are still as likely as `doubt`, which is between 0 and 1.
 pub fn error_bound(errors: usize, of: usize, doubt: f64) -> f64 {
-    if of == 0 || errors >= of {
-        return 1.0;
-    }
-    // In logarithms: for many questions the first term alone is below any f64.
-    let below = |p: f64| {
-        let mut term = of as f64 * (-p).ln_1p();
-        let mut sum = term.exp();
-        for k in 1..=errors {
-            term += ((of - k + 1) as f64 / k as f64).ln() + p.ln() - (-p).ln_1p();
-            sum += term.exp();
-        }
-        sum
-    };
-    let (mut low, mut high) = (errors as f64 / of as f64, 1.0 - 1e-12);
-    for _ in 0..60 {
-        let middle = (low + high) / 2.0;
-        if below(middle) > doubt { low = middle } else { high = middle }
-    }
-    high
+    upper_bound(errors, of, 1.0 - doubt).expect("a doubt between 0 and 1")
 }
 
 /// The median, its interval from the order of the samples.

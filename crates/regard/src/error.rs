@@ -79,6 +79,10 @@ pub enum Error {
     #[error(transparent)]
     Evaluate(#[from] regard_evaluate::Error),
 
+    /// An index of a text, or what is asked of one.
+    #[error(transparent)]
+    Evidence(#[from] regard_evidence::Error),
+
     /// A question to a recorded model.
     #[error(transparent)]
     Inspect(#[from] regard_inspect::Error),

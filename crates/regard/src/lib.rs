@@ -35,6 +35,7 @@ pub use regard_engine::{
     self as engine, Cpu, Cuda, Device, Feed, Memory, Numbers, Program, Store, check, reference,
 };
 pub use regard_evaluate as evaluate;
+pub use regard_evidence as evidence;
 pub use regard_generate as generate;
 pub use regard_graph::{self as graph, Graph, Var, cost, describe, plan, reach};
 pub use regard_hub as hub;

@@ -41,6 +41,7 @@ mod place;
 mod sentence;
 mod session;
 pub mod special;
+mod sure;
 mod translate;
 mod write;
 
@@ -55,5 +56,6 @@ pub use pieces::Pieces;
 pub use pixels::PixelScale;
 pub use place::{Place, Which, is_run};
 pub use session::{Classified, Embedded, Session, TooLong, Translation};
+pub use sure::{Answered, Sureness, sureness};
 pub use translate::{Translating, Translator};
 pub use write::{End, Listener, Piece, Prompts, Searching, Writing, Written};

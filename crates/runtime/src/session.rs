@@ -9,11 +9,14 @@ use crate::companions::Companions;
 use crate::embed::Embedder;
 use crate::open::{OpenOptions, open};
 use crate::sentence::SentenceForm;
+use crate::sure::{Answered, sureness};
 use crate::translate::{Translating, Translator};
 use crate::write::{Batch, End, Listener, Prompts, Writing, Written};
 use crate::{Error, Result};
+use regard_data::corruption::prompt;
+use regard_data::tokenizer::Special;
 use regard_engine::{AsDevice, Device, Store};
-use regard_generate::{Beam, Generator, Settings};
+use regard_generate::{Beam, Full, Generator, Settings};
 use regard_graph::{Init, Precision};
 use regard_hub::Opened;
 use regard_hub::forward::{self, Answer};
@@ -408,6 +411,49 @@ impl Session {
         let store = self.without_caches()?;
         let mut answerer = Answerer::new(&*model, &tokenizer, rows, most, Precision::F32, store, &device)?;
         answerer.answer(questions, store, progress)
+    }
+
+    /// The answer to each question, of at most so many tokens, and how sure the model is of it. A decoder
+    /// that learned to answer says what it learned; any other goes on from the question to the end of the
+    /// line.
+    pub fn answer(
+        &mut self,
+        questions: &[String],
+        most: usize,
+        progress: &mut Progress<'_, String>,
+    ) -> Result<Vec<Answered>> {
+        let model = Arc::clone(&self.opened.model);
+        if model.as_decoder().is_none() {
+            return Err(self.unable("ask", "a decoder that learned to answer"));
+        }
+        let tokenizer = self.companions.tokenizer()?.clone();
+        let (mut texts, mut rows) = (Vec::with_capacity(questions.len()), Vec::new());
+        if let Some(mark) = tokenizer.special(Special::Mask) {
+            texts = self.ask(questions, most, progress)?;
+            for (question, text) in questions.iter().zip(&texts) {
+                let asked = prompt(&tokenizer.encode_bare(question)?, mark);
+                let all = [&asked[..], &tokenizer.encode_bare(text)?, &[mark]].concat();
+                rows.push((asked.len(), all.into_iter().map(|id| id as i32).collect()));
+            }
+        } else {
+            let writing = Writing { most, stop: vec!["\n".into()], full: Full::End, ..Writing::default() };
+            let on = &mut |_: crate::write::Piece<'_>| ControlFlow::Continue(());
+            for (at, written) in
+                self.generate(Prompts::Texts(questions), &writing, on)?.into_iter().enumerate()
+            {
+                let text = written.text.unwrap_or_default().trim().to_string();
+                if progress(at, &text).is_break() && at + 1 < questions.len() {
+                    return Err(Error::Cancelled { done: at + 1, all: questions.len() });
+                }
+                let end = if let End::Token(id) = written.end { Some(id) } else { None };
+                let begins = written.given.len();
+                rows.push((begins, [written.given, written.ids].concat().into_iter().chain(end).collect()));
+                texts.push(text);
+            }
+        }
+        let device = self.device.clone();
+        let sure = sureness(&*model, &rows, self.store()?, &device)?;
+        Ok(texts.into_iter().zip(sure).map(|(text, sureness)| Answered { text, sureness }).collect())
     }
 
     /// One pass: its outputs and the taps asked for.

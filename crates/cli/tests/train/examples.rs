@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Commands whose examples begin with a run or with files of the repository; those that take minutes have
 /// tests of their own.
-const COMMANDS: [&[&str]; 21] = [
+const COMMANDS: [&[&str]; 23] = [
     &["data"],
     &["data", "generate"],
     &["data", "inspect"],
@@ -30,6 +30,8 @@ const COMMANDS: [&[&str]; 21] = [
     &["classify"],
     &["runs"],
     &["train"],
+    &["index"],
+    &["trace"],
 ];
 
 /// The words of a line as a shell splits them.

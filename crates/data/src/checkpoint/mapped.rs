@@ -6,6 +6,31 @@ use memmap2::Mmap;
 use std::fs::{self, File};
 use std::path::Path;
 
+/// A file as one slice of bytes: mapped, so that a part that nobody looks at is never read.
+///
+/// ```
+/// let path = std::env::temp_dir().join(format!("regard-mapped-{}", std::process::id()));
+/// std::fs::write(&path, "all of it").unwrap();
+/// assert_eq!(regard_data::MappedFile::open(&path)?.bytes(), b"all of it");
+/// # std::fs::remove_file(&path).ok();
+/// # Ok::<(), regard_data::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct MappedFile(Bytes);
+
+impl MappedFile {
+    /// Maps a regular file. Nobody may change it in place while it is mapped; [`whole::write`](crate::whole)
+    /// never does.
+    pub fn open(path: impl AsRef<Path>) -> Result<MappedFile> {
+        Ok(MappedFile(Bytes::map(path.as_ref())?))
+    }
+
+    /// The bytes of the file.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+}
+
 /// Bytes that tensors lie in.
 #[derive(Debug)]
 pub(crate) enum Bytes {
@@ -40,5 +65,17 @@ impl Bytes {
             Bytes::Mapped(map) => map,
             Bytes::Owned(bytes) => bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_refused() {
+        let folder = std::env::temp_dir();
+        let text = MappedFile::open(&folder).unwrap_err().to_string();
+        assert_eq!(text, format!("{}: is a folder; name a file", folder.display()));
     }
 }

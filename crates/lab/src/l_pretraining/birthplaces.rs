@@ -187,7 +187,7 @@ pub fn side_by_side(context: &Context) -> Result<Finding> {
     sorted.sort_by(|a, b| b.confidence.total_cmp(&a.confidence));
     for right in [true, false] {
         for asked in sorted.iter().filter(|asked| asked.right() == right).take(8) {
-            let evidence = match student.evidence(asked) {
+            let evidence = match asked.evidence {
                 Evidence::Supported => "supported",
                 Evidence::Contradicted => "contradicted",
                 Evidence::None => "no line",

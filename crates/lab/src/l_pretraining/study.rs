@@ -9,6 +9,7 @@ use regard::Result;
 use regard::data::biographies::{Biographies, Settings as People};
 use regard::data::corruption::prompt;
 use regard::data::tokenizer::Special;
+use regard::evidence::{Index, Verdict, judge};
 use regard::models::Sizes;
 use regard::models::inputs::padded_to;
 use regard::models::model::output;
@@ -34,6 +35,8 @@ pub struct Asked {
     pub confidence: f64,
     /// The entropy of the answer's first token, nats.
     pub entropy: f64,
+    /// What the lines that were read say to it.
+    pub evidence: Evidence,
 }
 
 impl Asked {
@@ -133,15 +136,19 @@ fn student(context: &Context, arm: Arm, seed: u64, turn: usize) -> Result<Studen
     let study = run(&data, &settings, &device, &mut regard::train::Silent, None)?;
     let mut result = study.arms.into_iter().next().ok_or_else(|| broken("no arm was run"))?;
     let sure = sureness(&mut result, &data, &device)?;
-    let dev = result.dev.iter().zip(sure).map(|(answer, (confidence, entropy))| Asked {
-        question: answer.question.clone(),
-        place: answer.place.clone(),
-        answered: answer.answered.clone(),
-        read: !hidden.contains(&answer.question),
-        confidence,
-        entropy,
-    });
-    let dev: Vec<Asked> = dev.collect();
+    let index = Index::of_text("lines", &data.lines.join("\n"))?;
+    let mut dev = Vec::with_capacity(result.dev.len());
+    for (answer, (confidence, entropy)) in result.dev.iter().zip(sure) {
+        dev.push(Asked {
+            question: answer.question.clone(),
+            place: answer.place.clone(),
+            answered: answer.answered.clone(),
+            read: !hidden.contains(&answer.question),
+            confidence,
+            entropy,
+            evidence: evidence(&index, &data, &answer.question, &answer.answered)?,
+        });
+    }
     let crossed = crossed(&mut result, &made, &dev, &data, &device)?;
     let places = made.test().map(|(_, place)| place.to_string());
     let test = result.test.iter().cloned().zip(places).collect();
@@ -257,19 +264,16 @@ impl Student {
         let name = asked.question.trim_start_matches("Where was ").trim_end_matches(" born?");
         self.lines.lines.iter().map(String::as_str).filter(|line| line.contains(name)).collect()
     }
+}
 
-    /// What the lines say to an answer: it must be a place, and a line must name it.
-    pub fn evidence(&self, asked: &Asked) -> Evidence {
-        let lines = self.lines_of(asked);
-        let place = self.lines.train.iter().any(|question| question.place == asked.answered);
-        let names =
-            |line: &&str| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == asked.answered);
-        match lines.iter().any(names) {
-            _ if lines.is_empty() => Evidence::None,
-            true if place => Evidence::Supported,
-            _ => Evidence::Contradicted,
-        }
-    }
+/// What the lines say to an answer: it must be a place, and a line about the person must name it.
+fn evidence(index: &Index, data: &StudyData, question: &str, answered: &str) -> Result<Evidence> {
+    let place = data.train.iter().any(|question| question.place == answered);
+    Ok(match judge(index, question, None, answered)?.verdict {
+        Verdict::NoEvidence => Evidence::None,
+        Verdict::Supported if place => Evidence::Supported,
+        _ => Evidence::Contradicted,
+    })
 }
 
 #[cfg(test)]

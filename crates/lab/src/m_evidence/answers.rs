@@ -77,7 +77,7 @@ pub fn output_alone(context: &Context) -> Result<Finding> {
 /// Right answers and all answers of one kind of evidence, over all students.
 fn right_of(students: &[Student], kind: impl Fn(Evidence) -> bool) -> (usize, usize) {
     let own = students.iter().flat_map(|student| {
-        student.dev.iter().filter(|asked| kind(student.evidence(asked))).map(|asked| asked.right())
+        student.dev.iter().filter(|asked| kind(asked.evidence)).map(|asked| asked.right())
     });
     own.fold((0, 0), |(right, all), own| (right + usize::from(own), all + 1))
 }
@@ -104,7 +104,7 @@ pub fn evidence(context: &Context) -> Result<Finding> {
         &["question", "said", "evidence", "line in the text", "at character"],
     );
     for (name, kind) in kinds {
-        for asked in student.dev.iter().filter(|asked| student.evidence(asked) == kind).take(3) {
+        for asked in student.dev.iter().filter(|asked| asked.evidence == kind).take(3) {
             let line = student.lines_of(asked);
             let best = line.iter().find(|line| line.contains(&asked.answered)).or(line.first()).copied();
             let offset =
@@ -233,18 +233,16 @@ fn bins(student: &Student) -> Vec<(f64, f64, f64)> {
 pub fn strict(context: &Context) -> Result<Finding> {
     let students = read(context)?;
     // The rule looks at the text alone; what is right, and who was read of, it does not know.
-    let given = |student: &Student, asked: &Asked| student.evidence(asked) == Evidence::Supported;
+    let given = |asked: &Asked| asked.evidence == Evidence::Supported;
     let share = |own: &Student, which: &dyn Fn(&Asked) -> bool| {
         own.dev.iter().filter(|asked| which(asked)).count() as f64 / own.dev.len() as f64
     };
-    let answered = each(&students, |own| share(own, &|asked| given(own, asked)));
-    let harmful = each(&students, |own| share(own, &|asked| given(own, asked) && !asked.right()));
+    let answered = each(&students, |own| share(own, &|asked| given(asked)));
+    let harmful = each(&students, |own| share(own, &|asked| given(asked) && !asked.right()));
     let free = each(&students, |own| share(own, &|asked| !asked.right()));
-    let unread: usize = students
-        .iter()
-        .map(|own| own.dev.iter().filter(|asked| !asked.read && given(own, asked)).count())
-        .sum();
-    let lost = each(&students, |own| share(own, &|asked| !given(own, asked) && asked.right()));
+    let unread: usize =
+        students.iter().map(|own| own.dev.iter().filter(|asked| !asked.read && given(asked)).count()).sum();
+    let lost = each(&students, |own| share(own, &|asked| !given(asked) && asked.right()));
     let (right, supported) = right_of(&students, |kind| kind == Evidence::Supported);
     let wrong = exact_share(supported - right, supported.max(1));
     let means = [mean(&answered), 1.0 - mean(&answered)];

@@ -6,8 +6,9 @@ use crate::{Bounds, Error, Result};
 use regard_data::batching::{
     Augmentation, ByLength, Classified, Order, Padding, Pairs, Pictures, Plan, Sequences, TokenRows,
 };
-use regard_data::corruption::{Example, Line, Masked, Salient, Spans, answer, facts};
+use regard_data::corruption::{Line, Masked, Salient, Spans, answer, facts};
 use regard_data::dataset::Images;
+use regard_data::reading::{Passage, Reading};
 use regard_data::tokenizer::Special;
 use regard_data::{Source, Tokenizer};
 use regard_runtime::{Companions, PixelScale};
@@ -32,8 +33,8 @@ enum Numbers {
     Pairs(Arc<Vec<(Vec<u32>, Vec<u32>)>>),
     Images(Arc<Images>, Arc<Vec<usize>>),
     Spans(Arc<Vec<Line>>),
-    Questions(Arc<Vec<Example>>),
-    Both(Arc<Vec<Line>>, Arc<Vec<Example>>),
+    Questions(Arc<Vec<Passage>>),
+    Both(Arc<Vec<Line>>, Arc<Vec<Passage>>),
 }
 
 /// How batches are made.
@@ -53,6 +54,8 @@ pub(crate) struct How {
     pub shuffle: bool,
     /// By how many pixels images are moved, and whether they are mirrored.
     pub augment: Option<(usize, bool)>,
+    /// The share of questions with a line whose answers are exchanged.
+    pub exchanged: f64,
     /// How often the span that is taken out of a line is a fact.
     pub salient: f64,
     /// Whether lines are cut to a random length first.
@@ -64,6 +67,11 @@ impl How {
         let mark = companions.tokenizer()?.needed(Special::Mask)?;
         let spans = Spans { whole: !self.cut, ..Spans::new(self.seed, mark, self.context)? };
         Ok(Salient { spans, share: self.salient })
+    }
+
+    fn reading(&self, companions: &Companions) -> Result<Reading> {
+        let mark = companions.tokenizer()?.needed(Special::Mask)?;
+        Ok(Reading::new(self.seed, mark, self.context, self.exchanged)?)
     }
 }
 
@@ -121,6 +129,10 @@ impl Examples {
         match &self.kind {
             Numbers::Text(_) => Bounds { batch: how.batch, length: how.context, source: 0 },
             Numbers::Pairs(_) => Bounds { batch: how.batch, length: second.max(1), source: first.max(1) },
+            // Another answer may be longer than the own one.
+            Numbers::Questions(_) if how.exchanged > 0.0 => {
+                Bounds { batch: how.batch, length: how.context, source: 0 }
+            }
             _ => Bounds { batch: how.batch, length: first.max(how.pad_to.unwrap_or(1)), source: 0 },
         }
     }
@@ -220,16 +232,18 @@ impl Examples {
             }
             Numbers::Both(lines, all) => {
                 let salient = how.corruption(companions)?;
-                let (lines_of, examples) = (lines.clone(), all.clone());
+                let reading = how.reading(companions)?;
+                let (lines_of, passages) = (lines.clone(), all.clone());
                 let make = move |epoch, row: usize| match lines_of.get(row) {
                     Some(line) => salient.example(epoch, row as u64, line),
-                    None => Ok(examples[row - lines_of.len()].clone()),
+                    None => reading.example(epoch, row - lines_of.len(), &passages),
                 };
                 Arc::new(Sequences::new(fixed(lines.len() + all.len())?, wide, make))
             }
             Numbers::Questions(all) => {
-                let examples = all.clone();
-                let make = move |_, row: usize| Ok(examples[row].clone());
+                let reading = how.reading(companions)?;
+                let passages = all.clone();
+                let make = move |epoch, row: usize| reading.example(epoch, row, &passages);
                 Arc::new(Sequences::new(fixed(all.len())?, wide, make))
             }
         })
@@ -363,21 +377,32 @@ impl Encoding<'_> {
         Numbers::Images(images.clone(), Arc::new(rows.to_vec()))
     }
 
-    fn questions(&mut self, questions: &[(String, String)]) -> Result<Vec<Example>> {
+    fn questions(&mut self, questions: &[(String, String)]) -> Result<Vec<Passage>> {
         let (tokenizer, room) = (self.companions.tokenizer()?, self.room);
         let mark = tokenizer.needed(Special::Mask)?;
         let mut all = Vec::with_capacity(questions.len());
         for (question, place) in questions {
-            let example = answer(&tokenizer.encode_bare(question)?, &tokenizer.encode_bare(place)?, mark)?;
-            if example.ids.len() > room {
+            // What there is to read stands before the question, on lines of its own.
+            let (line, asked) = question.rsplit_once('\n').unwrap_or(("", question));
+            let line = if line.is_empty() { String::new() } else { format!("{line}\n") };
+            let passage = Passage {
+                line: tokenizer.encode_bare(&line)?,
+                question: tokenizer.encode_bare(asked)?,
+                answer: tokenizer.encode_bare(place)?,
+            };
+            let length = passage.question.len() + passage.answer.len() + 1;
+            if length > room {
                 return Err(Error::invalid(
-                    format!("`{question}` has {} characters with its answer", example.ids.len()),
+                    format!("`{asked}` has {length} characters with its answer"),
                     format!("the model has room for {room}: give it a longer context"),
                 ));
             }
+            let whole = [passage.line.as_slice(), &passage.question].concat();
+            let example = answer(&whole, &passage.answer, mark)?;
+            self.shortened += usize::from(example.ids.len() > room);
             self.print.ids(&example.ids);
-            self.longest[0] = self.longest[0].max(example.ids.len());
-            all.push(example);
+            self.longest[0] = self.longest[0].max(example.ids.len().min(room));
+            all.push(passage);
         }
         Ok(all)
     }

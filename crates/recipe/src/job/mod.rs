@@ -21,7 +21,7 @@ pub use exam::{Exam, Findings, Prediction};
 pub use start::Loaded;
 pub use tested::{Asked, tested};
 
-use crate::language::{DataKind, DataRecipe, Recipe};
+use crate::language::{DataKind, DataRecipe, FormRecipe, Recipe};
 use crate::{Bounds, ModelTask, Result};
 use exam::Setting;
 use examples::{Examples, How};
@@ -370,6 +370,10 @@ impl Stage {
             augment: Some((data.shift, data.flip)),
             salient: data.salient,
             cut: data.cut,
+            exchanged: match data.form {
+                FormRecipe::Reading => data.exchange.unwrap_or(0.5),
+                _ => 0.0,
+            },
         };
         let source = examples.source(&how, companions)?;
         let mut bounds = examples.bounds(&how);
@@ -509,7 +513,8 @@ impl Stage {
         path: &Path,
     ) -> Result<Option<PathBuf>> {
         let asked = self.material.study.iter().flat_map(|study| &study.test);
-        let asked: Vec<(String, String)> = asked.map(|question| (question.clone(), String::new())).collect();
+        let asked: Vec<(String, String)> =
+            asked.map(|question| (self.asked(question), String::new())).collect();
         if asked.is_empty() || !matches!(self.material.train, Raw::Questions(_)) {
             return Ok(None);
         }
@@ -518,6 +523,14 @@ impl Stage {
         let predicted: Vec<&str> = findings.predictions.iter().map(|one| one.predicted.as_str()).collect();
         crate::study::write_predictions(&predicted, path)?;
         Ok(Some(path.to_path_buf()))
+    }
+
+    /// A question as this stage learned to be asked.
+    fn asked(&self, question: &str) -> String {
+        match (&self.material.study, self.recipe.data.form) {
+            (Some(study), FormRecipe::Reading) => read::with_line(&self.recipe, study, question),
+            _ => question.to_string(),
+        }
     }
 }
 
@@ -540,7 +553,7 @@ impl JobResult {
 /// Batches for an examination: in order, and nothing moved.
 fn quiet(how: &How, recipe: &Recipe) -> How {
     let batch = recipe.evaluate.batch.unwrap_or(how.batch).max(1);
-    How { batch, tokens: None, pad_to: None, shuffle: false, augment: None, ..*how }
+    How { batch, tokens: None, pad_to: None, shuffle: false, augment: None, exchanged: 0.0, ..*how }
 }
 
 fn larger(a: Bounds, b: Bounds) -> Bounds {

@@ -7,6 +7,7 @@ use crate::study::{Question, StudyData, StudyFiles, Vocabulary, wordings};
 use crate::{Error, Result};
 use regard_data::biographies;
 use regard_data::dataset::{Amount, Cut, Format, Images, Labels, Parallel, Table, TextRows, held_out};
+use regard_data::reading::passage;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -329,33 +330,46 @@ fn study(recipe: &Recipe) -> Result<Material> {
             ));
         }
     };
-    let pair = |one: &Question| (one.text.clone(), one.place.clone());
-    let (mut asked, mut held) = (study.train.iter().map(pair).collect::<Vec<_>>(), None);
+    // A model that learns to read has the line about the person before each question.
+    let reads = data.form == FormRecipe::Reading;
+    let asked = |text: &str| if reads { with_line(recipe, &study, text) } else { text.to_string() };
+    let pair = |one: &Question| (asked(&one.text), one.place.clone());
+    let (mut questions, mut held) = (study.train.iter().collect::<Vec<_>>(), None);
     if data.hold_out > 0.0 {
         // The same people in all stages: nobody who is asked about at the end was asked about before.
-        let (left, out) = held_out(asked.len(), Amount::Fraction(data.hold_out), recipe.seed)?;
-        let of = |rows: &[usize]| rows.iter().map(|&row| asked[row].clone()).collect::<Vec<_>>();
-        (asked, held) = (of(&left), Some(of(&out)));
+        let (left, out) = held_out(questions.len(), Amount::Fraction(data.hold_out), recipe.seed)?;
+        let of = |rows: &[usize]| rows.iter().map(|&row| questions[row]).collect::<Vec<_>>();
+        (questions, held) = (of(&left), Some(of(&out)));
     }
-    let asked: Vec<(String, String)> = asked
-        .into_iter()
-        .flat_map(|(text, place)| {
-            wordings(&text, data.wordings).into_iter().map(move |text| (text, place.clone()))
-        })
-        .collect();
+    let worded = |one: &&Question| -> Vec<(String, String)> {
+        let texts = wordings(&one.text, data.wordings).into_iter();
+        if reads { vec![pair(one)] } else { texts.map(|text| (text, one.place.clone())).collect() }
+    };
+    let learned: Vec<(String, String)> = questions.iter().flat_map(worded).collect();
     let train = match data.form {
         FormRecipe::Spans => Raw::Spans(study.lines.clone()),
-        FormRecipe::Questions => Raw::Questions(asked),
-        FormRecipe::Both => Raw::Both(study.lines.clone(), asked),
+        FormRecipe::Questions | FormRecipe::Reading => Raw::Questions(learned),
+        FormRecipe::Both => Raw::Both(study.lines.clone(), learned),
     };
     let train = if data.limit > 0 { limited(train, data.limit) } else { train };
     let (choose, last) = match data.form {
-        FormRecipe::Questions => {
-            (held.map(Raw::Questions), Some(Raw::Questions(study.dev.iter().map(pair).collect())))
+        FormRecipe::Questions | FormRecipe::Reading => {
+            let held = held.map(|held| Raw::Questions(held.into_iter().map(pair).collect()));
+            (held, Some(Raw::Questions(study.dev.iter().map(pair).collect())))
         }
         FormRecipe::Spans | FormRecipe::Both => (None, None),
     };
     Ok(Material { train, choose, last, labels: None, study: Some(study) })
+}
+
+/// A question with the line about its person before it, cut where the model has no room for all of it.
+pub(crate) fn with_line(recipe: &Recipe, study: &StudyData, question: &str) -> String {
+    // The end of the line, the two marks, and no more tokens than characters.
+    const MARKS: usize = 3;
+    let asked = question.chars().count() + recipe.evaluate.most + MARKS;
+    let room = recipe.model.context().map_or(usize::MAX, |context| context.saturating_sub(asked));
+    let line: String = study.line_of(question).unwrap_or("").chars().take(room).collect();
+    passage(&line, question)
 }
 
 /// Refuses data that a task cannot learn from.

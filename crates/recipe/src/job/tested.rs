@@ -85,6 +85,7 @@ pub fn tested(
         augment: None,
         salient: 0.0,
         cut: true,
+        exchanged: 0.0,
     };
     let setting = Setting {
         companions,

@@ -175,7 +175,7 @@ pub enum TokenizerKind {
 pub struct DataRecipe {
     /// `text`, `biographies`, `classes`, `pairs`, `mnist` or `cifar`.
     pub kind: DataKind,
-    /// What examples of `biographies` look like: `spans`, `questions`, or `both` in every epoch.
+    /// What examples of `biographies` look like: `spans`, `questions`, `both` in every epoch, or `reading`.
     pub form: FormRecipe,
     /// Biographies: in which part of the lines the span that is taken out is a fact (a name, a place, a date)
     /// instead of any.
@@ -215,6 +215,10 @@ pub struct DataRecipe {
     /// Biographies: how many tokens every row is padded to; as many as the longest of its batch has if not
     /// given. For schedules that count padding.
     pub pad_to: Option<usize>,
+    /// Reading: the share of examples whose answer is exchanged for another, in the line as well; a half if
+    /// not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<f64>,
     /// Images: by how many pixels they are shifted at most.
     pub shift: usize,
     /// Images: whether they are mirrored now and then.
@@ -241,6 +245,7 @@ impl Default for DataRecipe {
             people: 400,
             shuffle: true,
             pad_to: None,
+            exchange: None,
             shift: 0,
             flip: false,
         }
@@ -277,6 +282,8 @@ pub enum FormRecipe {
     Questions,
     /// Lines and questions, in every epoch.
     Both,
+    /// The same, with the line about the person before each question.
+    Reading,
 }
 
 /// `[train]`: how the model is trained.

@@ -195,3 +195,31 @@ fn a_model_that_is_none_for_it_says_what_it_is() {
         "stop text 2 is empty, which every text ends with; give it letters"
     );
 }
+
+#[test]
+fn answers_say_how_sure_they_are() {
+    let vit = goldens("vit");
+    let vit = vit.to_str().unwrap();
+    let message = session(vit).answer(&strings(&["a"]), 3, &mut on).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        format!("{vit} is a model of images (vit); ask needs a decoder that learned to answer")
+    );
+    // One that did not learn to answer goes on from the question.
+    let gpt = Scratch::model("gpt2", LETTERS);
+    let mut own = session(gpt.path());
+    let questions = strings(&["ab", "c"]);
+    let answers = own.answer(&questions, 4, &mut on).unwrap();
+    let listen = &mut |_: regard_runtime::Piece<'_>| ControlFlow::Continue(());
+    let writing = Writing { most: 4, stop: strings(&["\n"]), ..Writing::default() };
+    let written = own.generate(Prompts::Texts(&questions), &writing, listen).unwrap();
+    for (answer, written) in answers.iter().zip(&written) {
+        assert_eq!(answer.text, written.text.as_deref().unwrap().trim());
+        let sure = answer.sureness;
+        assert!(
+            sure.probability > 0.0 && sure.probability <= sure.weakest && sure.weakest <= 1.0,
+            "{sure:?}"
+        );
+        assert!(sure.margin >= 0.0 && sure.entropy > 0.0 && sure.tokens >= written.ids.len(), "{sure:?}");
+    }
+}

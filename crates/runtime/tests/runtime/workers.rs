@@ -11,7 +11,7 @@ use regard_models::{
 use regard_runtime::special::Written;
 use regard_runtime::{
     Answerer, Classifier, Companions, Embedder, OpenOptions, PixelScale, TooLong, Translating, Translator,
-    open, unheard,
+    open, sureness, unheard,
 };
 use std::fs;
 use std::path::Path;
@@ -125,6 +125,23 @@ fn questions_to_what_does_not_answer() {
     let mut answerer = Answerer::new(&gpt(), &marked, 1, 5, Precision::F32, &mut store, &cpu()).unwrap();
     let long = answerer.answer(&["abcdefghij"], &mut store, &mut unheard).unwrap_err().to_string();
     assert!(long.contains("has 11 tokens; the model has room for 8, its answer included"), "{long}");
+}
+
+#[test]
+fn what_is_sure_has_probabilities() {
+    let (gpt, mut store) = (gpt(), Store::new(3));
+    let rows = [(1, vec![5, 6, 7]), (3, vec![5, 6, 7]), (2, vec![5, 6, 7]), (0, vec![1]), (1, vec![5; 20])];
+    let sure = sureness(&gpt, &rows, &mut store, &cpu()).unwrap();
+    assert_eq!(
+        sure.iter().map(|sure| sure.tokens).collect::<Vec<_>>(),
+        [2, 0, 1, 0, 8],
+        "as far as it reads"
+    );
+    // The whole is its first token times the rest, and no row depends on the others.
+    let first = sureness(&gpt, &[(1, vec![5, 6])], &mut store, &cpu()).unwrap()[0];
+    assert!((first.probability * sure[2].probability - sure[0].probability).abs() < 1e-9);
+    let dumb = text(sureness(&bert(), &rows, &mut store, &cpu()));
+    assert!(dumb.ends_with("gives no probabilities of texts; give a decoder"), "{dumb}");
 }
 
 #[test]
