@@ -107,3 +107,21 @@ fn evaluations(history: &History) -> String {
     }
     html
 }
+
+#[cfg(test)]
+mod tests {
+    use super::evaluations;
+    use crate::{EvaluationRecord, History};
+
+    #[test]
+    fn a_long_history_says_where_the_rest_is() {
+        let record =
+            |step| EvaluationRecord { step, epoch: 1, metrics: vec![("loss".into(), 0.5)], best: false };
+        let shown = |count| {
+            evaluations(&History { evaluations: (1..=count).map(record).collect(), ..History::default() })
+        };
+        assert!(!shown(40).contains("metrics.jsonl"));
+        assert!(shown(41).ends_with("<p class=\"quiet\">1 earlier ones are in metrics.jsonl.</p>"));
+        assert_eq!(shown(0), "");
+    }
+}
