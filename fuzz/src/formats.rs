@@ -1,6 +1,6 @@
-//! What each format does with bytes: it reads them as a command would and uses all that it was given. Errors are
-//! welcome; panics, overflows, reads outside of memory, and memory or time that the bytes do not explain are findings.
-//! What was accepted must also hold: what is written of it is read again.
+//! What each format does with bytes: it reads them as a command would and uses all that it was given. Errors
+//! are welcome; panics, overflows, reads outside of memory, and memory or time that the bytes do not explain
+//! are findings. What was accepted must also hold: what is written of it is read again.
 
 use crate::scratch;
 use regard_data::dataset::{

@@ -1,5 +1,6 @@
-//! A folder for parsers that read files: what is fuzzed is put there under the name that they look for. The script that
-//! starts the fuzzer names one in memory by `REGARD_FUZZ_SCRATCH`, and removes it; by hand it is one beside others.
+//! A folder for parsers that read files: what is fuzzed is put there under the name that they look for. The
+//! script that starts the fuzzer names one in memory by `REGARD_FUZZ_SCRATCH`, and removes it; by hand it is
+//! one beside others.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! BERT against transformers: logits, hidden states, every gradient and ten steps of training, in f32 and in
-//! bf16, on the goldens of `goldens/parity`; embeddings of sentences by all-MiniLM-L6-v2 where its weights are at hand.
+//! bf16, on the goldens of `goldens/parity`; embeddings of sentences by all-MiniLM-L6-v2 where its weights
+//! are at hand.
 
 use half::f16;
 use regard::prelude::*;

@@ -1,5 +1,6 @@
 //! GPT-2, minGPT and Llama against transformers: scores, streams, gradients, padding, cached greedy decoding
-//! and ten steps of AdamW, GPT-2 in bf16, too, on the goldens of `goldens/parity`; stories260K where its weights are at hand.
+//! and ten steps of AdamW, GPT-2 in bf16, too, on the goldens of `goldens/parity`; stories260K where its
+//! weights are at hand.
 
 use regard::ops::AdamW;
 use regard::prelude::*;

@@ -101,7 +101,8 @@ fn huge_counts_are_counted() {
     let text = index.find(&"a".repeat(70_000)).err().unwrap().to_string();
     assert_eq!(text, "the string has 70000 bytes; look for at most 65536 at a time");
     let line = index.line(&places[2]);
-    assert!(line.cut && line.text.len() == 2048 + places[2].offset as usize, "a line without end is cut");
+    let shown = 2048 + places[2].offset.min(2048) as usize;
+    assert!(line.cut && line.text.len() == shown, "a line without end is cut");
     assert_eq!(index.find("").unwrap().count(), 0);
 }
 

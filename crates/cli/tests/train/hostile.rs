@@ -141,7 +141,8 @@ fn numbers_without_sense_or_bounds_are_refused_at_once() {
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
-/// A tokenizer at which the package that reads it panics is an error in a sentence, and nothing else is printed.
+/// A tokenizer at which the package that reads it panics is an error in a sentence, and nothing else is
+/// printed.
 #[test]
 fn a_tokenizer_that_breaks_its_reader_is_a_sentence() {
     let scratch = language("broken-tokenizer");

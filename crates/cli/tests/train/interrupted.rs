@@ -166,8 +166,8 @@ fn a_full_disk_and_a_damaged_checkpoint_lose_nothing() {
     scratch.page(&["train", "--resume", "runs/tiny", "train.steps=60"]);
 }
 
-/// The short form of `.ci/kills`: a run of two stages is killed at eight moments, from its first file on to the
-/// end of its last stage, and ends in the bits of one that nobody disturbed.
+/// The short form of `.ci/kills`: a run of two stages is killed at eight moments, from its first file on to
+/// the end of its last stage, and ends in the bits of one that nobody disturbed.
 #[test]
 fn a_run_of_two_stages_that_is_killed_ends_in_the_same_bits() {
     let scratch = stages("killed");

@@ -1,6 +1,6 @@
-//! Recipes and configs with something wrong in them, through the real commands: each is refused with a sentence or
-//! works, in bounded time and memory, and never panics. What is changed is drawn by a fixed seed; with
-//! `REGARD_MUTATIONS=1000` there are more of them than a suite has time for.
+//! Recipes and configs with something wrong in them, through the real commands: each is refused with a
+//! sentence or works, in bounded time and memory, and never panics. What is changed is drawn by a fixed seed;
+//! with `REGARD_MUTATIONS=1000` there are more of them than a suite has time for.
 #![cfg(target_os = "linux")]
 
 use super::scratch::{LANGUAGE, Scratch, language};
@@ -55,7 +55,8 @@ fn count() -> usize {
     std::env::var("REGARD_MUTATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(40)
 }
 
-/// A text in which one or two lines of `name<mark>value` have another value, or a line is gone, or stands twice.
+/// A text in which one or two lines of `name<mark>value` have another value, or a line is gone, or stands
+/// twice.
 fn mutated(text: &str, mark: char, draws: &mut Draws) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for _ in 0..1 + draws.below(2) {

@@ -22,8 +22,8 @@ use tokenizers::{
     PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
 };
 
-/// The largest vocabulary that is learned, eight times that of the largest known models: the package makes room
-/// for all of it before it begins.
+/// The largest vocabulary that is learned, eight times that of the largest known models: the package makes
+/// room for all of it before it begins.
 const MOST_TOKENS: usize = 1 << 21;
 
 /// How a tokenizer is made from texts.

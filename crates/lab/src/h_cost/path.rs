@@ -109,7 +109,7 @@ pub fn path_length(context: &Context) -> Result<Finding> {
         copy(context, attention, distance, symbols, width, seed)
     })?;
     let mut finding = Finding::measured(format!(
-        "Before training, a gradient is left at a distance of 40 with 10^{} of that at 1 through attention, 10^{} through an Elman layer; \
+        "Before training, the gradient at a distance of 40 lies {} powers of ten from that at 1 through attention, {} through an Elman layer; \
          copying over a distance is in the table. {}",
         figure(mean(&left(0))),
         figure(mean(&left(1))),
