@@ -64,7 +64,7 @@ fn index(outcomes: &[Outcome], context: &Context) -> String {
         "<header><h1>Claims about attention, put to the test</h1><p>Five sets of course notes (S0 to S4) say much about \
          attention and Transformers. Here is every claim of theirs, in our words, with what Regard finds: exact identities, \
          constructions, Monte-Carlo estimates with 99.99 % intervals, and training runs with 95 % intervals over eight seeds. What must \
-         be so for a claim to hold was written down before; the verdict is computed from the numbers, and where an interval \
+         be so for a claim to hold stands in its source; the verdict is computed from the numbers, and where an interval \
          reaches across the bound it is “undecided”.</p>",
     );
     let count = |class: &str| outcomes.iter().filter(|outcome| class_of(outcome) == class).count();

@@ -123,7 +123,7 @@ fn answer(body: &mut String, outcome: &Outcome, finding: &Finding) {
     body.push_str("</div>");
 }
 
-/// What had to be so, written down before, and what was.
+/// What had to be so, and what was.
 fn follows_from(body: &mut String, outcome: &Outcome) {
     body.push_str("<h2>What the verdict follows from</h2>");
     let (Predicate::Stated(stated), Some(judgement)) = (&outcome.claim.predicate, outcome.judgement()) else {
