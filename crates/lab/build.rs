@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// What shows findings and changes none: its sources are not part of any digest.
-const SHOWN: [&str; 7] = ["catalogue.rs", "errata.rs", "json.rs", "kept.rs", "lib.rs", "run.rs", "site"];
+const SHOWN: [&str; 8] =
+    ["catalogue.rs", "errata.rs", "json.rs", "kept.rs", "lib.rs", "run.rs", "site", "site.rs"];
 
 /// What groups take from each other and from other crates.
 const TAKEN: [(&str, &[&str]); 2] = [
@@ -58,7 +59,8 @@ fn sorted(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// FNV-1a over names and bytes, folders in the order of their names.
+/// FNV-1a over names and lines, folders in the order of their names. A comment changes no finding: lines that
+/// are one are left out.
 fn digest(path: &Path, hash: &mut u64) -> io::Result<()> {
     let mut add = |bytes: &[u8]| {
         for byte in bytes {
@@ -72,6 +74,10 @@ fn digest(path: &Path, hash: &mut u64) -> io::Result<()> {
         return Ok(());
     }
     add(path.to_string_lossy().as_bytes());
-    add(&fs::read(path)?);
+    let text = fs::read_to_string(path)?;
+    for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        add(line.as_bytes());
+        add(b"\n");
+    }
     Ok(())
 }

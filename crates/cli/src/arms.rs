@@ -1,6 +1,6 @@
-//! A study by a file: every arm with every seed, each a run of its own in `OUT/arm/seed`. What is done is kept,
-//! what was interrupted goes on, so that the same command runs what is still missing; a table, a page and a
-//! JSON file tell what all of them came to.
+//! A study by a file: every arm with every seed, each a run of its own in `OUT/arm/seed`. What is done is
+//! kept, what was interrupted goes on, so that the same command runs what is still missing; a table, a page
+//! and a JSON file tell what all of them came to.
 
 use crate::bars::Bars;
 use crate::machine::Machine;
@@ -79,8 +79,8 @@ pub fn run(how: &How, registry: &Registry, stop: &AtomicBool) -> Result<()> {
     }
 }
 
-/// All runs with what is known of them. A folder that another recipe made is refused: its figures are no part of
-/// this study.
+/// All runs with what is known of them. A folder that another recipe made is refused: its figures are no part
+/// of this study.
 fn known(arms: &Arms, out: &Path, registry: &Registry) -> Result<Vec<OneRun>> {
     let seconds = kept_seconds(&out.join(FILE));
     let one = |planned: &PlannedRun| -> Result<OneRun> {

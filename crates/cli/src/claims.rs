@@ -155,18 +155,28 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
+/// The commit that is checked out in the repository around a folder.
+fn checked_out(folder: &Path) -> Option<String> {
+    let folder = folder.canonicalize().ok()?;
+    let git = folder.ancestors().map(|at| at.join(".git")).find(|git| git.is_dir())?;
+    let read = |name: &str| std::fs::read_to_string(git.join(name)).ok();
+    let head = read("HEAD")?;
+    let Some(branch) = head.trim().strip_prefix("ref: ") else { return Some(head.trim().to_string()) };
+    if let Some(commit) = read(branch) {
+        return Some(commit.trim().to_string());
+    }
+    let packed = read("packed-refs")?;
+    packed.lines().find_map(|line| line.strip_suffix(branch)?.strip_suffix(' ').map(String::from))
+}
+
 /// By what and where this run is done. The commit is that of the folder of the results, or what
 /// `REGARD_COMMIT` says where there is no repository.
 fn provenance(results: Option<&Path>, device: &Choice) -> Provenance {
     let folder = results.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
-    let git = || {
-        let mut command = std::process::Command::new("git");
-        command.arg("-C").arg(folder.unwrap_or(Path::new("."))).args(["rev-parse", "HEAD"]);
-        let output = command.output().ok().filter(|output| output.status.success())?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_string())
-    };
     let commit = std::env::var("REGARD_COMMIT").ok().filter(|_| results.is_some());
-    let commit = commit.or_else(|| results.and_then(|_| git())).unwrap_or_else(|| "unknown".into());
+    let commit = commit
+        .or_else(|| results.and_then(|_| checked_out(folder.unwrap_or(Path::new(".")))))
+        .unwrap_or_else(|| "unknown".into());
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let name = name.map_or("a processor that tells no name", |(_, name)| name);

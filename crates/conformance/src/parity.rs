@@ -106,8 +106,8 @@ impl Golden {
     }
 }
 
-/// Where this crate lies: as cargo says while the tests run, for they may run on another machine than they were
-/// built on, and else as it was when they were built.
+/// Where this crate lies: as cargo says while the tests run, for they may run on another machine than they
+/// were built on, and else as it was when they were built.
 fn here() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()).into()
 }

@@ -149,8 +149,8 @@ mod tests {
             assert!(text[0].windows(text[1].len()).any(|own| own == text[1]), "{example:?}");
             exchanged += usize::from(text[1] != [30, 31]);
         }
-        // A half: of its whole answers a third is the own one, of its mixed ones 5 of 54. Five standard errors
-        // are 0.055.
+        // A half: of its whole answers a third is the own one, of its mixed ones 5 of 54. Five standard
+        // errors are 0.055.
         let share = exchanged as f64 / epochs as f64;
         let expected = 0.25 * (2.0 / 3.0) + 0.25 * (49.0 / 54.0);
         assert!((share - expected).abs() < 0.055, "{share}");

@@ -109,7 +109,8 @@ pub fn exact_share(hits: usize, of: usize) -> Estimate {
     Estimate { value, low: 1.0 - error_bound(of - hits, of, 0.025), high: error_bound(hits, of, 0.025) }
 }
 
-/// The largest rate at which so few errors of so many are still as likely as `doubt`, which is between 0 and 1.
+/// The largest rate at which so few errors of so many are still as likely as `doubt`, which is between 0 and
+/// 1.
 pub fn error_bound(errors: usize, of: usize, doubt: f64) -> f64 {
     upper_bound(errors, of, 1.0 - doubt).expect("a doubt between 0 and 1")
 }

@@ -132,6 +132,12 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_not_there_is_said() {
+        let error = Arms::open(Path::new("no.toml"), &[], &Registry::standard()).unwrap_err().to_string();
+        assert_eq!(error, "cannot read no.toml: No such file or directory (os error 2); check the path");
+    }
+
+    #[test]
     fn mistakes_are_said() {
         let arm = |name: &str| format!("[[arm]]\nname = \"{name}\"\nrecipe = \"r.toml\"\n");
         let study = |seeds: &str, arms: &str| format!("title = \"t\"\nseeds = {seeds}\n{arms}");

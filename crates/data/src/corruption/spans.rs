@@ -53,8 +53,8 @@ impl Spans {
         (self.context - self.context.div_ceil(8)).min(self.context.saturating_sub(3))
     }
 
-    /// Where a text of this many tokens is cut. Of a whole one, the last mark is nobody's input: two of them need
-    /// room.
+    /// Where a text of this many tokens is cut. Of a whole one, the last mark is nobody's input: two of them
+    /// need room.
     pub fn cut(&self, epoch: u64, example: u64, tokens: usize) -> Cut {
         let mut draws = Draws::new(self.seed, epoch, "corruption.spans", example);
         let choices = (self.longest() + 1).saturating_sub(SHORTEST);

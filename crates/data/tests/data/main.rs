@@ -3,6 +3,7 @@
 
 mod biographies;
 mod disk;
+mod facts;
 mod folders;
 mod foreign;
 mod formats;
