@@ -64,10 +64,12 @@ pub fn run(how: &How, registry: &Registry, stop: &AtomicBool) -> Result<()> {
         runs.len() - missing.len(),
         how.jobs
     ));
-    fs::create_dir_all(how.out).with_context(|| format!("cannot make the folder {}", how.out.display()))?;
     let failed = work(how, registry, stop, &mut runs, missing, &bars)?;
     let all_done = runs.iter().all(|one| one.done);
-    tell(how, &arms, &runs)?;
+    // A study whose first run is refused leaves nothing behind.
+    if failed.is_none() || runs.iter().any(|one| one.done) {
+        tell(how, &arms, &runs)?;
+    }
     match failed {
         Some(error) => Err(error),
         None if all_done => Ok(()),
@@ -156,9 +158,9 @@ fn work(
                             shared
                                 .1
                                 .get_or_insert(error.context(format!("{} {}", planned.arm, planned.seed)));
-                        } else {
-                            bars.print_line(&line(&shared.0[at]));
+                            break;
                         }
+                        bars.print_line(&line(&shared.0[at]));
                         write(how.out, &page(shared.0))?;
                     }
                     Ok(())
@@ -195,15 +197,15 @@ fn one(
     let job = Job::new(&planned.recipe, registry)?;
     let kept = match RunPaths::new(folder).is_run() {
         true => RunFolder::resume(folder)?,
-        false => {
-            if let Some(parent) = folder.parent() {
-                fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
-            }
-            RunFolder::create(folder, &planned.recipe.to_toml()?)?
-        }
+        false => RunFolder::create(folder, &planned.recipe.to_toml()?)?,
     };
-    let outcome = job.train(&kept, device, &mut Silent, Some(stop))?;
-    Ok(outcome.end != End::Interrupted && outcome.result.is_some())
+    match job.train(&kept, device, &mut Silent, Some(stop)) {
+        Ok(outcome) => Ok(outcome.end != End::Interrupted && outcome.result.is_some()),
+        Err(error) => {
+            kept.give_up();
+            Err(error.into())
+        }
+    }
 }
 
 /// The metrics of a run that is done.
@@ -235,6 +237,7 @@ fn page(runs: &[OneRun]) -> Value {
 }
 
 fn write(out: &Path, page: &Value) -> Result<()> {
+    fs::create_dir_all(out).with_context(|| format!("cannot make the folder {}", out.display()))?;
     let text = format!("{page:#}\n");
     Ok(whole::write(out.join(FILE), |file| file.write_all(text.as_bytes()))?)
 }

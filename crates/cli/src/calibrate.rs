@@ -14,9 +14,8 @@ use regard_data::dataset::{Amount, held_out};
 use regard_data::whole;
 use regard_evidence::{
     Budget, Calibration, Example, Interval, Kept, Scored, Threshold, Verdict, area_above, calibration_error,
-    reliability, risk_coverage,
 };
-use regard_picture::{Axis, Chart, Section, Table, document, escaped, side_by_side};
+use regard_picture::{Section, Table, document, escaped};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -293,21 +292,8 @@ impl Report {
     }
 
     fn page(&self, model: &str) -> String {
-        let share = |name: &str| Axis::new(name).covering(&[0.0, 1.0]);
-        let mut diagram =
-            Chart::new("Confidence and how often it is right", share("confidence"), share("right"))
-                .dashed("as it should be", [(0.0, 0.0), (1.0, 1.0)]);
-        let mut curve = Chart::new(
-            "Errors against how many are answered, the surest first",
-            share("answered"),
-            share("wrong"),
-        );
-        for (name, scored) in [("the model's own", &self.raw), ("calibrated", &self.calibrated)] {
-            diagram = diagram.line(name, reliability(scored).iter().map(|bin| (bin.confidence, bin.right)));
-            curve = curve.line(name, risk_coverage(scored));
-        }
         let [confidence, budgets, verdicts] = self.tables();
-        let figures = side_by_side(&[diagram, curve].map(|chart| chart.captioned(escaped)).concat());
+        let figures = evidence::confidence_figures([&self.raw, &self.calibrated]);
         let mut parts = vec![
             Section { title: "Confidence".into(), html: confidence.html(escaped) + &figures },
             Section { title: "Error budgets".into(), html: budgets.html(escaped) },

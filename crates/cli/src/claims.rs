@@ -169,17 +169,16 @@ fn checked_out(folder: &Path) -> Option<String> {
     packed.lines().find_map(|line| line.strip_suffix(branch)?.strip_suffix(' ').map(String::from))
 }
 
-/// By what and where this run is done. The commit is that of the folder of the results, or what
-/// `REGARD_COMMIT` says where there is no repository.
+/// By what and where this run is done. The commit is what `REGARD_COMMIT` says, or else that of the
+/// repository around the results.
 fn provenance(results: Option<&Path>, device: &Choice) -> Provenance {
     let folder = results.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
     let commit = std::env::var("REGARD_COMMIT").ok().filter(|_| results.is_some());
     let commit = commit
         .or_else(|| results.and_then(|_| checked_out(folder.unwrap_or(Path::new(".")))))
         .unwrap_or_else(|| "unknown".into());
-    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let name = name.map_or("a processor that tells no name", |(_, name)| name);
+    let name =
+        regard::device::machine::processor().unwrap_or_else(|| "a processor that tells no name".into());
     let level = regard::device::Level::best();
     let device = match device {
         Choice::Cpu => String::new(),
@@ -252,4 +251,28 @@ fn report(out: &mut impl Write, outcomes: &[Outcome], site: Option<&Path>) -> Re
         writeln!(out, "pages: {}", folder.join("index.html").display())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checked_out;
+    use std::fs;
+
+    #[test]
+    fn the_commit_is_read_from_a_repository() {
+        let folder = std::env::temp_dir().join(format!("regard-commit-{}", std::process::id()));
+        let inner = folder.join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        fs::create_dir_all(folder.join(".git/refs/heads")).unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.join(".git").join(name), text).unwrap();
+        write("HEAD", "0123abc\n");
+        assert_eq!(checked_out(&inner).as_deref(), Some("0123abc"));
+        write("HEAD", "ref: refs/heads/main\n");
+        assert_eq!(checked_out(&inner), None, "a branch without a commit");
+        write("packed-refs", "# pack-refs\n4567def refs/heads/other\n89abcde refs/heads/main\n");
+        assert_eq!(checked_out(&inner).as_deref(), Some("89abcde"));
+        write("refs/heads/main", "fedcba9\n");
+        assert_eq!(checked_out(&inner).as_deref(), Some("fedcba9"), "what is newer than the packed ones");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

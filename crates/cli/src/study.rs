@@ -29,7 +29,8 @@ use std::time::{Duration, Instant};
                         The third after regard data generate people; the files of the course go as well.")]
 pub struct Options {
     /// A study by a file: arms, each a recipe with something changed, and seeds. Runs what is still missing
-    #[arg(value_name = "STUDY", conflicts_with_all = ["text", "train", "dev", "test", "arms", "replace"])]
+    #[arg(value_name = "STUDY", conflicts_with_all = ["text", "train", "dev", "test", "pretrain_epochs",
+          "finetune_epochs", "arms", "seed", "evidence", "replace"])]
     study: Option<PathBuf>,
     /// What should be otherwise in all recipes of the file, as in train.precision=f32
     #[arg(value_name = "KEY=VALUE", requires = "study")]

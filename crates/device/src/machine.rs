@@ -33,6 +33,13 @@ pub fn waited() -> Option<f64> {
     second(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
+/// What the processor calls itself.
+pub fn processor() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    name.map(|(_, name)| name.trim().to_string())
+}
+
 /// What the system sends a process, and a program may want to pass over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {

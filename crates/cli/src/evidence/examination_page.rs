@@ -1,9 +1,9 @@
 //! An examination on paper: tables, diagrams, the worst mistakes with their lines; and for programs.
 
 use super::examination::{Examination, Kept, SPLITS};
-use super::{plain, source};
-use regard_evidence::{Index, Verdict, reliability, risk_coverage};
-use regard_picture::{Axis, Chart, Section, Table, escaped, side_by_side};
+use super::{confidence_figures, plain, source};
+use regard_evidence::{Index, Verdict};
+use regard_picture::{Section, Table, escaped};
 use serde_json::{Value, json};
 
 /// The worst mistakes that a page shows.
@@ -148,20 +148,7 @@ impl Examination {
 
     /// The parts of a report page about one model.
     pub fn sections(&self, name: &str, index: &Index) -> Vec<Section> {
-        let share = |name: &str| Axis::new(name).covering(&[0.0, 1.0]);
-        let mut diagram =
-            Chart::new("Confidence and how often it is right", share("confidence"), share("right"))
-                .dashed("as it should be", [(0.0, 0.0), (1.0, 1.0)]);
-        let mut curve = Chart::new(
-            "Errors against how many are answered, the surest first",
-            share("answered"),
-            share("wrong"),
-        );
-        for (name, scored) in ["the model's own", "calibrated"].iter().zip(&self.scored) {
-            diagram = diagram.line(*name, reliability(scored).iter().map(|bin| (bin.confidence, bin.right)));
-            curve = curve.line(*name, risk_coverage(scored));
-        }
-        let figures = side_by_side(&[diagram, curve].map(|chart| chart.captioned(escaped)).concat());
+        let figures = confidence_figures(self.scored.each_ref().map(Vec::as_slice));
         let heads = ["question", "said", "right", "probability", "verdict", "line"];
         let worst = self.worst().into_iter().take(WORST).fold(Table::new(heads), |table, (one, gold)| {
             let judged = one.judgement.as_ref();

@@ -9,7 +9,7 @@ mod study;
 
 pub use asking::{Asked, Asker, SIGNS, SIGNS_WITH_EVIDENCE, signs};
 pub use examination::Examination;
-pub use show::{judgement_json, line_text, place_json, plain, source, verdict_lines};
+pub use show::{confidence_figures, judgement_json, line_text, place_json, plain, source, verdict_lines};
 pub use study::{examined, withhold};
 
 use crate::printer::note;

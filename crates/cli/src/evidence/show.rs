@@ -1,7 +1,23 @@
 //! Evidence as people and programs read it: lines with their places, verdicts in a sentence.
 
-use regard_evidence::{Evidence, Index, Judgement, Line, Place};
+use regard_evidence::{Evidence, Index, Judgement, Line, Place, Scored, reliability, risk_coverage};
+use regard_picture::{Axis, Chart, escaped, side_by_side};
 use serde_json::{Value, json};
+
+/// How often confidence is right, and what answering only the surest leaves of errors: the model's own and
+/// the calibrated one, side by side.
+pub fn confidence_figures(scored: [&[Scored]; 2]) -> String {
+    let share = |name: &str| Axis::new(name).covering(&[0.0, 1.0]);
+    let mut diagram = Chart::new("Confidence and how often it is right", share("confidence"), share("right"))
+        .dashed("as it should be", [(0.0, 0.0), (1.0, 1.0)]);
+    let title = "Errors against how many are answered, the surest first";
+    let mut curve = Chart::new(title, share("answered"), share("wrong"));
+    for (name, scored) in ["the model's own", "calibrated"].into_iter().zip(scored) {
+        diagram = diagram.line(name, reliability(scored).iter().map(|bin| (bin.confidence, bin.right)));
+        curve = curve.line(name, risk_coverage(scored));
+    }
+    side_by_side(&[diagram, curve].map(|chart| chart.captioned(escaped)).concat())
+}
 
 /// A place in a few words: `wiki.txt:12`.
 pub fn source(index: &Index, place: &Place) -> String {

@@ -84,6 +84,18 @@ fn a_study_that_ran_out_of_time_goes_on() {
 }
 
 #[test]
+fn a_study_that_cannot_run_leaves_nothing_behind() {
+    let scratch = scratch();
+    let study = ["study", "study.toml", "--out", "out", "--device", "cpu"];
+    let message = scratch.refused(&[&study[..2], &["data.train=no.txt"], &study[2..]].concat());
+    assert!(message.contains("no.txt"), "{message}");
+    assert!(!scratch.path("out").exists());
+    // What the file settles is not settled twice.
+    let output = scratch.regard(&[&study[..], &["--seed", "3"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn the_rate_of_batches_is_measured_alone() {
     let scratch = scratch();
     let page = scratch.page(&["bench", "data", "tiny.toml", "--seconds", "0.05", "--makers", "2"]);
