@@ -11,7 +11,7 @@ pub struct Subject {
     /// As the question has it.
     pub text: String,
     /// How often it stands in the index, as whole words; 0 for one that the index does not know. At most
-    /// [`MOST`] are counted.
+    /// a thousand are counted.
     pub count: usize,
 }
 
