@@ -3,6 +3,7 @@
 //! only those are told that are no numbers.
 
 use crate::finite::NotFinite;
+use crate::left_out::left_out;
 use crate::machine::Machine;
 use crate::model::Weights;
 use anyhow::{Result, bail};
@@ -154,7 +155,7 @@ impl Description {
             dtypes(opened).join(", ")
         )?;
         if !opened.report.ignored.is_empty() {
-            writeln!(out, "  left out, for they are no parameters: {}", opened.report.ignored.join(", "))?;
+            writeln!(out, "  left out, for they are no parameters: {}", left_out(&opened.report.ignored))?;
         }
         writeln!(out, "\nSettings (config.json)")?;
         if let Some(settings) = opened.config.as_object() {

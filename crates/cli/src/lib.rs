@@ -34,6 +34,7 @@ mod forward;
 mod generate;
 mod import;
 mod index;
+mod left_out;
 mod look;
 mod machine;
 mod model;

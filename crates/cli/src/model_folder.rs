@@ -1,5 +1,6 @@
 //! Writes a model to a folder of its own: what `import` and `export` have in common.
 
+use crate::left_out::left_out;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use regard::Store;
@@ -85,7 +86,7 @@ impl Target {
             saved.bytes
         )?;
         if !report.ignored.is_empty() {
-            writeln!(out, "  left out, for they are no parameters: {}", report.ignored.join(", "))?;
+            writeln!(out, "  left out, for they are no parameters: {}", left_out(&report.ignored))?;
         }
         Ok(())
     }
