@@ -42,6 +42,7 @@ mod model_folder;
 mod output;
 mod printer;
 mod prove;
+mod recipe;
 mod runs;
 mod stopping;
 mod study;
@@ -54,6 +55,7 @@ use clap::{Parser, Subcommand};
 use regard::device::machine::Signal;
 use regard_models::Registry;
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// A Transformer workbench: build, train, run, inspect and check Transformers.
@@ -85,6 +87,8 @@ enum Command {
     Export(export::Options),
     /// Train a model by a recipe, in a run folder from which it can be resumed.
     Train(train::Options),
+    /// Every key of recipes, a recipe to begin with, whether one makes sense, and what two differ in.
+    Recipe(recipe::Options),
     /// List the families of models, what they learn, and their keys in recipes.
     Families(families::Options),
     /// Examine a trained model: metrics on the data of its recipe, or on other files.
@@ -133,11 +137,17 @@ pub fn run_with<A: Into<OsString> + Clone>(
     registry: &Registry,
     arguments: impl IntoIterator<Item = A>,
 ) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let words: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are no failures; what cannot be printed is no loss.
             let _ = error.print();
+            if words.get(1..) == Some(&["help".into(), "recipe".into()]) {
+                let _ = writeln!(std::io::stdout())
+                    .map_err(Into::into)
+                    .and_then(|()| recipe::print_keys(registry));
+            }
             return ExitCode::from(error.exit_code() as u8);
         }
     };
@@ -151,6 +161,7 @@ pub fn run_with<A: Into<OsString> + Clone>(
         Command::Import(options) => import::run(&options, registry),
         Command::Export(options) => export::run(&options, registry),
         Command::Train(options) => train::run(&options, registry),
+        Command::Recipe(options) => recipe::run(&options, registry),
         Command::Families(options) => families::run(&options, registry),
         Command::Evaluate(options) => evaluate::run(&options, registry),
         Command::Classify(options) => classify::run(&options, registry),

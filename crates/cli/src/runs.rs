@@ -91,7 +91,8 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         }
     }
     let runs = paths.iter().map(|path| Seen::open(path)).collect::<Result<Vec<Seen>>>()?;
-    let differences = if runs.len() > 1 { differences(&runs) } else { Vec::new() };
+    let recipes: Vec<String> = runs.iter().map(|run| run.recipe.clone()).collect();
+    let differences = if runs.len() > 1 { differences(&recipes) } else { Vec::new() };
     if options.json {
         let differences: Vec<Value> =
             differences.iter().map(|(key, values)| json!({"key": key, "values": values})).collect();
@@ -129,9 +130,9 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     Ok(())
 }
 
-/// The keys whose values are not the same in all recipes, with the value of each run.
-fn differences(runs: &[Seen]) -> Vec<(String, Vec<String>)> {
-    let tables: Vec<Vec<(String, String)>> = runs.iter().map(|run| flat(&run.recipe)).collect();
+/// The keys whose values are not the same in all recipes, with the value of each.
+pub fn differences(recipes: &[String]) -> Vec<(String, Vec<String>)> {
+    let tables: Vec<Vec<(String, String)>> = recipes.iter().map(|recipe| flat(recipe)).collect();
     let mut keys: Vec<&String> = tables.iter().flatten().map(|(key, _)| key).collect();
     keys.sort();
     keys.dedup();

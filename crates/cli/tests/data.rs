@@ -159,3 +159,41 @@ fn runs_are_listed_and_compared() {
         "{none}"
     );
 }
+
+#[test]
+fn recipes_are_begun_checked_and_compared() {
+    let scratch = Scratch::new("recipes");
+    let text = scratch.write("my.txt", &"a line of text about nothing much\n".repeat(40));
+    let file = scratch.at("mine.toml");
+    printed(&["recipe", "new", &file]);
+    let again = refused(&["recipe", "new", &file]);
+    assert!(again.contains("mine.toml is there already; name another file"), "{again}");
+    let wrong = refused(&["recipe", "new", &scratch.at("other.toml"), "--task", "clasify"]);
+    assert!(wrong.contains("choose one of language, classify, masked, translate, images"), "{wrong}");
+
+    let missing = refused(&["recipe", "check", &file]);
+    assert!(missing.contains("my.txt"), "{missing}");
+    let over = format!("data.train={text}");
+    let plan = printed(&["recipe", "check", &file, &over, "model.width=32", "model.context=16"]);
+    assert!(plan.contains("This can be trained:  regard train"), "{plan}");
+    let typo = refused(&["recipe", "check", &file, &over, "train.epoch=2"]);
+    assert!(typo.contains("epochs"), "{typo}");
+
+    let keys = page(&["recipe", "keys", "train"]);
+    let rate = keys["keys"].as_array().unwrap().iter().find(|key| key["name"] == "lr").unwrap();
+    assert_eq!((&rate["takes"], &rate["otherwise"]), (&"a number".into(), &"0.001".into()));
+    let help = printed(&["help", "recipe"]);
+    assert!(help.contains("regard recipe check") && help.contains("The highest learning rate."), "{help}");
+    let nothing = refused(&["recipe", "keys", "zzz"]);
+    assert!(nothing.contains("no key of recipes has `zzz` in its name"), "{nothing}");
+
+    let other =
+        scratch.write("other.toml", &fs::read_to_string(&file).unwrap().replace("epochs = 5", "epochs = 7"));
+    assert_eq!(
+        printed(&["recipe", "diff", &file, &other]),
+        "train.epochs: 5 | 7\n"
+    );
+    assert_eq!(printed(&["recipe", "diff", &file, &file]), "They say the same.\n");
+    let gone = refused(&["recipe", "diff", &file, &scratch.at("gone.toml")]);
+    assert!(gone.contains("gone.toml cannot be read"), "{gone}");
+}

@@ -6,11 +6,13 @@
 pub mod arms;
 mod error;
 pub mod job;
+mod keys;
 pub mod language;
 pub mod study;
 pub mod task;
 
 pub use error::{Error, Result};
 pub use job::Job;
+pub use keys::{RecipeKey, recipe_keys};
 pub use language::Recipe;
 pub use task::{Bounds, ModelTask};

@@ -10,12 +10,13 @@ mod read;
 pub(crate) use read::checked;
 
 use regard_models::ModelKeys;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What a recipe asks for, with all overrides in place.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Recipe {
     /// What the run is called; the name of the file if not given.
@@ -45,7 +46,7 @@ pub struct Recipe {
 const COMMON: [&str; 4] = ["data", "train", "evaluate", "from"];
 
 /// One stage: what it does not say is as in the recipe's own tables.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StageRecipe {
     /// What the stage is called, as its folder is.
@@ -81,7 +82,7 @@ impl Kind {
 }
 
 /// What is learned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// The next token.
@@ -100,13 +101,14 @@ pub enum Kind {
 /// `[model]`: a family and its keys. Which keys there are is the family's to say: see
 /// [`regard_models::Family::keys`]. What is not given is as in the preset, and where there is no preset, as
 /// in the family's smallest sensible model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ModelRecipe {
     /// A family of the registry: `gpt`, `bert`, or one of one's own.
     pub family: String,
     /// Its keys.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub keys: BTreeMap<String, toml::Value>,
 }
 
@@ -130,7 +132,7 @@ impl ModelRecipe {
 }
 
 /// `[tokenizer]`: how text becomes numbers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TokenizerRecipe {
     /// `characters`, `bytes`, `bpe`, `wordpiece`, `unigram` or `file`. A model that is not made anew brings
@@ -151,7 +153,7 @@ impl Default for TokenizerRecipe {
 }
 
 /// The kinds of tokenizers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TokenizerKind {
     /// One token for each character of the training text.
@@ -170,7 +172,7 @@ pub enum TokenizerKind {
 }
 
 /// `[data]`: what the model is trained and examined on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataRecipe {
     /// `text`, `biographies`, `classes`, `pairs`, `mnist` or `cifar`.
@@ -253,7 +255,7 @@ impl Default for DataRecipe {
 }
 
 /// The kinds of data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataKind {
     /// Running text.
@@ -272,7 +274,7 @@ pub enum DataKind {
 }
 
 /// What examples of biographies look like.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FormRecipe {
     /// Lines of the text, a span of each moved to its end.
@@ -287,7 +289,7 @@ pub enum FormRecipe {
 }
 
 /// `[train]`: how the model is trained.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainRecipe {
     /// `adamw` or `sgd`.
@@ -389,7 +391,7 @@ impl Default for TrainRecipe {
 }
 
 /// Parameters that are trained in another way.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupRecipe {
     /// Names, with `*` for anything: `block.0.*`, `*embedding*`.
@@ -401,7 +403,7 @@ pub struct GroupRecipe {
 }
 
 /// The optimizers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OptimizerRecipe {
     /// Adam with decoupled weight decay.
@@ -412,7 +414,7 @@ pub enum OptimizerRecipe {
 }
 
 /// What decays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecayRecipe {
     /// What has two axes or more: no biases, no norms.
@@ -425,7 +427,7 @@ pub enum DecayRecipe {
 }
 
 /// How the learning rate goes after the warm-up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleRecipe {
     /// It stays.
@@ -440,7 +442,7 @@ pub enum ScheduleRecipe {
 }
 
 /// How products are computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrecisionRecipe {
     /// In f32.
@@ -451,7 +453,7 @@ pub enum PrecisionRecipe {
 }
 
 /// `[evaluate]`: how the model is examined.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EvaluateRecipe {
     /// Examples at a time; as many as in training if not given.
@@ -471,7 +473,7 @@ impl Default for EvaluateRecipe {
 }
 
 /// `[from]`: what the model starts from.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FromRecipe {
     /// A model's folder, a name in a local Hugging Face cache, or the folder of a run. Its settings and its
