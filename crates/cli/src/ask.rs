@@ -3,7 +3,7 @@
 //! asked for.
 
 use crate::evidence::{
-    self, Asked, Asker, CALIBRATION, Corpus, INDEX, judgement_json, place_json, verdict_lines,
+    self, Asked, Asker, CALIBRATION, Corpus, INDEX, judgement_json, place_json, samples_of, verdict_lines,
 };
 use crate::machine::Machine;
 use crate::model::{Weights, lines};
@@ -125,6 +125,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
         subject: options.subject.as_deref(),
         reads,
         most: options.max,
+        samples: samples_of(kept.as_ref()),
         kept: kept.as_ref(),
     };
     let answers = asker.ask(&mut session, &questions)?;

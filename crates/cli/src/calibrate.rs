@@ -2,7 +2,7 @@
 //! and kept beside it, so that `ask` can say how likely an answer is to be right, and keep an error budget.
 
 use crate::ask::learned_to_read;
-use crate::evidence::{self, Asked, Asker, CALIBRATION, Corpus, INDEX, SIGNS, SIGNS_WITH_EVIDENCE, signs};
+use crate::evidence::{self, Asked, Asker, CALIBRATION, Corpus, INDEX, sign_names, signs};
 use crate::machine::Machine;
 use crate::model::Weights;
 use crate::output::Replace;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 #[command(
     after_help = "Example:  regard calibrate runs/birth_places --data birth_dev.tsv --corpus wiki.txt\n\n\
-                        A third of the questions teaches how signs (the model's probability, its margin, its entropy; what the text\n\
+                        A third of the questions teaches how signs (the model's probability, margin and entropy; what the text\n\
                         says) become a confidence; the others are used for nothing but to test it, and thresholds. Questions that\n\
                         the model learned from would make it look better than it is."
 )]
@@ -42,6 +42,10 @@ pub struct Options {
     /// Put the line about the subject before each question, as in ask
     #[arg(long)]
     read: bool,
+    /// Draw so many answers beside each, and take the share that is the same for a sign, too; `ask` then draws
+    /// as many
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    samples: u8,
     /// From this number the questions are divided
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
@@ -89,7 +93,14 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     if reads && index.is_none() {
         bail!("{} learned to read, and there is no text to read in; name it: --corpus FILE", options.model);
     }
-    let asker = Asker { index: index.as_ref(), subject: None, reads, most: options.max.into(), kept: None };
+    let asker = Asker {
+        index: index.as_ref(),
+        subject: None,
+        reads,
+        most: options.max.into(),
+        samples: options.samples.into(),
+        kept: None,
+    };
     let texts: Vec<String> = questions.iter().map(|(question, _)| question.clone()).collect();
     let asked = asker.ask(&mut session, &texts)?;
     let right: Vec<bool> = asked.iter().zip(&questions).map(|(own, (_, gold))| own.answer == *gold).collect();
@@ -123,11 +134,11 @@ fn learned(
     corpus: Option<Vec<String>>,
 ) -> Result<Kept> {
     let (order, test) = divided(asked.len(), options.seed)?;
-    let of = |at: usize| signs(&asked[at].sureness, asked[at].judgement.as_ref());
+    let of = |at: usize| signs(&asked[at]);
     let examples: Vec<Example> =
         order.iter().map(|&at| Example { signs: of(at), right: right[at] }).collect();
-    let names: &[&str] = if corpus.is_some() { &SIGNS_WITH_EVIDENCE } else { &SIGNS };
-    let calibration = Calibration::fit(names, &examples)?;
+    let names = sign_names(options.samples.into(), corpus.is_some());
+    let calibration = Calibration::fit(&names, &examples)?;
     let scored = |rows: &[usize]| -> Vec<Scored> {
         rows.iter().map(|&at| (calibration.confidence(&of(at)), right[at])).collect()
     };

@@ -189,10 +189,7 @@ fn recipes_are_begun_checked_and_compared() {
 
     let other =
         scratch.write("other.toml", &fs::read_to_string(&file).unwrap().replace("epochs = 5", "epochs = 7"));
-    assert_eq!(
-        printed(&["recipe", "diff", &file, &other]),
-        "train.epochs: 5 | 7\n"
-    );
+    assert_eq!(printed(&["recipe", "diff", &file, &other]), "train.epochs: 5 | 7\n");
     assert_eq!(printed(&["recipe", "diff", &file, &file]), "They say the same.\n");
     let gone = refused(&["recipe", "diff", &file, &scratch.at("gone.toml")]);
     assert!(gone.contains("gone.toml cannot be read"), "{gone}");

@@ -241,6 +241,14 @@ fn confidence_is_calibrated_and_a_budget_kept() {
     let page = scratch.page(0, &calibrate);
     assert_eq!((&page["questions"], &page["tested"]), (&40.into(), &27.into()));
 
+    // With drawn answers beside each there is one sign more, and whoever asks draws as many.
+    scratch.printed(&[&calibrate[..], &["--samples", "3"]].concat());
+    let kept = fs::read_to_string(scratch.0.join("runs/people/calibration.json")).unwrap();
+    assert!(kept.contains("\"agreement of 3\""), "{kept}");
+    let page = scratch.page(0, &["ask", "runs/people", &question, "--max", "8"]);
+    assert!(page["answers"][0]["confidence"].as_f64().is_some_and(|p| p > 0.0 && p < 1.0), "{page}");
+    scratch.printed(&calibrate);
+
     // Half of the answers are wrong, and nothing tells which: a budget of a twentieth declines all.
     let ask = ["ask", "runs/people", &question, "--max", "8"];
     let (shown, notes) = scratch.ended(3, &[&ask[..], &["--error-budget", "0.05"]].concat());

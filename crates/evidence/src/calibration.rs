@@ -42,7 +42,8 @@ const STEPS: usize = 50;
 
 impl Calibration {
     /// Learns from examples; all have as many signs as there are names.
-    pub fn fit(names: &[&str], examples: &[Example]) -> Result<Calibration> {
+    pub fn fit(names: &[impl AsRef<str>], examples: &[Example]) -> Result<Calibration> {
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         let finite = |example: &Example| {
             example.signs.len() == names.len() && example.signs.iter().all(|sign| sign.is_finite())
         };

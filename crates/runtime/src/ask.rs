@@ -7,7 +7,7 @@ use regard_data::Tokenizer;
 use regard_data::corruption::prompt;
 use regard_data::tokenizer::Special;
 use regard_engine::{AsDevice, Store};
-use regard_generate::{Full, Generator, Request, Settings};
+use regard_generate::{Examples, Full, Generator, Request, Sampling, Settings};
 use regard_graph::Precision;
 use regard_models::Model;
 
@@ -57,6 +57,17 @@ impl Answerer {
         store: &mut Store,
         progress: &mut Progress<'_, String>,
     ) -> Result<Vec<String>> {
+        self.answer_by(questions, Sampling::greedy(), store, progress)
+    }
+
+    /// The same with tokens chosen in another way. Draws depend on the place of a question among all.
+    pub(crate) fn answer_by<S: AsRef<str>>(
+        &mut self,
+        questions: &[S],
+        sampling: Sampling,
+        store: &mut Store,
+        progress: &mut Progress<'_, String>,
+    ) -> Result<Vec<String>> {
         let mut prompts = Vec::with_capacity(questions.len());
         for question in questions {
             prompts.push(self.prompt(question.as_ref())?);
@@ -67,7 +78,10 @@ impl Answerer {
         in_batches(&lengths, *rows, progress, |batch| {
             let prompts: Vec<Vec<i32>> = batch.iter().map(|&at| prompts[at].clone()).collect();
             // An answer without its question would be another's: it ends where the positions do.
-            let request = Request { stop: &stop, full: Full::End, ..Request::greedy(&prompts, *most) };
+            let numbers: Vec<u64> = batch.iter().map(|&at| at as u64).collect();
+            let examples = Examples::Are(&numbers);
+            let greedy = Request::greedy(&prompts, *most);
+            let request = Request { stop: &stop, sampling, examples, full: Full::End, ..greedy };
             let mut answers = Vec::with_capacity(batch.len());
             for generated in generator.generate(&request, store)? {
                 let ids: Vec<u32> = generated.ids.iter().map(|&id| id as u32).collect();

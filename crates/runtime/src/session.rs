@@ -16,7 +16,7 @@ use crate::{Error, Result};
 use regard_data::corruption::prompt;
 use regard_data::tokenizer::Special;
 use regard_engine::{AsDevice, Device, Store};
-use regard_generate::{Beam, Full, Generator, Settings};
+use regard_generate::{Beam, Full, Generator, Sampling, Settings};
 use regard_graph::{Init, Precision};
 use regard_hub::Opened;
 use regard_hub::forward::{self, Answer};
@@ -454,6 +454,43 @@ impl Session {
         let device = self.device.clone();
         let sure = sureness(&*model, &rows, self.store()?, &device)?;
         Ok(texts.into_iter().zip(sure).map(|(text, sureness)| Answered { text, sureness }).collect())
+    }
+
+    /// For each question the share of `samples` answers, drawn as the model says, that are the given one.
+    /// Draws depend on the seed and on the place of the question.
+    pub fn agreement(
+        &mut self,
+        questions: &[String],
+        answers: &[&str],
+        most: usize,
+        samples: usize,
+        seed: u64,
+    ) -> Result<Vec<f64>> {
+        let model = Arc::clone(&self.opened.model);
+        if model.as_decoder().is_none() {
+            return Err(self.unable("ask", "a decoder that learned to answer"));
+        }
+        let tokenizer = self.companions.tokenizer()?.clone();
+        let sampling = Sampling::plain(seed);
+        let repeated: Vec<String> =
+            questions.iter().flat_map(|question| std::iter::repeat_n(question.clone(), samples)).collect();
+        let drawn: Vec<String> = if tokenizer.special(Special::Mask).is_some() {
+            let (device, rows) = (self.device.clone(), BATCH.min(repeated.len()));
+            let store = self.without_caches()?;
+            let mut answerer =
+                Answerer::new(&*model, &tokenizer, rows, most, Precision::F32, store, &device)?;
+            answerer.answer_by(&repeated, sampling, store, &mut unheard)?
+        } else {
+            let stop = vec!["\n".into()];
+            let writing = Writing { most, stop, sampling, full: Full::End, ..Writing::default() };
+            let on = &mut |_: crate::write::Piece<'_>| ControlFlow::Continue(());
+            let written = self.generate(Prompts::Texts(&repeated), &writing, on)?;
+            written.into_iter().map(|one| one.text.unwrap_or_default().trim().to_string()).collect()
+        };
+        let share = |(answer, drawn): (&&str, &[String])| {
+            drawn.iter().filter(|text| text == answer).count() as f64 / drawn.len() as f64
+        };
+        Ok(answers.iter().zip(drawn.chunks(samples.max(1))).map(share).collect())
     }
 
     /// One pass: its outputs and the taps asked for.

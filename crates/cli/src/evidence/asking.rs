@@ -14,6 +14,8 @@ pub struct Asked {
     pub answer: String,
     /// How sure it is.
     pub sureness: Sureness,
+    /// The share of drawn answers that are this one, where some were drawn.
+    pub agreement: Option<f64>,
     /// What the text says to it, where there is one.
     pub judgement: Option<Judgement>,
     /// The line that the model was given to read.
@@ -22,22 +24,39 @@ pub struct Asked {
     pub confidence: Option<f64>,
 }
 
-/// Signs of an answer without a text.
-pub const SIGNS: [&str; 3] = ["log probability", "margin", "entropy"];
-/// Signs of one that was held against a text.
-pub const SIGNS_WITH_EVIDENCE: [&str; 5] =
-    ["log probability", "margin", "entropy", "supported", "contradicted"];
+/// The names of the signs of answers: with so many drawn beside each, and of those that were held against a
+/// text.
+pub fn sign_names(samples: usize, evidence: bool) -> Vec<String> {
+    let mut names: Vec<String> = ["log probability", "margin", "entropy"].map(String::from).into();
+    names.extend((samples > 0).then(|| format!("{AGREEMENT}{samples}")));
+    names.extend(["supported", "contradicted"].into_iter().filter(|_| evidence).map(String::from));
+    names
+}
+
+/// What the sign is called that answers are drawn for; their number follows.
+const AGREEMENT: &str = "agreement of ";
+
+/// How many answers a calibration wants to be drawn.
+pub fn samples_of(kept: Option<&Kept>) -> usize {
+    let names = kept.into_iter().flat_map(|kept| kept.calibration.names());
+    names.filter_map(|name| name.strip_prefix(AGREEMENT)?.parse().ok()).next().unwrap_or(0)
+}
 
 /// The signs of an answer, in the order of their names.
-pub fn signs(sureness: &Sureness, judgement: Option<&Judgement>) -> Vec<f64> {
+pub fn signs(asked: &Asked) -> Vec<f64> {
+    let Asked { sureness, agreement, judgement, .. } = asked;
     // Beyond e⁻⁴⁰ one wrong answer is as unlikely as another.
     let mut all = vec![sureness.probability.max(1e-17).ln(), sureness.margin, sureness.entropy];
+    all.extend(agreement);
     if let Some(judged) = judgement {
         let is = |verdict| f64::from(u8::from(judged.verdict == verdict));
         all.extend([is(Verdict::Supported), is(Verdict::Contradicted)]);
     }
     all
 }
+
+/// Answers beside an answer are drawn with this seed: the same question has the same.
+const SAMPLING_SEED: u64 = 0;
 
 /// Who asks.
 pub struct Asker<'a> {
@@ -49,6 +68,8 @@ pub struct Asker<'a> {
     pub reads: bool,
     /// The most tokens of an answer.
     pub most: usize,
+    /// How many answers are drawn beside each, to see how many are the same.
+    pub samples: usize,
     /// How signs become a confidence.
     pub kept: Option<&'a Kept>,
 }
@@ -68,20 +89,22 @@ impl Asker<'_> {
             }
         }
         let answers = session.answer(&prompts, self.most, &mut unheard)?;
+        let mut agreement = vec![None; questions.len()];
+        if self.samples > 0 {
+            let texts: Vec<&str> = answers.iter().map(|answer| answer.text.as_str()).collect();
+            let shares = session.agreement(&prompts, &texts, self.most, self.samples, SAMPLING_SEED)?;
+            agreement = shares.into_iter().map(Some).collect();
+        }
         let mut all = Vec::with_capacity(questions.len());
-        for ((question, Answered { text, sureness }), read) in questions.iter().zip(answers).zip(lines) {
+        for (at, (Answered { text, sureness }, read)) in answers.into_iter().zip(lines).enumerate() {
+            let question = questions[at].clone();
             let judgement =
-                self.index.map(|index| judge(index, question, self.subject, &text)).transpose()?;
-            let own = signs(&sureness, judgement.as_ref());
-            let confidence = self.kept.map(|kept| kept.calibration.confidence(&own));
-            all.push(Asked {
-                question: question.clone(),
-                answer: text,
-                sureness,
-                judgement,
-                read,
-                confidence,
-            });
+                self.index.map(|index| judge(index, &question, self.subject, &text)).transpose()?;
+            let agreement = agreement[at];
+            let (answer, confidence) = (text, None);
+            let mut asked = Asked { question, answer, sureness, agreement, judgement, read, confidence };
+            asked.confidence = self.kept.map(|kept| kept.calibration.confidence(&signs(&asked)));
+            all.push(asked);
         }
         Ok(all)
     }

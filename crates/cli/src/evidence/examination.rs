@@ -2,7 +2,7 @@
 //! whether an error budget is kept on questions that nobody has seen, whether unknown people are noticed, and
 //! who is guessed by name. Numbers only; `examination_page` shows them.
 
-use super::{Asked, Asker, SIGNS_WITH_EVIDENCE, signs};
+use super::{Asked, Asker, sign_names, signs};
 use anyhow::Result;
 use regard_data::dataset::{Amount, held_out};
 use regard_evidence::{
@@ -173,14 +173,14 @@ fn standing(asked: &[Asked], right: &[bool]) -> (usize, usize) {
 }
 
 fn example(asked: &[Asked], right: &[bool], at: usize) -> Example {
-    Example { signs: signs(&asked[at].sureness, judged(&asked[at])), right: right[at] }
+    Example { signs: signs(&asked[at]), right: right[at] }
 }
 
 /// Confidences of some questions by a calibration that others taught; none where they taught nothing, because
 /// all were right or all were wrong.
 fn calibrated(asked: &[Asked], right: &[bool], taught: &[usize]) -> Option<Calibration> {
     let examples: Vec<Example> = taught.iter().map(|&at| example(asked, right, at)).collect();
-    Calibration::fit(&SIGNS_WITH_EVIDENCE, &examples).ok()
+    Calibration::fit(&sign_names(0, true), &examples).ok()
 }
 
 fn confidences(

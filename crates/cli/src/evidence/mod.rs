@@ -7,7 +7,7 @@ mod examination_page;
 mod show;
 mod study;
 
-pub use asking::{Asked, Asker, SIGNS, SIGNS_WITH_EVIDENCE, signs};
+pub use asking::{Asked, Asker, samples_of, sign_names, signs};
 pub use examination::Examination;
 pub use show::{confidence_figures, judgement_json, line_text, place_json, plain, source, verdict_lines};
 pub use study::{examined, withhold};

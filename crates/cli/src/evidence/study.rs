@@ -62,7 +62,7 @@ pub fn examined(
     for (name, path) in models {
         let mut session = Session::open(path, &OpenOptions::new(registry), device)?;
         let reads = learned_to_read(path, registry)?;
-        let asker = Asker { index: Some(&index), subject: None, reads, most: MOST, kept: None };
+        let asker = Asker { index: Some(&index), subject: None, reads, most: MOST, samples: 0, kept: None };
         let examination = examine(&mut session, &asker, &questions)?;
         sections.extend(examination.sections(name, &index));
         all.push((name.clone(), examination));

@@ -223,3 +223,24 @@ fn answers_say_how_sure_they_are() {
         assert!(sure.margin >= 0.0 && sure.entropy > 0.0 && sure.tokens >= written.ids.len(), "{sure:?}");
     }
 }
+
+#[test]
+fn drawn_answers_agree_more_or_less() {
+    let vit = goldens("vit");
+    let vit = vit.to_str().unwrap();
+    let message = session(vit).agreement(&strings(&["a"]), &["b"], 3, 4, 0).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        format!("{vit} is a model of images (vit); ask needs a decoder that learned to answer")
+    );
+    let gpt = Scratch::model("gpt2", LETTERS);
+    let mut own = session(gpt.path());
+    let questions = strings(&["ab", "c"]);
+    let mut shares = |answers: &[&str], seed| own.agreement(&questions, answers, 1, 16, seed).unwrap();
+    // All letters together are all that was drawn, and the same seed draws the same.
+    let letters: Vec<String> = (b'a'..=b'z').map(|letter| (letter as char).to_string()).collect();
+    let sum: f64 = letters.iter().map(|letter| shares(&[letter, letter], 3)[0]).sum();
+    assert!(sum > 0.0 && sum <= 1.0, "{sum}");
+    assert_eq!(shares(&["a", "b"], 3), shares(&["a", "b"], 3));
+    assert_eq!(shares(&["not an answer", "nor this"], 3), [0.0, 0.0]);
+}
