@@ -11,7 +11,7 @@ use regard_models::Registry;
 use regard_recipe::job::{JobOutcome, JobResult};
 use regard_recipe::language::{DataKind, FormRecipe, Kind};
 use regard_recipe::{Job, Recipe};
-use regard_train::{End, RunFolder, RunPaths};
+use regard_train::{End, History, RunFolder, RunPaths};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -61,6 +61,7 @@ impl std::error::Error for Interrupted {}
 pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let device = options.machine.device()?;
     let began = Instant::now();
+    let before = options.resume.as_deref().map_or(0, steps_so_far);
     let mut bars = Bars::new(options.json);
     // Made before the folder: a recipe that cannot run leaves nothing behind.
     let (job, folder) = match &options.resume {
@@ -93,7 +94,13 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     };
     bars.clear();
     let seconds = began.elapsed().as_secs_f64();
-    print(options.json, &job, &folder, &outcome, seconds)
+    print(options.json, &job, &folder, &outcome, before, seconds)
+}
+
+/// How many steps a run has taken.
+fn steps_so_far(run: &Path) -> u64 {
+    let history = History::read(&RunPaths::new(run).metrics()).ok();
+    history.and_then(|history| Some(history.steps.last()?.step)).unwrap_or(0)
 }
 
 /// Refuses a folder that has a run before the data is read.
@@ -108,7 +115,14 @@ fn refuse_run(out: &Path) -> Result<()> {
     Ok(())
 }
 
-fn print(as_json: bool, job: &Job, folder: &RunFolder, outcome: &JobOutcome, seconds: f64) -> Result<()> {
+fn print(
+    as_json: bool,
+    job: &Job,
+    folder: &RunFolder,
+    outcome: &JobOutcome,
+    before: u64,
+    seconds: f64,
+) -> Result<()> {
     let path = folder.path().display();
     let mut out = std::io::stdout().lock();
     if as_json {
@@ -137,7 +151,13 @@ fn print(as_json: bool, job: &Job, folder: &RunFolder, outcome: &JobOutcome, sec
     }
     let steps = outcome.state.step;
     let why = if outcome.end == End::EarlyStop { ", for it did not get better any more" } else { "" };
-    writeln!(out, "trained {steps} steps in {:.0} s{why}", seconds)?;
+    match steps.saturating_sub(before) {
+        0 if before > 0 => writeln!(out, "nothing was left to train: the run has its {steps} steps{why}")?,
+        more if before > 0 => {
+            writeln!(out, "trained {more} more steps in {seconds:.0} s, {steps} in all{why}")?
+        }
+        _ => writeln!(out, "trained {steps} steps in {seconds:.0} s{why}")?,
+    }
     if !result.metrics.is_empty() {
         writeln!(out, "the weights of step {}, examined with {}:", result.step, result.examined)?;
     }

@@ -98,6 +98,10 @@ impl RunFolder {
     /// A run that is there: finished, interrupted or killed.
     pub fn resume(path: impl AsRef<Path>) -> Result<RunFolder> {
         let path = path.as_ref();
+        if !path.exists() {
+            let advice = "name the folder of a run: `regard runs` lists them";
+            return Err(Error::folder(path, "there is no such folder", advice));
+        }
         if !path.join(RECIPE).exists() {
             return Err(Error::folder(path, format!("it has no {RECIPE}"), "name the folder of a run"));
         }

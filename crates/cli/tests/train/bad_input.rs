@@ -131,7 +131,7 @@ fn what_cannot_be_trained_is_said_before_anything_is_written() {
         assert!(!scratch.path("runs").exists(), "{arguments:?} left something behind");
     }
     let message = scratch.refused(&["train", "--resume", "runs/none"]);
-    assert!(message.contains("runs/none: it has no recipe.toml; name the folder of a run"), "{message}");
+    assert!(message.contains("runs/none: there is no such folder; name the folder of a run"), "{message}");
     let message = scratch.refused(&["evaluate", "runs/none"]);
     assert!(message.starts_with("regard: "), "{message}");
     // Texts that are too long are cut, and that is said.

@@ -29,6 +29,11 @@ fn a_language_model_is_trained_examined_and_used() {
     let scratch = language("language");
     let page = scratch.page(&["train", "tiny.toml"]);
     assert_eq!((page["end"].as_str(), page["steps"].as_u64()), (Some("complete"), Some(30)));
+    scratch.page(&["train", "tiny.toml", "--out", "runs/again"]);
+    let again = scratch.printed(&["train", "--resume", "runs/again"]);
+    assert!(again.contains("nothing was left to train: the run has its 30 steps\n"), "{again}");
+    let more = scratch.printed(&["train", "--resume", "runs/again", "train.steps=32"]);
+    assert!(more.contains("trained 2 more steps in ") && more.contains(" s, 32 in all\n"), "{more}");
     let result = &page["result"];
     let loss = metric(result, "loss");
     assert!((metric(result, "perplexity") - loss.exp()).abs() < 1e-6);

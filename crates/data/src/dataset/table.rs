@@ -164,7 +164,14 @@ impl Table {
             None => Err(Error::Unknown {
                 kind: "column",
                 name: index.to_string(),
-                advice: format!("{} has {} columns", shown_path(&self.path), self.names.len()),
+                advice: match self.names.len() {
+                    1 => format!(
+                        "{} has one column, for no line of it has a tab (or, in .csv, a comma) in it; put one between \
+                         text and class",
+                        shown_path(&self.path)
+                    ),
+                    columns => format!("{} has {columns} columns", shown_path(&self.path)),
+                },
             }),
         }
     }

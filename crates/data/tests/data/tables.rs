@@ -38,6 +38,12 @@ fn three_formats_hold_the_same_cells() {
     );
     assert_eq!(table.column_at(0).unwrap().get(1).unwrap(), "z");
     assert_eq!(text(table.column_at(2), &scratch), "no column is called `2`; b.tsv has 2 columns");
+    let spaces = Table::open(scratch.put("s.tsv", "a good film 1\n"), Format::Tsv, false).unwrap();
+    assert_eq!(
+        text(spaces.column_at(1), &scratch),
+        "no column is called `1`; s.tsv has one column, for no line of it has a tab (or, in .csv, a comma) in it; put one \
+         between text and class"
+    );
     assert_eq!(
         text(table.column("0").unwrap().get(2), &scratch),
         "b.tsv: has no row 3; it has 2; ask for one that is there"

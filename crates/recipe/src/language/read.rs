@@ -264,7 +264,11 @@ fn located(error: &toml::de::Error, text: &str, place: &str) -> Error {
     let message = error.message();
     if let Some((kind, name, known)) = unknown(message) {
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let here = text.lines().nth(line).unwrap_or_default().trim();
+        let heading =
+            here.starts_with('[') && here.trim_matches(['[', ']']).rsplit('.').next() == Some(&name);
         let (what, all) = match kind {
+            "field" if heading => (format!("there is no table [{name}]"), "keys and tables here are"),
             "field" => (
                 format!(
                     "there is no key `{name}`{}",

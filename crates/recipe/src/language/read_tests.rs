@@ -25,6 +25,10 @@ fn an_unknown_key_has_a_line_and_a_neighbour() {
         "my.toml:3: there is no key `zzz` in [evaluate]; keys here are batch, beams, most, baseline"
     );
     assert_eq!(text("\nsede = 1\n", &[]), "my.toml:2: there is no key `sede`; did you mean `seed`?");
+    assert_eq!(
+        text("[training]\nlr = 1\n", &[]),
+        "my.toml:1: there is no table [training]; did you mean `train`?"
+    );
 }
 
 #[test]

@@ -21,6 +21,11 @@ fn folders_that_cannot_be_used() {
     assert_eq!(RunFolder::resume(path.path()).unwrap().recipe(), "a = 1\n");
     let none = text(RunFolder::resume(path.path().join("checkpoints")));
     assert!(none.ends_with("it has no recipe.toml; name the folder of a run"), "{none}");
+    let gone = text(RunFolder::resume(path.path().join("gone")));
+    assert!(
+        gone.ends_with("there is no such folder; name the folder of a run: `regard runs` lists them"),
+        "{gone}"
+    );
     // A part of the path is a file.
     let below = text(RunFolder::create(path.path().join("recipe.toml").join("run"), ""));
     assert!(below.starts_with("cannot make ") && below.contains("not a folder"), "{below}");
