@@ -76,11 +76,13 @@ fn slips_are_met_with_a_suggestion() {
     for (workload, has) in
         [("matmul", "a matrix product"), ("attention", "attention"), ("train", "a training step")]
     {
-        let message = refused(&["bench", workload, "--precision", "int8"]);
-        assert!(
-            message.contains(&format!("--precision int8: {has} has no weights that are only read")),
-            "{message}"
-        );
+        for kind in ["int8", "q8", "q4"] {
+            let message = refused(&["bench", workload, "--precision", kind]);
+            assert!(
+                message.contains(&format!("--precision {kind}: {has} has no weights that are only read")),
+                "{message}"
+            );
+        }
     }
 }
 

@@ -162,12 +162,14 @@ fn weights_may_be_held_as_integers() {
         let arguments = ["generate", model.path(), "--prompt", "a cat", "--max", "12", "--greedy"];
         page(&[&arguments, more].concat())
     };
-    let eight = with(&["--weights", "int8"]);
-    assert_eq!(eight["ids"].as_array().unwrap().len(), 12);
-    assert_eq!(with(&["--weights", "int8", "--threads", "1", "--simd", "portable"])["ids"], eight["ids"]);
+    for kind in ["int8", "q8", "q4"] {
+        let few = with(&["--weights", kind]);
+        assert_eq!(few["ids"].as_array().unwrap().len(), 12);
+        assert_eq!(with(&["--weights", kind, "--threads", "1", "--simd", "portable"])["ids"], few["ids"]);
+    }
     assert_eq!(with(&["--weights", "f32"])["ids"], with(&[])["ids"]);
     let message = refused(&["generate", model.path(), "--prompt", "a", "--weights", "int4"]);
-    assert!(message.contains("invalid value 'int4'") && message.contains("int8"), "{message}");
+    assert!(message.contains("invalid value 'int4'") && message.contains("q8, q4"), "{message}");
 
     let model = Scratch::model("bert_masked", pieces());
     let vectors = |kind: &str| -> Vec<f64> {
@@ -175,7 +177,7 @@ fn weights_may_be_held_as_integers() {
         page["vectors"][0].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
     };
     let exact = vectors("f32");
-    for (kind, least) in [("bf16", 0.9999), ("int8", 0.999)] {
+    for (kind, least) in [("bf16", 0.9999), ("int8", 0.999), ("q8", 0.999), ("q4", 0.97)] {
         let near = vectors(kind);
         let cosine: f64 = exact.iter().zip(&near).map(|(a, b)| a * b).sum();
         assert!(near != exact && cosine > least, "{kind}: {cosine}");

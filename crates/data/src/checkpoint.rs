@@ -125,6 +125,14 @@ impl Checkpoint {
         Tensor { name, dtype: entry.dtype, shape: &entry.shape, bytes }
     }
 
+    /// Says that a tensor was read and will hardly be again: memory that only mirrors the file goes back to
+    /// the system. A later look reads the file again.
+    pub fn passed(&self, name: &str) {
+        if let Some(entry) = self.tensors.get(name) {
+            self.sources[entry.source].bytes.give_back(entry.range.clone());
+        }
+    }
+
     /// All tensors, in the order of their names.
     pub fn tensors(&self) -> impl Iterator<Item = Tensor<'_>> {
         self.tensors.iter().map(|(name, entry)| self.tensor(name, entry))

@@ -161,6 +161,22 @@ pub fn one(import: &Import, tensor: &Tensor) -> Result<Vec<f32>> {
     Ok(ours)
 }
 
+/// The bytes of theirs that are ours just as they lie: none where something is turned on the way, or does not
+/// fit.
+pub fn lies<'a>(import: &Import, tensor: &Tensor<'a>) -> Option<&'a [u8]> {
+    if misfit(import, tensor).is_some() {
+        return None;
+    }
+    match &import.map {
+        Map::Same | Map::Reshaped => Some(tensor.bytes),
+        Map::Rows(rows) => {
+            let row = tensor.bytes.len() / tensor.shape.first().copied().unwrap_or(1).max(1);
+            Some(&tensor.bytes[rows.start * row..rows.end * row])
+        }
+        Map::Transposed | Map::TransposedColumns(_) => None,
+    }
+}
+
 /// Our tensor, from theirs, whose shapes were checked; `whole` is room for theirs.
 fn read(import: &Import, tensor: &Tensor, whole: &mut Vec<f32>, ours: &mut Vec<f32>) -> Result<()> {
     let width = tensor.dtype.bytes();

@@ -82,7 +82,7 @@ fn time_product(pool: &Pool, level: Level, [m, k, n]: [usize; 3], storage: Stora
     let mut scratch = numbers(Scratch::bytes(Gemm::thread_scratch_bytes(), pool.threads()));
     let mut scratch = Scratch::new(scratch.as_mut_slice(), pool.threads());
     let data: Data = match storage {
-        Storage::F32 | Storage::Int8 => a.as_slice::<f32>().into(),
+        Storage::F32 | Storage::Int8 | Storage::Q8 | Storage::Q4 => a.as_slice::<f32>().into(),
         Storage::Bf16 => narrow.as_slice().into(),
     };
     let seconds = best(|| {

@@ -9,7 +9,7 @@ use regard_device::{Buffer, Level, Pool};
 use regard_graph::Sizes;
 use regard_graph::plan::Place;
 use regard_graph::{Graph, Node, Var};
-use regard_ops::{Packed, Slot};
+use regard_ops::{Lent, Packed, Slot};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -121,6 +121,9 @@ impl Cpu {
                     make_copy(kind, dims, numbers, out, self.pool(), self.level());
                 })?;
             }
+            // Operands that the kernel has in another form: they need not even be in memory.
+            let rows = step.rows.iter().filter(|&&(_, entry)| store.lent(entry).is_some());
+            let otherwise = step.packs.iter().chain(rows).fold(0, |bits, (input, _)| bits | 1u8 << input);
             let mut address = |place: Option<Place>| -> Result<*mut u8> {
                 Ok(match place {
                     None => std::ptr::null_mut(),
@@ -135,8 +138,9 @@ impl Cpu {
                 })
             };
             let node = &graph.nodes()[step.node];
-            for (slot, &var) in step.inputs.iter_mut().zip(&node.inputs) {
-                slot.at = address(plan.places[var.index()])?;
+            for (input, (slot, &var)) in step.inputs.iter_mut().zip(&node.inputs).enumerate() {
+                let otherwise = otherwise >> input & 1 == 1;
+                slot.at = if otherwise { std::ptr::null_mut() } else { address(plan.places[var.index()])? };
                 slot.dims = graph.shape(var).at(sizes)?;
             }
             for ((slot, &var), &used) in step.outputs.iter_mut().zip(&node.outputs).zip(&step.used) {
@@ -155,12 +159,17 @@ impl Cpu {
             for &(input, pack) in &step.packs {
                 packed[input] = Some(Packed { bytes: store.copy_bytes(pack) });
             }
+            let mut lent: [Option<&dyn Lent>; MOST_PACKED] = [None; MOST_PACKED];
+            for &(input, entry) in &step.rows {
+                lent[input] = store.lent(entry);
+            }
             let planned = Planned {
                 node,
                 kernels: &*step.kernels,
                 inputs: &step.inputs,
                 outputs: &step.outputs,
                 packed: &packed,
+                lent: &lent,
                 scratch,
                 threads: (threads_at, thread_bytes),
                 pool: self.pool(),

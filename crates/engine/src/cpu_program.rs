@@ -6,7 +6,7 @@ use crate::device::Taken;
 use crate::program::PlannedGraph;
 use crate::store::write_numbers;
 use crate::{Cpu, Error, Numbers, Result, Store};
-use regard_device::{Buffer, Element, Level, Matrix, Pool, pack_b, packed_b_bytes};
+use regard_device::{Buffer, Data, Element, Level, Matrix, Pool, pack_b, packed_b_bytes};
 use regard_graph::plan::{Place, Plan, Slot as PlannedSlot};
 use regard_graph::{Alias, Concrete, DType, Dims, Graph, Origin, Sizes, Var, needed};
 use regard_ops::{CopyKind, Kernels, Needs, Request, Slot, kernels_of};
@@ -22,7 +22,10 @@ pub(crate) struct Step {
     pub scratch: Option<PlannedSlot>,
     /// Bytes that the kernel asked for each thread.
     pub thread_scratch: usize,
+    /// Operands that the kernel has as copies, and which.
     pub packs: Vec<(usize, usize)>,
+    /// Operands of which the kernel reads rows, and their entries.
+    pub rows: Vec<(usize, usize)>,
     pub updates: Vec<usize>,
 }
 
@@ -43,12 +46,15 @@ impl CpuProgram {
         let mut packs_used = Vec::new();
         for step in &plan.steps {
             let node = &graph.nodes()[step.node];
-            let mut packs = Vec::new();
+            let (mut packs, mut rows) = (Vec::new(), Vec::new());
             for pack in &needs[step.node].packs {
                 let stored = graph.value(node.inputs[pack.input]).version_of;
                 assert!(pack.input < MOST_PACKED, "{}: operand {} cannot be packed", node.name, pack.input);
                 let Some(stored) = stored else { continue };
-                let bytes = copy_bytes(pack.kind, store.entry_dims(entries[stored]));
+                let Some(bytes) = copy_bytes(pack.kind, store.entry_dims(entries[stored])) else {
+                    rows.push((pack.input, entries[stored]));
+                    continue;
+                };
                 let copy = store.declare_copy(entries[stored], pack.kind, bytes)?;
                 packs.push((pack.input, copy));
                 packs_used.push(copy);
@@ -72,6 +78,7 @@ impl CpuProgram {
                 scratch: step.scratch,
                 thread_scratch: needs[step.node].thread_scratch,
                 packs,
+                rows,
                 updates,
             });
         }
@@ -173,24 +180,24 @@ fn lay_constants(graph: &Graph, plan: &Plan) -> Result<Buffer> {
     Ok(buffer)
 }
 
-/// Bytes of a copy of a weight of these sizes.
-fn copy_bytes(kind: CopyKind, dims: Dims) -> usize {
-    let CopyKind::Panels { transposed, storage } = kind;
+/// Bytes of a copy of a weight of these sizes, where there is one.
+fn copy_bytes(kind: CopyKind, dims: Dims) -> Option<usize> {
+    let CopyKind::Panels { transposed, storage } = kind else { return None };
     let (rows, columns) = (dims.rows(), dims.last_size());
     let (k, n) = if transposed { (columns, rows) } else { (rows, columns) };
-    packed_b_bytes(k, n, storage)
+    Some(packed_b_bytes(k, n, storage))
 }
 
 /// Makes a copy of a weight. The product contracts the matrix's rows, or its columns when transposed.
 pub(crate) fn make_copy(
     kind: CopyKind,
     dims: Dims,
-    numbers: &[f32],
+    numbers: Data<'_>,
     out: &mut [u8],
     pool: &Pool,
     level: Level,
 ) {
-    let CopyKind::Panels { transposed, storage } = kind;
+    let CopyKind::Panels { transposed, storage } = kind else { return };
     let (rows, columns) = (dims.rows(), dims.last_size());
     if transposed {
         pack_b(pool, level, Matrix::transposed(numbers, columns), columns, rows, storage, out);

@@ -1,17 +1,24 @@
 //! The numbers of an entry of a store, and which version of them lies where: in host memory, on a card, or
-//! both. Whoever changes them raises the version where it did so; whoever reads them elsewhere brings the
-//! newest there first.
+//! both; or, of numbers that were lent, in neither yet. Whoever changes them raises the version where it did
+//! so; whoever reads them elsewhere brings the newest there first.
 
 use crate::cuda::{Cuda, State};
 use crate::{Numbers, Result};
 use regard_device::cuda::{Address, Memory, Region};
 use regard_device::{Buffer, Element};
+use regard_ops::Lent;
+use std::sync::Arc;
 
 pub(crate) struct Held {
     /// How often the numbers have changed, wherever.
     version: u64,
+    /// Bytes of the numbers, wherever they lie.
+    bytes: usize,
     host: Buffer,
-    /// The version that lies in host memory.
+    /// Where the host's version lies instead, as long as nobody asked for it in host memory: `host` has no
+    /// room for it then. Of f32 entries alone.
+    lent: Option<Arc<dyn Lent>>,
+    /// The version that lies in host memory, or was lent.
     host_version: u64,
     /// Cards that have had them, each with a place for them that stays.
     cards: Vec<OnCard>,
@@ -28,7 +35,26 @@ struct OnCard {
 
 impl Held {
     pub fn on_host(host: Buffer) -> Held {
-        Held { version: 0, host, host_version: 0, cards: Vec::new() }
+        Held { version: 0, bytes: host.len(), host, lent: None, host_version: 0, cards: Vec::new() }
+    }
+
+    /// So many bytes of f32 that lie elsewhere.
+    pub fn lent(bytes: usize, lent: Arc<dyn Lent>) -> Result<Held> {
+        let host = Buffer::zeroed(1)?;
+        Ok(Held { version: 0, bytes, host, lent: Some(lent), host_version: 0, cards: Vec::new() })
+    }
+
+    /// Replaces the numbers by others, which lie elsewhere.
+    pub fn lend(&mut self, lent: Arc<dyn Lent>) -> Result<()> {
+        self.host = Buffer::zeroed(1)?;
+        self.lent = Some(lent);
+        self.changed_on_host();
+        Ok(())
+    }
+
+    /// The numbers where they were lent from, if nobody has asked for them in memory.
+    pub fn as_lent(&self) -> Option<&Arc<dyn Lent>> {
+        self.lent.as_ref().filter(|_| self.host_version == self.version)
     }
 
     pub fn version(&self) -> u64 {
@@ -44,6 +70,10 @@ impl Held {
 
     /// The newest numbers: lent if they lie in host memory, else a copy.
     pub fn read<T: Element>(&self, count: usize) -> Result<Numbers<'_, T>> {
+        if let Some(lent) = self.as_lent() {
+            let numbers = self.brought(&**lent)?;
+            return Ok(Numbers::copied(numbers.as_slice::<T>()[..count].to_vec()));
+        }
         if self.host_version == self.version {
             return Ok(Numbers::lent(&self.host.as_slice::<T>()[..count]));
         }
@@ -54,7 +84,12 @@ impl Held {
 
     /// The newest numbers as they lie in host memory, to which they are brought first.
     pub fn host(&mut self) -> Result<&Buffer> {
+        if let Some(lent) = self.as_lent() {
+            self.host = self.brought(&**lent)?;
+            self.lent = None;
+        }
         if self.host_version != self.version {
+            self.make_room()?;
             let mut host = std::mem::replace(&mut self.host, Buffer::zeroed(1)?);
             let fetched = self.fetch(host.as_mut_slice::<u8>());
             self.host = host;
@@ -62,6 +97,24 @@ impl Held {
             self.host_version = self.version;
         }
         Ok(&self.host)
+    }
+
+    /// Numbers that were lent, in memory of their own.
+    fn brought(&self, lent: &dyn Lent) -> Result<Buffer> {
+        let mut buffer = Buffer::zeroed(self.bytes)?;
+        let numbers = buffer.as_mut_slice::<f32>();
+        lent.read(0..numbers.len(), numbers);
+        lent.passed();
+        Ok(buffer)
+    }
+
+    /// Host memory for the numbers, which is not there while they are lent: what was lent is forgotten.
+    fn make_room(&mut self) -> Result<()> {
+        if self.lent.is_some() {
+            self.host = Buffer::zeroed(self.bytes)?;
+            self.lent = None;
+        }
+        Ok(())
     }
 
     /// Copies from the card that has the newest version.
@@ -77,9 +130,10 @@ impl Held {
     }
 
     /// Host memory, about to be overwritten: what it holds afterwards is the newest version.
-    pub fn write(&mut self) -> &mut Buffer {
+    pub fn write(&mut self) -> Result<&mut Buffer> {
+        self.make_room()?;
         self.changed_on_host();
-        &mut self.host
+        Ok(&mut self.host)
     }
 
     /// Says that kernels of the host change the numbers where they lie.
@@ -98,7 +152,7 @@ impl Held {
 
     /// Bytes that a card would have to give for the numbers, and for a copy in bf16 where it is wanted.
     pub fn missing_on_card(&self, cuda: &Cuda, bf16: bool) -> usize {
-        let bytes = self.host.len();
+        let bytes = self.bytes;
         match self.cards.iter().find(|card| card.cuda.id() == cuda.id()) {
             None => bytes + if bf16 { bytes / 2 } else { 0 },
             Some(card) if bf16 && card.bf16.is_none() => bytes / 2,
@@ -109,7 +163,7 @@ impl Held {
     /// Where the numbers are on a card, from now on.
     pub fn place_on_card(&mut self, cuda: &Cuda) -> Result<Address> {
         if !self.cards.iter().any(|card| card.cuda.id() == cuda.id()) {
-            let memory = Memory::new(cuda.card(), self.host.len())?;
+            let memory = Memory::new(cuda.card(), self.bytes)?;
             self.cards.push(OnCard { cuda: cuda.clone(), memory, version: u64::MAX, bf16: None });
         }
         Ok(self.on_card(cuda).memory.start())
@@ -117,7 +171,7 @@ impl Held {
 
     /// Where a copy in bf16 is on a card that has the numbers, from now on.
     pub fn place_bf16(&mut self, cuda: &Cuda) -> Result<Address> {
-        let bytes = self.host.len() / 2;
+        let bytes = self.bytes / 2;
         let card = self.on_card(cuda);
         if card.bf16.is_none() {
             card.bf16 = Some((Memory::new(card.cuda.card(), bytes)?, None));
@@ -128,7 +182,7 @@ impl Held {
     /// Brings the newest version to the card, after what is on its stream.
     #[allow(unsafe_code)] // writes to an address on the card
     pub fn bring_to_card(&mut self, cuda: &Cuda, state: &mut State) -> Result<()> {
-        let (version, bytes) = (self.version, self.host.len());
+        let (version, bytes) = (self.version, self.bytes);
         if self.on_card(cuda).version == version {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 //! is right, and the [`Program`], which a [`Device`] runs fast: the [`Cpu`] or a [`Cuda`] card.
 
 pub mod check;
+mod copies;
 #[allow(unsafe_code)] // turns planned offsets into addresses
 mod cpu;
 mod cpu_program;

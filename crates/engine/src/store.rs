@@ -2,6 +2,7 @@
 //! Every entry carries a version; copies of a weight in the form of some engine are caches that know the
 //! version they were made from, so an optimizer, an import or a patch can never leave a stale copy behind.
 
+use crate::copies::{Copies, Room};
 use crate::cuda::{Cuda, State};
 use crate::feed::check_numbers;
 use crate::held::Held;
@@ -9,10 +10,11 @@ use crate::{Error, Numbers, Result};
 use half::bf16;
 use regard_device::cuda::Address;
 use regard_device::random::unit_f32;
-use regard_device::{Buffer, Element, Stream};
+use regard_device::{Buffer, Data, Element, Stream};
 use regard_graph::{DType, Dims, Fact, Init, Shape, Stored};
-use regard_ops::{Array, CopyKind, Weights};
+use regard_ops::{Array, CopyKind, Lent, Weights};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One entry of the store.
@@ -26,7 +28,7 @@ struct Entry {
 struct EngineCopy {
     entry: usize,
     kind: CopyKind,
-    buffer: Buffer,
+    room: Room,
     made_from: Option<u64>,
 }
 
@@ -37,6 +39,7 @@ pub struct Store {
     entries: Vec<Entry>,
     by_name: HashMap<String, usize>,
     copies: Vec<EngineCopy>,
+    memory: Copies,
     /// The copies of each entry that has any.
     copies_of: HashMap<usize, Vec<usize>>,
     weights: Weights,
@@ -53,6 +56,7 @@ impl Store {
             entries: Vec::new(),
             by_name: HashMap::new(),
             copies: Vec::new(),
+            memory: Copies::default(),
             copies_of: HashMap::new(),
             weights: Weights::Full,
         }
@@ -88,14 +92,14 @@ impl Store {
         Ok(self.entries[self.find(name)?].held.version())
     }
 
-    /// Bytes of all entries.
+    /// Bytes of all entries in host memory: those that are only lent have none.
     pub fn bytes(&self) -> usize {
         self.entries.iter().map(|entry| entry.held.bytes()).sum()
     }
 
     /// Bytes of all copies in the forms of engines.
     pub fn packed_bytes(&self) -> usize {
-        self.copies.iter().map(|copy| copy.buffer.len()).sum()
+        self.copies.iter().map(|copy| copy.room.bytes()).sum()
     }
 
     /// The newest numbers of an f32 entry, wherever they lie.
@@ -131,7 +135,7 @@ impl Store {
                 expected: format!("{count} for {}", entry.fact),
             });
         }
-        entry.held.write().as_mut_slice::<f32>()[..count].copy_from_slice(numbers);
+        entry.held.write()?.as_mut_slice::<f32>()[..count].copy_from_slice(numbers);
         Ok(())
     }
 
@@ -144,7 +148,7 @@ impl Store {
             return Err(Error::Fed { name: name.into(), got, expected });
         }
         check_numbers(name, entry.fact.dtype, array)?;
-        write_numbers(entry.held.write(), entry.fact.dtype, array.data().iter().copied());
+        write_numbers(entry.held.write()?, entry.fact.dtype, array.data().iter().copied());
         Ok(())
     }
 
@@ -170,6 +174,46 @@ impl Store {
         self.declare_fact(name, &Fact::f32(shape.into()), init)
     }
 
+    /// Makes an f32 entry of numbers that lie elsewhere and are only read, or replaces those of an entry that
+    /// is there in the same shape. They are not held twice: copies in the forms of engines are made straight
+    /// from them, tables are read by rows, and only what asks for the entry itself (a norm's weight, an
+    /// optimizer) brings it to memory.
+    pub fn lend(&mut self, name: &str, shape: impl Into<Shape>, numbers: Arc<dyn Lent>) -> Result<()> {
+        let fact = Fact::f32(shape.into());
+        if fact.shape.iter().any(|dim| dim.fixed().is_none()) {
+            return Err(Error::OpenEntry { name: name.into(), got: fact.shape.to_string() });
+        }
+        match self.known(name, &fact)? {
+            Some(index) => self.entries[index].held.lend(numbers),
+            None => {
+                let held = Held::lent(fact.bytes().max(1), numbers)?;
+                self.add(name, fact, held);
+                Ok(())
+            }
+        }
+    }
+
+    /// The same store with only those entries, their copies among them; memory of other copies stays taken.
+    /// Programs that were made with it go with the others.
+    pub fn only(self, keep: impl Fn(&str) -> bool) -> Store {
+        let mut store = Store { weights: self.weights, memory: self.memory, ..Store::new(self.seed) };
+        let mut moved = HashMap::new();
+        for (index, entry) in self.entries.into_iter().enumerate() {
+            if keep(&entry.name) {
+                moved.insert(index, store.entries.len());
+                store.by_name.insert(entry.name.clone(), store.entries.len());
+                store.entries.push(entry);
+            }
+        }
+        for copy in self.copies {
+            if let Some(&entry) = moved.get(&copy.entry) {
+                store.copies_of.entry(entry).or_default().push(store.copies.len());
+                store.copies.push(EngineCopy { entry, ..copy });
+            }
+        }
+        store
+    }
+
     /// As [`declare`](Store::declare), of any dtype.
     pub fn declare_fact(&mut self, name: &str, fact: &Fact, init: Init) -> Result<()> {
         if fact.shape.iter().any(|dim| dim.fixed().is_none()) {
@@ -184,25 +228,31 @@ impl Store {
     }
 
     fn entry(&mut self, name: &str, fact: &Fact, init: &Init) -> Result<usize> {
-        if let Some(&index) = self.by_name.get(name) {
-            let entry = &self.entries[index];
-            if entry.fact != *fact {
-                return Err(Error::StoreFact {
-                    name: name.into(),
-                    got: entry.fact.to_string(),
-                    expected: fact.to_string(),
-                });
-            }
+        if let Some(index) = self.known(name, fact)? {
             return Ok(index);
         }
         let mut buffer = Buffer::zeroed(fact.bytes().max(1))?;
         if *init != Init::Zeros {
             write_numbers(&mut buffer, fact.dtype, initial(name, fact, init, self.seed));
         }
-        let index = self.entries.len();
-        self.entries.push(Entry { name: name.into(), fact: fact.clone(), held: Held::on_host(buffer) });
-        self.by_name.insert(name.into(), index);
-        Ok(index)
+        Ok(self.add(name, fact.clone(), Held::on_host(buffer)))
+    }
+
+    /// The entry of this name, if it is there, and then in this shape.
+    fn known(&self, name: &str, fact: &Fact) -> Result<Option<usize>> {
+        let Some(&index) = self.by_name.get(name) else { return Ok(None) };
+        let got = &self.entries[index].fact;
+        if got != fact {
+            let (got, expected) = (got.to_string(), fact.to_string());
+            return Err(Error::StoreFact { name: name.into(), got, expected });
+        }
+        Ok(Some(index))
+    }
+
+    fn add(&mut self, name: &str, fact: Fact, held: Held) -> usize {
+        self.entries.push(Entry { name: name.into(), fact, held });
+        self.by_name.insert(name.into(), self.entries.len() - 1);
+        self.entries.len() - 1
     }
 
     /// The sizes of an entry.
@@ -216,9 +266,9 @@ impl Store {
         if let Some(&known) = own.iter().find(|&&copy| self.copies[copy].kind == kind) {
             return Ok(known);
         }
-        let buffer = Buffer::zeroed(bytes.max(1))?;
+        let room = self.memory.room(bytes)?;
         own.push(self.copies.len());
-        self.copies.push(EngineCopy { entry, kind, buffer, made_from: None });
+        self.copies.push(EngineCopy { entry, kind, room, made_from: None });
         Ok(self.copies.len() - 1)
     }
 
@@ -226,7 +276,7 @@ impl Store {
     pub(crate) fn refresh_copy(
         &mut self,
         copy: usize,
-        make: impl FnOnce(CopyKind, Dims, &[f32], &mut [u8]),
+        make: impl FnOnce(CopyKind, Dims, Data<'_>, &mut [u8]),
     ) -> Result<()> {
         let copy = &mut self.copies[copy];
         let entry = &mut self.entries[copy.entry];
@@ -234,14 +284,26 @@ impl Store {
             return Ok(());
         }
         let dims = entry.fact.shape.bound();
-        let numbers = &entry.held.host()?.as_slice::<f32>()[..dims.count()];
-        make(copy.kind, dims, numbers, copy.buffer.as_mut_slice::<u8>());
+        let (kind, out) = (copy.kind, self.memory.get_mut(copy.room));
+        match entry.held.as_lent() {
+            Some(lent) => {
+                let mut read = Vec::new();
+                make(kind, dims, data_of(&**lent, dims.count(), &mut read), out);
+                lent.passed();
+            }
+            None => make(kind, dims, Data::F32(&entry.held.host()?.as_slice::<f32>()[..dims.count()]), out),
+        }
         copy.made_from = Some(entry.held.version());
         Ok(())
     }
 
+    /// The numbers of an entry where they were lent from, as long as it is not in memory.
+    pub(crate) fn lent(&self, entry: usize) -> Option<&dyn Lent> {
+        self.entries[entry].held.as_lent().map(|lent| &**lent)
+    }
+
     pub(crate) fn copy_bytes(&self, copy: usize) -> &[u8] {
-        self.copies[copy].buffer.as_slice::<u8>()
+        self.memory.get(self.copies[copy].room)
     }
 
     pub(crate) fn entry_pointer(&mut self, entry: usize) -> Result<*mut u8> {
@@ -281,6 +343,20 @@ impl Store {
     pub(crate) fn changed_on_card(&mut self, entry: usize, cuda: &Cuda) {
         self.entries[entry].held.changed_on_card(cuda);
     }
+}
+
+/// So many numbers as they were lent: where they lie if that goes, else in `read`.
+fn data_of<'a>(lent: &'a dyn Lent, count: usize, read: &'a mut Vec<f32>) -> Data<'a> {
+    let lies = lent.lies().and_then(|(dtype, bytes)| match dtype {
+        DType::F32 => Data::of_f32_bytes(bytes),
+        DType::BF16 => Data::of_bf16_bytes(bytes),
+        DType::I32 | DType::Bool => None,
+    });
+    lies.filter(|data| data.len() == count).unwrap_or_else(|| {
+        read.resize(count, 0.0);
+        lent.read(0..count, read);
+        Data::F32(read)
+    })
 }
 
 fn expect_dtype(name: &str, got: DType, expected: DType) -> Result<()> {

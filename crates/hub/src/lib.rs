@@ -21,6 +21,7 @@
 
 mod error;
 pub mod forward;
+mod lent;
 mod open;
 mod save;
 mod side_files;

@@ -1,6 +1,7 @@
 //! Finds a model, reads its config and compares its weights with what the config promises: every tensor that
 //! is missing, left over or of another shape is told at once, before a number is read.
 
+use crate::lent::LentTensor;
 use crate::table;
 use crate::{Error, Result};
 use regard_data::{Checkpoint, Folder, Import, Report, llama2c, names};
@@ -26,7 +27,7 @@ pub struct Opened {
     pub report: Report,
     folder: Option<Folder>,
     trained: Arc<dyn Model>,
-    checkpoint: Checkpoint,
+    checkpoint: Arc<Checkpoint>,
     table: Vec<Import>,
     ignored: Vec<String>,
 }
@@ -87,6 +88,7 @@ impl Opened {
         let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;
+        let checkpoint = Arc::new(checkpoint);
         Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
     }
 
@@ -109,7 +111,7 @@ impl Opened {
         let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;
-        let folder = Folder::open(&path).ok();
+        let (folder, checkpoint) = (Folder::open(&path).ok(), Arc::new(checkpoint));
         Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
     }
 
@@ -126,6 +128,22 @@ impl Opened {
     /// The tensors as they lie in the files.
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.checkpoint
+    }
+
+    /// Lends all parameters to a store, for programs that only read them: no number is read before somebody
+    /// asks for it, and none is held twice. Otherwise as [`load_into`](Opened::load_into). The files stay
+    /// mapped for as long as the store has them.
+    pub fn lend_to(&self, store: &mut Store) -> Result<Report> {
+        let known: HashSet<String> = store.names().map(str::to_owned).collect();
+        for line in self.table.iter().filter(|line| known.contains(&line.ours)) {
+            // Changes nothing, but says so where the shape is another.
+            store.declare(&line.ours, line.shape.as_slice(), Init::Zeros)?;
+        }
+        for line in &self.table {
+            let lent = LentTensor { checkpoint: Arc::clone(&self.checkpoint), line: line.clone() };
+            store.lend(&line.ours, line.shape.as_slice(), Arc::new(lent))?;
+        }
+        Ok(self.report.clone())
     }
 
     /// Declares all parameters in a store and fills them. Nothing is filled if one of them stands there in
@@ -171,7 +189,7 @@ fn refuse_quantised(config: &Value, path: &Path) -> Result<()> {
     Err(Error::Refused {
         path: path.display().to_string(),
         what: format!("its weights were quantised{method}: config.json has a `quantization_config`"),
-        advice: "save the model in f32, f16 or bf16 first; --weights int8 quantises while it runs".into(),
+        advice: "save the model in f32, f16 or bf16 first; --weights q8 or q4 quantises while it runs".into(),
     })
 }
 

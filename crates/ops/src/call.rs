@@ -3,6 +3,7 @@
 //! write; whoever needs another pattern (tiles, rows by index) uses the unsafe functions and says why its
 //! tasks do not meet.
 
+use crate::Lent;
 use half::bf16;
 use regard_device::{Element, Level, Pool, Scratch, convert, store_log};
 use regard_graph::{DType, Dims};
@@ -12,7 +13,8 @@ use std::sync::atomic::AtomicBool;
 mod part;
 pub use part::Part;
 
-/// Where an operand or a result lies. A null pointer marks a result that nobody reads.
+/// Where an operand or a result lies. A null pointer marks a result that nobody reads, and an operand that
+/// the kernel has in another form.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     /// Its first byte, 64-byte aligned.
@@ -64,6 +66,7 @@ pub struct CpuCall<'a> {
     inputs: &'a [Slot],
     outputs: &'a [Slot],
     packed: &'a [Option<Packed<'a>>],
+    lent: &'a [Option<&'a dyn Lent>],
     scratch: *mut u8,
     scratch_bytes: usize,
     thread_scratch: *mut u8,
@@ -91,6 +94,9 @@ const TASK: usize = 32 * CHUNK;
 /// Why an operand cannot be looked at as a whole.
 const OVERWRITTEN: &str = "a result may lie over this operand, as `aliases` of the op says: load it through the part that stores there";
 
+/// Why an operand is not there as it was declared.
+const ELSEWHERE: &str = "the op asked for it in another form, and has it in that one alone";
+
 /// Whether rows of `width` elements, `stride` apart from `start` on and `elements` in all, lie inside of
 /// `count`.
 fn fits(start: usize, stride: usize, width: usize, elements: usize, count: usize) -> bool {
@@ -112,6 +118,7 @@ impl<'a> CpuCall<'a> {
         inputs: &'a [Slot],
         outputs: &'a [Slot],
         packed: &'a [Option<Packed<'a>>],
+        lent: &'a [Option<&'a dyn Lent>],
         scratch: (*mut u8, usize),
         thread_scratch: (*mut u8, usize),
         pool: &'a Pool,
@@ -121,6 +128,7 @@ impl<'a> CpuCall<'a> {
             inputs,
             outputs,
             packed,
+            lent,
             scratch: scratch.0,
             scratch_bytes: scratch.1,
             thread_scratch: thread_scratch.0,
@@ -172,6 +180,11 @@ impl<'a> CpuCall<'a> {
         self.packed.get(input).copied().flatten()
     }
 
+    /// An operand that was lent to the store, if the op asked for its rows: then it is not there as a whole.
+    pub fn lent(&self, input: usize) -> Option<&'a dyn Lent> {
+        self.lent.get(input).copied().flatten()
+    }
+
     // ---- whole operands -----------------------------------------------------------------------------
 
     /// An f32 operand. Panics, as its sisters do, if a result may lie over the operand (`Reuse`, `Update`):
@@ -204,6 +217,7 @@ impl<'a> CpuCall<'a> {
     pub fn bytes(&self, input: usize) -> &'a [u8] {
         let slot = self.inputs[input];
         assert!(!slot.overwritten, "operand {input}: {OVERWRITTEN}");
+        assert!(!slot.at.is_null(), "operand {input}: {ELSEWHERE}");
         // SAFETY: the engine's promise in `new`: nothing writes there during the call; every dtype is plain
         // bytes.
         unsafe { std::slice::from_raw_parts(slot.at, slot.dims.count() * slot.dtype.bytes()) }
@@ -214,6 +228,7 @@ impl<'a> CpuCall<'a> {
         let slot = self.inputs[input];
         assert!(slot.dtype == T::DTYPE, "operand {input} is {}, not {}", slot.dtype, T::DTYPE);
         assert!(!slot.overwritten, "operand {input}: {OVERWRITTEN}");
+        assert!(!slot.at.is_null(), "operand {input}: {ELSEWHERE}");
         // SAFETY: the engine's promise in `new`: valid elements of this dtype, and nothing writes there
         // during the call.
         unsafe { std::slice::from_raw_parts(slot.at.cast::<T>(), slot.dims.count()) }

@@ -85,6 +85,9 @@ pub enum CopyKind {
         /// What the panels hold.
         storage: Storage,
     },
+    /// No copy: the kernel reads few rows of a large table. Where the table was lent to the store
+    /// (`call.lent(input)`), they are read from there; else the operand itself is there, as always.
+    Rows,
 }
 
 /// One call of a specification.

@@ -19,6 +19,7 @@ mod cuda;
 mod differentiate;
 mod join;
 mod kernels;
+mod lent;
 mod random;
 
 mod accumulate;
@@ -104,6 +105,7 @@ pub use kernels::{
     CopyKind, Fault, Kernels, Needs, Pack, Record, ReferenceCall, Request, check_dtype, check_float,
     kernels_of,
 };
+pub use lent::Lent;
 pub use linear::{
     Activation, Linear, LinearActivationBackward, LinearOps, LinearOptions, WeightGradient, WeightLayout,
 };
@@ -111,7 +113,7 @@ pub use linear_cross_entropy::{LinearCrossEntropy, LinearCrossEntropyOps, TokenL
 pub use matmul::{Matmul, MatmulOps, MatmulOptions};
 pub use norm::{Norm, NormBackward, NormKind, NormOps, NormSpec, Normed};
 pub use patches::{JoinPatches, Patches, PatchesOps};
-pub use quantised_linear::{QuantisedLinear, QuantisedLinearOps, Weights, with_weights};
+pub use quantised_linear::{QuantisedLinear, QuantisedLinearOps, Rounding, Weights, with_weights};
 pub use random::{RANDOM_INPUT, RANDOM_LENGTH, RandomOps, random_numbers, stream_of};
 pub use reduce_max::{ReduceMax, ReduceMaxBackward, ReduceMaxOps};
 pub use reshape::{Reshape, ReshapeOps};

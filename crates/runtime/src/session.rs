@@ -17,12 +17,13 @@ use regard_data::corruption::prompt;
 use regard_data::tokenizer::Special;
 use regard_engine::{AsDevice, Device, Store};
 use regard_generate::{Beam, Full, Generator, Sampling, Settings};
-use regard_graph::{Init, Precision};
+use regard_graph::Precision;
 use regard_hub::Opened;
 use regard_hub::forward::{self, Answer};
 use regard_models::Model;
 use regard_models::model::Labels;
 use regard_ops::Weights;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -100,7 +101,7 @@ impl Session {
             None => {
                 let mut store = Store::new(0);
                 store.hold_weights(self.weights);
-                self.opened.load_into(&mut store)?;
+                self.opened.lend_to(&mut store)?;
                 store
             }
         };
@@ -111,19 +112,10 @@ impl Session {
     fn without_caches(&mut self) -> Result<&mut Store> {
         self.writer = None;
         let model = Arc::clone(&self.opened.model);
-        let weights = self.weights;
-        let own = self.store()?;
-        let has_more = own.names().count() > model.parameters().all().count();
-        if has_more {
-            let mut store = Store::new(0);
-            store.hold_weights(weights);
-            for declared in model.parameters().all() {
-                store.declare(&declared.name, &declared.shape, Init::Zeros)?;
-                store.set_f32(&declared.name, &own.f32(&declared.name)?)?;
-            }
-            *own = store;
-        }
-        Ok(own)
+        self.store()?;
+        let parameters: HashSet<&str> = model.parameters().all().map(|one| one.name.as_str()).collect();
+        self.store = self.store.take().map(|store| store.only(|name| parameters.contains(name)));
+        self.store()
     }
 
     fn unable(&self, asked: &'static str, needs: &'static str) -> Error {

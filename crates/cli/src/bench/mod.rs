@@ -71,9 +71,11 @@ const MOST_RUNS: usize = 1_000_000;
 impl How {
     /// Refuses integers where nothing is held as such.
     fn check_has_weights(&self, workload: &str) -> Result<()> {
-        if self.precision.weights() == Weights::Int8 {
+        if self.precision.weights() != Weights::Full {
+            let asked = self.precision.to_possible_value();
+            let asked = asked.as_ref().map_or("", |value| value.get_name());
             bail!(
-                "--precision int8: {workload} has no weights that are only read; choose decode, prefill or forward, \
+                "--precision {asked}: {workload} has no weights that are only read; choose decode, prefill or forward, \
                  or --precision bf16"
             );
         }
@@ -96,12 +98,16 @@ enum Digits {
     Bf16,
     /// Weights as 8-bit integers, everything else f32: for decode, prefill and forward
     Int8,
+    /// Weights in blocks of 8-bit integers, and activations beside them; for the same
+    Q8,
+    /// Weights in blocks of 4-bit integers, activations of 8 bits beside them; for the same
+    Q4,
 }
 
 impl Digits {
     fn precision(self) -> Precision {
         match self {
-            Digits::F32 | Digits::Int8 => Precision::F32,
+            Digits::F32 | Digits::Int8 | Digits::Q8 | Digits::Q4 => Precision::F32,
             Digits::Bf16 => Precision::Bf16,
         }
     }
@@ -110,6 +116,8 @@ impl Digits {
         match self {
             Digits::F32 | Digits::Bf16 => Weights::Full,
             Digits::Int8 => Weights::Int8,
+            Digits::Q8 => Weights::Q8,
+            Digits::Q4 => Weights::Q4,
         }
     }
 }

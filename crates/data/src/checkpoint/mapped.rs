@@ -4,6 +4,7 @@
 use crate::{Error, Result};
 use memmap2::Mmap;
 use std::fs::{self, File};
+use std::ops::Range;
 use std::path::Path;
 
 /// A file as one slice of bytes: mapped, so that a part that nobody looks at is never read.
@@ -57,6 +58,20 @@ impl Bytes {
         // `save_file` and `save_folder` never write in place.
         let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io("map", path, e))?;
         Ok(Bytes::Mapped(map))
+    }
+
+    /// Gives the memory back that mirrors this range of a file: whoever looks there again has it read again.
+    pub fn give_back(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        if let Bytes::Mapped(map) = self
+            && range.end <= map.len()
+        {
+            // SAFETY: the mapping is private and nothing writes to it, so that its pages are those of the
+            // file and come back as they were. Where the advice is not taken nothing changes.
+            let _ = unsafe {
+                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len())
+            };
+        }
     }
 
     /// The bytes.

@@ -100,6 +100,13 @@ impl Level {
         !bf16 || self.bf16_chain() == other.bf16_chain()
     }
 
+    /// Whether products of 8-bit integers have an instruction here (`vpdpbusd` of AVX-512). Only speed
+    /// depends on it.
+    #[inline]
+    pub fn has_integer_products(self) -> bool {
+        self.0 >= Kind::Avx512 && found().integer_products
+    }
+
     /// Which instruction set it stands for.
     #[inline]
     pub fn kind(self) -> Kind {
@@ -114,15 +121,21 @@ struct Found {
     /// `vdpbf16ps` does twice the work of a multiply-add in the same time, as on AMD; on Intel it takes twice
     /// the time.
     pairs_gain: bool,
+    /// `vpdpbusd` of AVX-512.
+    integer_products: bool,
 }
 
 fn found() -> Found {
     static FOUND: OnceLock<Found> = OnceLock::new();
     *FOUND.get_or_init(|| {
         #[cfg(target_arch = "x86_64")]
-        return Found { widest: machine::widest(), pairs_gain: !machine::is_intel() };
+        return Found {
+            widest: machine::widest(),
+            pairs_gain: !machine::is_intel(),
+            integer_products: machine::has_integer_products(),
+        };
         #[cfg(not(target_arch = "x86_64"))]
-        Found { widest: Kind::Portable, pairs_gain: false }
+        Found { widest: Kind::Portable, pairs_gain: false, integer_products: false }
     })
 }
 

@@ -19,6 +19,11 @@ pub(super) fn widest() -> Kind {
     if has_tiles() && tiles_are_permitted() { Kind::Amx } else { Kind::Avx512Bf16 }
 }
 
+/// Whether there are products of 8-bit integers of AVX-512's width.
+pub(super) fn has_integer_products() -> bool {
+    is_x86_feature_detected!("avx512vnni")
+}
+
 /// Whether the CPU is Intel's.
 pub(super) fn is_intel() -> bool {
     let leaf = __cpuid(0);

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 use regard_device::store_log::{Conflict, StoreLog};
 use regard_device::{Buffer, Level, Pool};
 use regard_graph::{Alias, Node};
-use regard_ops::{CpuCall, Kernels, Packed, Slot};
+use regard_ops::{CpuCall, Kernels, Lent, Packed, Slot};
 use std::sync::Arc;
 
 /// Bytes of a guard: a whole line, so that what lies behind it is aligned.
@@ -33,6 +33,7 @@ pub(super) struct Planned<'a> {
     pub inputs: &'a [Slot],
     pub outputs: &'a [Slot],
     pub packed: &'a [Option<Packed<'a>>],
+    pub lent: &'a [Option<&'a dyn Lent>],
     pub scratch: (*mut u8, usize),
     /// The scratch of all threads, and how much of it each has.
     pub threads: (*mut u8, usize),
@@ -46,9 +47,9 @@ impl Planned<'_> {
     /// # Safety
     /// What [`CpuCall::new`] asks for.
     pub unsafe fn run(&self) -> Result<()> {
-        let Planned { inputs, outputs, packed, scratch, threads, pool, level, .. } = *self;
+        let Planned { inputs, outputs, packed, lent, scratch, threads, pool, level, .. } = *self;
         // SAFETY: passed on to the caller.
-        let call = unsafe { CpuCall::new(inputs, outputs, packed, scratch, threads, pool, level) };
+        let call = unsafe { CpuCall::new(inputs, outputs, packed, lent, scratch, threads, pool, level) };
         let result = self.kernels.cpu(&call);
         result.map_err(|fault| Error::Fault { node: self.node.name.clone(), fault })
     }

@@ -221,6 +221,13 @@ fn a_store_is_filled_whole_or_not_at_all() {
         "{text}"
     );
     assert!(store.f32("token_embedding.weight").unwrap().iter().all(|&x| x == 1.0));
+    let text = opened.lend_to(&mut store).unwrap_err().to_string();
+    assert!(
+        text.starts_with("`final_norm.bias` is f32 [25] in the store, the graph declares f32 [24]"),
+        "{text}"
+    );
+    assert!(store.f32("token_embedding.weight").unwrap().iter().all(|&x| x == 1.0));
+    assert_eq!(store.names().count(), 2);
 }
 
 #[test]

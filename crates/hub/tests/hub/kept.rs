@@ -208,7 +208,7 @@ fn numbers_that_stand_for_others_are_refused() {
     assert_eq!(
         message.replace(own.text(), "HERE"),
         "HERE: its weights were quantised by `bitsandbytes`: config.json has a `quantization_config`; save the model in f32, \
-         f16 or bf16 first; --weights int8 quantises while it runs"
+         f16 or bf16 first; --weights q8 or q4 quantises while it runs"
     );
     // The same without a word about it.
     fs::copy(folder("gpt2").join("model/config.json"), own.0.join("config.json")).unwrap();

@@ -4,5 +4,6 @@ mod families;
 mod golden;
 mod hostile;
 mod kept;
+mod lent;
 mod native;
 mod store_files;

@@ -7,7 +7,7 @@ use regard_graph::{DType, Graph, Init, Precision, Var};
 use regard_ops::prelude::*;
 use regard_ops::{
     Activation, Attention, AttentionBias, AttentionKind, AttentionMask, BatchNormSpec, CrossEntropyOptions,
-    IGNORE_INDEX, LinearOptions, MatmulOptions, WeightLayout, WeightsRequest, Window, join,
+    IGNORE_INDEX, LinearOptions, MatmulOptions, Rounding, WeightLayout, WeightsRequest, Window, join,
 };
 
 /// A recording, and how far its results may be from the reference.
@@ -117,7 +117,7 @@ fn linear(all: &mut Vec<Trial>) {
                 let bias = Some(g.input("bias", DType::F32, [24])?);
                 let options =
                     LinearOptions { bias, activation: Activation::Gelu, layout, ..Default::default() };
-                Ok(vec![g.quantised_linear(x, weight, options)?])
+                Ok(vec![g.quantised_linear(x, weight, Rounding::Outputs, options)?])
             }));
         }
     }

@@ -9,8 +9,8 @@ pub use backward::EmbeddingBackward;
 use crate::rows::cuda::embed;
 use crate::rows::{Target, check_indices, listed, pointed};
 use crate::{
-    CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
-    check_float,
+    CopyKind, CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Pack, Record, ReferenceCall,
+    Request, check_dtype, check_float,
 };
 use regard_graph::*;
 
@@ -121,8 +121,10 @@ impl Kernels for Embedding {
         self.cost(call)
     }
 
-    fn needs(&self, _request: &Request<'_>) -> Needs {
-        Needs::default()
+    fn needs(&self, request: &Request<'_>) -> Needs {
+        let packs =
+            if request.stored[0] { vec![Pack { input: 0, kind: CopyKind::Rows }] } else { Vec::new() };
+        Needs { packs, ..Needs::default() }
     }
 
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {

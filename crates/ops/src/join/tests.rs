@@ -6,7 +6,7 @@ use regard_engine::{Cpu, Program, Store};
 use regard_graph::{Graph, Node, Result};
 use regard_ops::prelude::*;
 use regard_ops::{
-    Activation, Array, LinearActivationBackward, LinearOptions, NormSpec, Record, join, joined,
+    Activation, Array, LinearActivationBackward, LinearOptions, NormSpec, Record, Rounding, join, joined,
 };
 
 /// Op and operands of every node of a graph in which this is kept.
@@ -124,7 +124,7 @@ fn rounding_and_derivatives_are_joined_with_products() {
 fn products_with_integers_are_joined_too() {
     let (mut g, x) = begin(Precision::F32);
     let weight = g.parameter("weight", [6, 6], Init::Normal(1.0)).unwrap();
-    let y = g.quantised_linear(x, weight, LinearOptions::default()).unwrap();
+    let y = g.quantised_linear(x, weight, Rounding::Outputs, LinearOptions::default()).unwrap();
     let sum = g.add(y, x).unwrap();
     let normed = g.rms_norm(sum, None, NormSpec::default()).unwrap();
     assert_eq!(nodes(g, &[normed]), ["quantised_linear(x weight residual)", "rms_norm(x statistics)"]);
@@ -138,7 +138,11 @@ fn everything(g: &mut Graph, integers: bool, [rows, k, n]: [usize; 3]) -> Result
     let (z, other) = (input("z", &[rows, n])?, input("other", &[rows, n])?);
     let options =
         LinearOptions { bias: Some(bias), activation: Activation::Relu, ..LinearOptions::default() };
-    let y = if integers { g.quantised_linear(x, weight, options)? } else { g.linear(x, weight, options)? };
+    let y = if integers {
+        g.quantised_linear(x, weight, Rounding::Outputs, options)?
+    } else {
+        g.linear(x, weight, options)?
+    };
     let dz = g.apply_one(LinearActivationBackward { activation: Activation::Silu }, &[z, y])?;
     let sum = g.add(dz, other)?;
     let normed = g.layer_norm(sum, None, None, NormSpec::default())?;

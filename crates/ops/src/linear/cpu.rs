@@ -5,7 +5,8 @@
 use super::fused::FusedLinear;
 use super::{Linear, WeightLayout};
 use crate::cpu_product::{bytes_of, data, out_data, pointwise, storage};
-use crate::{CopyKind, CpuCall, Needs, NormKind, Pack, Request};
+use crate::quantised_linear::Rounding;
+use crate::{CopyKind, CpuCall, Needs, NormKind, Pack, QuantisedLinear, Request};
 use regard_device::{
     Epilogue, Gemm, Matrix, MatrixMut, PANEL, PackedB, RowStatistics, Storage, gemm, pack_b, packed_b_bytes,
 };
@@ -40,14 +41,22 @@ pub fn run(op: &FusedLinear, call: &CpuCall<'_>) {
     run_with(op, storage(op.linear().precision), call);
 }
 
-/// The same with a weight of 8-bit integers.
-pub(crate) fn run_quantised(op: &FusedLinear, call: &CpuCall<'_>) {
-    run_with(op, Storage::Int8, call);
+/// The same with a weight of integers.
+pub(crate) fn run_quantised(op: &FusedLinear, rounding: Rounding, call: &CpuCall<'_>) {
+    run_with(op, integers(rounding), call);
 }
 
 /// What that needs.
-pub(crate) fn needs_quantised(op: &Linear, request: &Request<'_>) -> Needs {
-    needs_with(op, Storage::Int8, request)
+pub(crate) fn needs_quantised(op: &QuantisedLinear, request: &Request<'_>) -> Needs {
+    needs_with(&op.linear, integers(op.rounding), request)
+}
+
+fn integers(rounding: Rounding) -> Storage {
+    match rounding {
+        Rounding::Outputs => Storage::Int8,
+        Rounding::Blocks8 => Storage::Q8,
+        Rounding::Blocks4 => Storage::Q4,
+    }
 }
 
 /// The same with the weight stored in this way.

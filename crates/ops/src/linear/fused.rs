@@ -50,7 +50,7 @@ impl FusedLinear {
     pub fn linear(&self) -> &Linear {
         match &self.product {
             Product::Linear(linear) => linear,
-            Product::Quantised(QuantisedLinear { linear }) => linear,
+            Product::Quantised(QuantisedLinear { linear, .. }) => linear,
         }
     }
 
@@ -58,7 +58,7 @@ impl FusedLinear {
     pub fn with(mut self, change: impl FnOnce(&mut Linear)) -> Self {
         match &mut self.product {
             Product::Linear(linear) => change(linear),
-            Product::Quantised(QuantisedLinear { linear }) => change(linear),
+            Product::Quantised(QuantisedLinear { linear, .. }) => change(linear),
         }
         self
     }
@@ -214,7 +214,9 @@ impl Kernels for FusedLinear {
     fn reference(&self, call: &mut ReferenceCall<'_>) -> std::result::Result<(), Fault> {
         match self.product {
             Product::Linear(_) => reference::run(self, call),
-            Product::Quantised(_) => crate::quantised_linear::reference::run(self, call),
+            Product::Quantised(QuantisedLinear { rounding, .. }) => {
+                crate::quantised_linear::reference::run(self, rounding, call);
+            }
         }
         Ok(())
     }
@@ -240,12 +242,17 @@ impl Kernels for FusedLinear {
     fn cpu(&self, call: &CpuCall<'_>) -> std::result::Result<(), Fault> {
         match self.product {
             Product::Linear(_) => cpu::run(self, call),
-            Product::Quantised(_) => cpu::run_quantised(self, call),
+            Product::Quantised(QuantisedLinear { rounding, .. }) => cpu::run_quantised(self, rounding, call),
         }
         Ok(())
     }
 
     fn cuda(&self, call: &CudaCall<'_>) -> std::result::Result<CudaList, NotYet> {
-        Ok(cuda::linear(self, call))
+        match self.product {
+            Product::Linear(_) => Ok(cuda::linear(self, call)),
+            Product::Quantised(QuantisedLinear { rounding, .. }) => {
+                crate::quantised_linear::cuda::list(self, rounding, call)
+            }
+        }
     }
 }

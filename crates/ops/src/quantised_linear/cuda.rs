@@ -1,14 +1,28 @@
 //! A weight as integers on a card: made for the call from the f32 weight, and exact in f32 and in bf16, so
 //! that the library's products multiply them. The scales are applied behind the product.
 
+use super::Rounding;
 use crate::cuda::teams::{THREADS, Team, blocks, size};
-use crate::{CudaCall, CudaList, WeightLayout};
+use crate::linear::fused::FusedLinear;
+use crate::{CudaCall, CudaList, NotYet, WeightLayout};
 use regard_device::cuda::kernels::Launch;
 use regard_device::cuda::{Address, Arguments, Grid, Number};
 
 /// Columns and rows of a block that looks for the largest weights of columns.
 const WIDE: usize = 32;
 const TALL: usize = 16;
+
+/// What a card does: a weight with a scale for each output. Blocks, and rows of x that are rounded to them,
+/// are the CPU's.
+pub(crate) fn list(op: &FusedLinear, rounding: Rounding, call: &CudaCall<'_>) -> Result<CudaList, NotYet> {
+    match rounding {
+        Rounding::Outputs => Ok(crate::linear::cuda::linear(op, call)),
+        Rounding::Blocks8 | Rounding::Blocks4 => {
+            let what = format!("a weight of {}", rounding.words());
+            Err(NotYet { op: "quantised_linear", what })
+        }
+    }
+}
 
 /// Where the integers of operand 1 lie, as it does, and where the scales do.
 pub(crate) fn quantise(

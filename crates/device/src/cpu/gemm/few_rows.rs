@@ -66,7 +66,7 @@ impl Product<'_> {
             let panel = match storage {
                 Storage::F32 => Panel::F32(part.cast()),
                 Storage::Bf16 => Panel::Bf16(part.cast()),
-                Storage::Int8 => Panel::Int8(part.cast()),
+                _ => Panel::Int8(part.cast()),
             };
             for row in (0..rows).step_by(most) {
                 let shape = (most.min(rows - row), count);

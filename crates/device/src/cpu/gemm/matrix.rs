@@ -13,6 +13,24 @@ pub enum Data<'a> {
 }
 
 impl<'a> Data<'a> {
+    /// Little-endian f32 as they lie in a file, if they are aligned and this machine has them so.
+    pub fn of_f32_bytes(bytes: &'a [u8]) -> Option<Data<'a>> {
+        // SAFETY: every bit pattern is an f32.
+        match unsafe { bytes.align_to::<f32>() } {
+            ([], numbers, []) if cfg!(target_endian = "little") => Some(Data::F32(numbers)),
+            _ => None,
+        }
+    }
+
+    /// The same of bf16.
+    pub fn of_bf16_bytes(bytes: &'a [u8]) -> Option<Data<'a>> {
+        // SAFETY: every bit pattern is a bf16.
+        match unsafe { bytes.align_to::<bf16>() } {
+            ([], numbers, []) if cfg!(target_endian = "little") => Some(Data::Bf16(numbers)),
+            _ => None,
+        }
+    }
+
     /// The elements from `first` on.
     #[inline]
     pub(super) fn after(self, first: usize) -> Data<'a> {

@@ -6,7 +6,7 @@
 //! … at every SIMD level. In bf16 it runs in pairs, k = 1, 0, 3, 2 …, as `vdpbf16ps` does, at every level but
 //! AMX, which sums thirty-two k at a time in its own order. (`vdpbf16ps` and AMX take numbers below 2⁻¹²⁶ for
 //! 0; other levels do not.) A B of 8-bit integers is multiplied as the f32 numbers that they are; its scales
-//! come in at the end.
+//! come in at the end. A B of blocks has products of its own, of integers: [`blocks`].
 //!
 //! Work is cut into tasks of some rows by some panels. A task reads its part of A where it lies or packs it
 //! into the worker's scratch, keeps its tile of C there across the blocks, and runs the epilogue on it while
@@ -21,6 +21,7 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod avx512_bf16;
 mod block;
+mod blocks;
 mod epilogue;
 mod few_rows;
 mod int8;
@@ -67,7 +68,8 @@ const TILE_K: usize = 32;
 #[inline]
 fn k_blocks(k: usize, storage: Storage) -> impl Iterator<Item = (usize, usize)> {
     let (most, unit) = match storage {
-        Storage::F32 | Storage::Int8 => (BLOCK, 8),
+        // Blocks of integers cut k by themselves.
+        Storage::F32 | Storage::Int8 | Storage::Q8 | Storage::Q4 => (BLOCK, 8),
         Storage::Bf16 => (BLOCK_BF16, TILE_K),
     };
     let count = k.div_ceil(most).max(1);

@@ -1,13 +1,15 @@
 //! The panels of B: 32 columns each, k rows of 32 one after the other, the last panel filled up with zeros. A
 //! bf16 panel keeps two neighbouring k side by side, as [`super::pairs`] says; one of integers begins with
-//! its scales, as [`super::int8`] says.
+//! its scales, as [`super::int8`] says; one of blocks is as [`super::blocks`] says.
 
+use super::blocks::{self, Form};
 use super::matrix::{Data, Matrix};
 use super::transpose::{TALL, turn};
 use super::{PANEL, int8, pairs};
 use crate::cpu::convert::widen;
 use crate::cpu::level::Level;
 use crate::cpu::threads::Pool;
+use std::ops::Range;
 
 /// How the numbers of a packed B are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,15 +20,29 @@ pub enum Storage {
     Bf16,
     /// As 8-bit integers times one scale for each column.
     Int8,
+    /// As 8-bit integers, 32 neighbours of a column times a scale of their own; A is rounded likewise.
+    Q8,
+    /// As 4-bit integers, 32 neighbours of a column times a scale plus a least number of their own; A is
+    /// rounded to 8 bits.
+    Q4,
 }
 
 impl Storage {
-    /// Bytes of one number.
+    /// Bytes of one number, in whole bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Storage::F32 => 4,
             Storage::Bf16 => 2,
-            Storage::Int8 => 1,
+            Storage::Int8 | Storage::Q8 | Storage::Q4 => 1,
+        }
+    }
+
+    /// What its blocks hold, if it has any.
+    pub(super) const fn form(self) -> Option<Form> {
+        match self {
+            Storage::F32 | Storage::Bf16 | Storage::Int8 => None,
+            Storage::Q8 => Some(Form::Q8),
+            Storage::Q4 => Some(Form::Q4),
         }
     }
 
@@ -35,6 +51,7 @@ impl Storage {
         match self {
             Storage::F32 | Storage::Int8 => k,
             Storage::Bf16 => k.next_multiple_of(2),
+            Storage::Q8 | Storage::Q4 => k.next_multiple_of(blocks::BLOCK),
         }
     }
 
@@ -43,6 +60,8 @@ impl Storage {
         match self {
             Storage::F32 | Storage::Bf16 => self.rows(k) * PANEL * self.bytes(),
             Storage::Int8 => int8::panel_bytes(k),
+            Storage::Q8 => k.div_ceil(blocks::BLOCK) * Form::Q8.cell_bytes(),
+            Storage::Q4 => k.div_ceil(blocks::BLOCK) * Form::Q4.cell_bytes(),
         }
     }
 }
@@ -88,6 +107,15 @@ impl<'a> PackedB<'a> {
         self.bytes[first..first + self.storage.rows(size) * PANEL * bytes].as_ptr()
     }
 
+    /// Some panels of blocks from block `first` on: where the first of them begins. `count` blocks of each
+    /// are there.
+    pub(super) fn blocks(&self, panels: Range<usize>, first: usize, count: usize) -> *const u8 {
+        let cell = self.storage.form().map_or(0, Form::cell_bytes);
+        let last = panels.end.saturating_sub(1).max(panels.start) * self.apart() + first * cell;
+        assert!(last + count * cell <= self.bytes.len());
+        self.bytes[panels.start * self.apart() + first * cell..].as_ptr()
+    }
+
     /// Bytes from one panel to the next.
     pub(super) fn apart(&self) -> usize {
         self.storage.panel_bytes(self.k)
@@ -120,6 +148,9 @@ pub fn pack_b(
     let out = &mut out[..bytes];
     if storage == Storage::Int8 {
         return int8::pack(pool, level, source, k, n, out);
+    }
+    if let Some(form) = storage.form() {
+        return blocks::pack(pool, level, source, form, (k, n), out);
     }
     // SAFETY: every bit pattern is an f32 or a pair of bf16; unaligned ends are refused below.
     match (storage, unsafe { out.align_to_mut::<u32>() }) {

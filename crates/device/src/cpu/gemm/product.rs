@@ -1,5 +1,6 @@
 //! The product itself: the call, its cut into tasks, and what one task does.
 
+use super::blocks;
 use super::epilogue::{Epilogue, Finish, Parts, Target};
 use super::few_rows;
 use super::int8::apply_scales;
@@ -39,7 +40,8 @@ const TILE: usize = MOST_STRIPS * STRIP * TILE_ROW;
 pub struct Gemm<'a> {
     /// Rows of A and C.
     pub m: usize,
-    /// M by K; rounded to bf16 as it is read if B is stored so, and as it is beside a B of integers.
+    /// M by K; rounded to bf16 as it is read if B is stored so, to blocks of integers beside a B of blocks,
+    /// and as it is beside a B of integers with a scale for each column.
     pub a: Matrix<'a>,
     /// K by N, packed.
     pub b: PackedB<'a>,
@@ -83,6 +85,10 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
     if let Some(sums) = &row_sums {
         assert_eq!(sums.len(), m, "gemm: row sums, one for each row of A");
         assert!(a.row_stride == 1 || m == 1, "gemm: row sums are those of a transposed A");
+        assert!(
+            b.storage.form().is_none(),
+            "gemm: row sums are those of an A that is not rounded to integers"
+        );
     }
     assert!(
         scratch.slot_bytes() >= Gemm::thread_scratch_bytes(),
@@ -131,7 +137,11 @@ pub fn gemm(pool: &Pool, level: Level, call: Gemm<'_>, scratch: &mut Scratch<'_>
         return;
     }
     let cut = if few {
-        Cut::few_rows(m, n, few_rows::panels_of_task(level, b.storage, k))
+        let panels = match b.storage.form() {
+            Some(_) => blocks::panels_of_task(n, threads),
+            None => few_rows::panels_of_task(level, b.storage, k),
+        };
+        Cut::few_rows(m, n, panels)
     } else {
         let unit = match (b.storage, kernel::bf16_strip(level)) {
             (Storage::Bf16, Some(strip)) => strip,
@@ -284,6 +294,9 @@ impl Product<'_> {
         let (packed, tile) = floats.split_at_mut(PACKED_A);
         let tile = &mut tile[..TILE];
         let panels = column / PANEL..(column + columns).div_ceil(PANEL);
+        if let Some(form) = self.b.storage.form() {
+            return self.blocks(form, (row, rows), panels, packed, tile);
+        }
         if few {
             k_blocks(self.k, self.b.storage)
                 .for_each(|block| self.sum_rows((row, rows), panels.start, block));
@@ -298,7 +311,7 @@ impl Product<'_> {
                 let one_sum = adds_at_end && k_blocks(self.k, storage).count() == 1;
                 self.finish.in_place((row, rows), (column, columns), one_sum)
             }
-            Storage::Int8 => None,
+            _ => None,
         };
         let to = in_place.unwrap_or(Tile { c: tile.as_mut_ptr(), stride: TILE_ROW, add: false });
         // SAFETY: `to` has these rows and whole panels, in scratch or in the output, where tasks cover
@@ -376,7 +389,7 @@ impl Product<'_> {
                 let b = match storage {
                     Storage::F32 => Panel::F32(self.b.part(panel, start, size).cast()),
                     Storage::Bf16 => Panel::Bf16(self.b.part(panel, start, size).cast()),
-                    Storage::Int8 => Panel::Int8(self.b.part(panel, start, size).cast()),
+                    _ => Panel::Int8(self.b.part(panel, start, size).cast()),
                 };
                 for (number, first) in (0..rows).step_by(STRIP).enumerate() {
                     let a = a[number * apart..].as_ptr();
