@@ -1,10 +1,12 @@
-"""Decoders: GPT-2, Llama in three forms (grouped heads and a head of its own; tied with a head width of its own;
-Llama 3's stretched rotary frequencies), minGPT's GPT, and a Perceiver.
+"""Decoders: GPT-2, Llama in several forms (grouped heads and a head of its own; tied with a head width of its own;
+stretched rotary frequencies of each kind), the families that are Llama with some settings of their own, minGPT's GPT,
+and a Perceiver.
 """
 
 import json
 
 import torch
+import transformers
 from safetensors.torch import save_file
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
@@ -38,9 +40,10 @@ def greedy(golden, name, model, prompt, mask=None):
     golden.put(f"{name}.logits", torch.stack(logits, 1))
 
 
-def decoder(folder, build, stack_of, vocabulary, context, seed, left=True):
-    """All the measurements of one decoder from transformers, those with padding on the left if asked."""
-    model, golden = spread(build(), seed), Golden()
+def decoder(folder, build, stack_of, vocabulary, context, seed, left=True, tuned=lambda model: model):
+    """All the measurements of one decoder from transformers, those with padding on the left if asked. `tuned` may change
+    the random weights."""
+    model, golden = tuned(spread(build(), seed)), Golden()
     model.save_pretrained(folder / "model")
     stacks = {"hidden": stack_of(model)}
 
@@ -115,6 +118,169 @@ def llama_stretched(folder):
         num_key_value_heads=1, max_position_embeddings=512, rms_norm_eps=1e-5, tie_word_embeddings=True,
         rope_parameters={"rope_type": "llama3", "rope_theta": 1000.0, "factor": 8.0, "low_freq_factor": 1.0,
                          "high_freq_factor": 4.0, "original_max_position_embeddings": 64}), 2200)
+
+
+def older_of(folder, rename):
+    """The config as published folders spell it: no `rope_parameters`, and what `rename` does beyond that."""
+    older = json.loads((folder / "model" / "config.json").read_text())
+    rope = older.pop("rope_parameters", {"rope_theta": None})
+    if "full_attention" in rope:
+        older["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        rope = rope["full_attention"]
+    older["rope_theta"] = rope.pop("rope_theta")
+    older["rope_scaling"] = rope if rope.get("rope_type", "default") != "default" else None
+    rename(older, rope)
+    return older
+
+
+def without_types(older, rope):
+    older.pop("layer_types")
+
+
+def family(folder, name, config, seed, context=23, stack=lambda model: (model.model.layers, model.model.norm),
+           rename=lambda older, rope: None, tuned=lambda model: model):
+    """One of the families of transformers whose config is `<name>Config` and whose class `<name>ForCausalLM`, in both
+    spellings of its config."""
+    settings = getattr(transformers, name.replace("Gemma3", "Gemma3Text") + "Config")
+    build = lambda: getattr(transformers, name + "ForCausalLM")(settings(**config, attn_implementation="eager"))
+    vocabulary = config["vocab_size"]
+    model, _, _ = decoder(folder, build, stack, vocabulary, context, seed, left=False, tuned=tuned)
+    reads_alike(folder, model, older_of(folder, rename), {"input_ids": ids((1, context), vocabulary, seed + 1)})
+
+
+def small(**own):
+    """Sizes that most of the families share: two layers of three heads, one key/value head, heads wider than their
+    share."""
+    return dict(vocab_size=41, hidden_size=12, intermediate_size=10, num_hidden_layers=2, num_attention_heads=3,
+                num_key_value_heads=1, max_position_embeddings=64) | own
+
+
+def llama_linear(folder):
+    family(folder, "Llama", small(
+        head_dim=6, rope_parameters={"rope_type": "linear", "rope_theta": 100.0, "factor": 4.0}), 2300)
+
+
+def llama_dynamic(folder):
+    family(folder, "Llama", small(
+        head_dim=6, rope_parameters={"rope_type": "dynamic", "rope_theta": 100.0, "factor": 4.0}), 2400)
+
+
+def llama_yarn(folder):
+    # 16 positions of training and a base of 100: pair 0 keeps its pace, the last is slowed all the way.
+    family(folder, "Llama", small(
+        head_dim=8, rope_parameters={"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "beta_fast": 2.0,
+                                     "beta_slow": 0.5, "original_max_position_embeddings": 16}), 2500)
+
+
+def mistral(folder):
+    family(folder, "Mistral", small(head_dim=6, sliding_window=5), 2600)
+
+
+def qwen2(folder):
+    family(folder, "Qwen2", small(num_hidden_layers=3, use_sliding_window=True, sliding_window=5,
+                                  max_window_layers=1),
+           2700, rename=without_types)
+
+
+def qwen3(folder):
+    family(folder, "Qwen3", small(head_dim=6, tie_word_embeddings=True), 2800, rename=without_types)
+
+
+def phi3(folder):
+    # Three quarters of a head of eight channels turn; queries, keys and values of unequal sizes in one tensor.
+    family(folder, "Phi3", small(hidden_size=24, num_hidden_layers=1, sliding_window=5, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+                                 rope_parameters={"rope_type": "default", "rope_theta": 100.0,
+                                                  "partial_rotary_factor": 0.75}), 3200,
+           rename=lambda older, rope: older.update(partial_rotary_factor=rope["partial_rotary_factor"]))
+
+
+def neox_words(older, rope):
+    older.update(rotary_emb_base=older.pop("rope_theta"), rotary_pct=rope["partial_rotary_factor"])
+
+
+def gpt_neox(folder):
+    config = small(hidden_size=24, rope_parameters={"rope_type": "default", "rope_theta": 100.0,
+                                                    "partial_rotary_factor": 0.25})
+    config.pop("num_key_value_heads")
+    family(folder, "GPTNeoX", config | dict(num_hidden_layers=1), 3300, rename=neox_words,
+           stack=lambda model: (model.gpt_neox.layers, model.gpt_neox.final_layer_norm))
+
+
+def gpt_neox_in_turn(folder):
+    config = small(num_attention_heads=2, hidden_act="gelu_new", use_parallel_residual=False, attention_bias=False,
+                   tie_word_embeddings=True, rope_parameters={"rope_type": "linear", "rope_theta": 100.0,
+                                                              "partial_rotary_factor": 1.0, "factor": 2.0})
+    config.pop("num_key_value_heads")
+    family(folder, "GPTNeoX", config, 3400, rename=neox_words,
+           stack=lambda model: (model.gpt_neox.layers, model.gpt_neox.final_layer_norm))
+
+
+def gptj(folder):
+    family(folder, "GPTJ", dict(vocab_size=41, n_embd=24, n_layer=1, n_head=3, n_inner=10, n_positions=64, rotary_dim=4,
+                                bos_token_id=1, eos_token_id=2), 3500,
+           stack=lambda model: (model.transformer.h, model.transformer.ln_f))
+
+
+@torch.no_grad()
+def about_zero(model):
+    """Gemma's norms hold what their weights are above one."""
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 1 and name.endswith("norm.weight"):
+            parameter.sub_(1)
+    return model
+
+
+def gemma(folder):
+    family(folder, "Gemma", small(head_dim=6), 3600, rename=lambda older, rope: older.update(hidden_act="gelu"),
+           tuned=about_zero)
+
+
+def gemma2(folder):
+    # Caps near the scores, so that they are felt.
+    family(folder, "Gemma2", small(head_dim=6, query_pre_attn_scalar=5, sliding_window=5, num_hidden_layers=3,
+                                   attn_logit_softcapping=1.5, final_logit_softcapping=2.5), 3700,
+           rename=without_types, tuned=about_zero)
+
+
+def gemma3(folder):
+    def words(older, rope):
+        older.pop("layer_types")
+        older["sliding_window_pattern"] = 3
+    family(folder, "Gemma3", small(head_dim=6, query_pre_attn_scalar=5, sliding_window=5, num_hidden_layers=3,
+                                   layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+                                   rope_parameters={
+                                       "full_attention": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 8.0},
+                                       "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}), 3800,
+           rename=words, tuned=about_zero)
+
+
+def olmo2(folder):
+    family(folder, "Olmo2", small(), 3900)
+
+
+def smollm3(folder):
+    family(folder, "SmolLM3", small(num_hidden_layers=3, no_rope_layer_interval=2, use_sliding_window=True,
+                                    sliding_window=5, pad_token_id=0, bos_token_id=1, eos_token_id=2), 4000,
+           rename=lambda older, rope: (older.pop("layer_types"), older.pop("no_rope_layers")))
+
+
+def granite(folder):
+    family(folder, "Granite", small(embedding_multiplier=3.0, residual_multiplier=0.22, attention_multiplier=0.3,
+                                    logits_scaling=4.0), 4100)
+
+
+def stablelm(folder):
+    family(folder, "StableLm", small(hidden_size=24, use_qkv_bias=True,
+                                     rope_parameters={"rope_type": "default", "rope_theta": 100.0,
+                                                      "partial_rotary_factor": 0.25}), 4200,
+           rename=lambda older, rope: older.update(partial_rotary_factor=rope["partial_rotary_factor"]))
+
+
+def stablelm_parallel(folder):
+    family(folder, "StableLm", small(hidden_size=24, use_parallel_residual=True,
+                                     rope_parameters={"rope_type": "default", "rope_theta": 100.0,
+                                                      "partial_rotary_factor": 0.5}), 4300,
+           rename=lambda older, rope: older.update(partial_rotary_factor=rope["partial_rotary_factor"]))
 
 
 def mingpt(folder):

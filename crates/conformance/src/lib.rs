@@ -13,6 +13,7 @@ pub mod nonsense;
 pub mod op_cases;
 pub mod parity;
 pub mod parity_bf16;
+pub mod parity_decoder;
 pub mod parity_training;
 pub mod place;
 pub mod programs;

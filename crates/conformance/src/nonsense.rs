@@ -402,6 +402,7 @@ impl Nonsense {
                     pairing: self.choices.pick(&[Pairing::Halves, Pairing::Interleaved]),
                     inverse: self.choices.one_in(2),
                     stretch: None,
+                    scale: 1.0,
                 };
                 let (x, position) = (self.like(g, DType::F32, 4), self.maybe());
                 one(g.rotary(x, position, spec))

@@ -33,6 +33,13 @@ pub enum Map {
     Transposed,
     /// These rows (along the first axis) of a fused tensor, such as `q k v` stacked in one.
     Rows(Range<usize>),
+    /// These rows out of every `period`: projections that are stacked head by head, as in GPT-NeoX.
+    CyclicRows {
+        /// After how many rows it begins anew.
+        period: usize,
+        /// Which rows of each.
+        part: Range<usize>,
+    },
     /// These columns (along the second of two axes) of a fused tensor that is also transposed: `c_attn` of
     /// GPT-2.
     TransposedColumns(Range<usize>),
@@ -98,6 +105,9 @@ pub fn check(imports: &[Import], checkpoint: &Checkpoint, ignored: &[&str]) -> R
         };
         let used = used.entry(&import.theirs).or_default();
         used.parts.push(part(import, &tensor));
+        if let Map::CyclicRows { period, .. } = import.map {
+            used.period = Some(period);
+        }
         used.by_columns |= matches!(import.map, Map::TransposedColumns(_) | Map::Transposed);
         if let Some(fault) = misfit(import, &tensor) {
             problems.misshapen.push(format!("{}: {fault}", import.shown()));
@@ -119,8 +129,9 @@ pub fn check(imports: &[Import], checkpoint: &Checkpoint, ignored: &[&str]) -> R
                 report.ignored.push(tensor.name.to_owned());
             }
             None => problems.surplus.push(format!("`{}` {:?}", shown(tensor.name), tensor.shape)),
-            Some(Used { parts, by_columns }) => {
+            Some(Used { parts, by_columns, period }) => {
                 let extent = tensor.shape.get(usize::from(*by_columns)).copied().unwrap_or(0);
+                let extent = period.map_or(extent, |period| period.min(extent));
                 let gaps = gaps(parts, extent);
                 problems.surplus.extend(
                     gaps.into_iter()
@@ -194,6 +205,17 @@ fn read(import: &Import, tensor: &Tensor, whole: &mut Vec<f32>, ours: &mut Vec<f
             tensor.dtype.decode(&tensor.bytes[rows.start * row * width..rows.end * row * width], ours);
             Ok(())
         }
+        Map::CyclicRows { .. } if tensor.is_empty() => Ok(()),
+        Map::CyclicRows { period, part } => {
+            whole.clear();
+            whole.resize(tensor.len(), 0.0);
+            tensor.to_f32(whole)?;
+            let row = tensor.len() / tensor.shape.first().copied().unwrap_or(1).max(1);
+            for cycle in whole.chunks_exact(period * row) {
+                ours.extend_from_slice(&cycle[part.start * row..part.end * row]);
+            }
+            Ok(())
+        }
         Map::Transposed | Map::TransposedColumns(_) if tensor.is_empty() => Ok(()),
         Map::Transposed | Map::TransposedColumns(_) => {
             let wanted = part(import, tensor);
@@ -225,6 +247,18 @@ fn misfit(import: &Import, tensor: &Tensor) -> Option<String> {
             [all, rest @ ..] if rows.start <= rows.end && rows.end <= *all => [&[rows.len()], rest].concat(),
             _ => return Some(format!("theirs is {theirs:?}, which has no rows {rows:?}")),
         },
+        Map::CyclicRows { period, part } => match theirs {
+            [all, rest @ ..]
+                if *period > 0 && all % period == 0 && part.start <= part.end && part.end <= *period =>
+            {
+                [&[all / period * part.len()], rest].concat()
+            }
+            _ => {
+                return Some(format!(
+                    "theirs is {theirs:?}, which has no rows {part:?} out of every {period}"
+                ));
+            }
+        },
         Map::TransposedColumns(columns) => match theirs {
             &[rows, all] if columns.start <= columns.end && columns.end <= all => vec![columns.len(), rows],
             _ => return Some(format!("theirs is {theirs:?}, which is no matrix with columns {columns:?}")),
@@ -240,6 +274,7 @@ fn misfit(import: &Import, tensor: &Tensor) -> Option<String> {
 fn part(import: &Import, tensor: &Tensor) -> Range<usize> {
     match &import.map {
         Map::Rows(range) | Map::TransposedColumns(range) => range.clone(),
+        Map::CyclicRows { part, .. } => part.clone(),
         Map::Transposed => 0..tensor.shape.get(1).copied().unwrap_or(0),
         Map::Same | Map::Reshaped => 0..usize::MAX,
     }
@@ -251,6 +286,8 @@ fn part(import: &Import, tensor: &Tensor) -> Range<usize> {
 struct Used {
     parts: Vec<Range<usize>>,
     by_columns: bool,
+    /// After how many rows the parts begin anew.
+    period: Option<usize>,
 }
 
 /// What of `0..extent` no part covers.

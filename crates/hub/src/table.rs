@@ -27,6 +27,9 @@ pub fn ours(line: &import::Import, theirs: &Tensor) -> Result<Vec<f32>> {
     let shape = match (line.map, theirs.shape) {
         (import::Map::Transposed, &[rows, columns]) => vec![columns, rows],
         (import::Map::Split { parts, .. }, [rows, rest @ ..]) => [&[part(*rows, parts)], rest].concat(),
+        (import::Map::Rows { period, count, .. }, [rows, rest @ ..]) => {
+            [&[rows / period.max(1) * count], rest].concat()
+        }
         (import::Map::SplitTransposed { parts, .. }, &[rows, columns]) => vec![part(columns, parts), rows],
         (import::Map::SplitTransposed { parts, .. }, &[all]) => vec![part(all, parts)],
         (_, theirs) => theirs.to_vec(),
@@ -99,6 +102,23 @@ fn joined<'a>(
             }
             Ok(Foreign { name, shape: vec![inputs, outputs], numbers: Cow::Owned(whole) })
         }
+        (import::Map::Rows { .. }, _) => {
+            parts.sort_by_key(|(line, ..)| index(line.map));
+            let row: usize = shape[1..].iter().product();
+            let rows: usize = parts.iter().map(|(_, shape, _)| shape[0]).sum();
+            // A share of each of ours in turn, until all are used up.
+            let mut left: Vec<&[f32]> = parts.iter().map(|(_, _, numbers)| &**numbers).collect();
+            let mut whole = Vec::with_capacity(rows * row);
+            while left.iter().any(|left| !left.is_empty()) {
+                for (left, (line, ..)) in left.iter_mut().zip(&parts) {
+                    let share = share_of(line.map).saturating_mul(row).clamp(1, left.len().max(1));
+                    let (now, later) = left.split_at(share.min(left.len()));
+                    whole.extend_from_slice(now);
+                    *left = later;
+                }
+            }
+            Ok(Foreign { name, shape: [&[rows], &shape[1..]].concat(), numbers: Cow::Owned(whole) })
+        }
         _ => {
             parts.sort_by_key(|(line, ..)| index(line.map));
             let rows: usize = parts.iter().map(|(_, shape, _)| shape[0]).sum();
@@ -111,7 +131,16 @@ fn joined<'a>(
 fn index(map: import::Map) -> usize {
     match map {
         import::Map::Split { index, .. } | import::Map::SplitTransposed { index, .. } => index,
+        import::Map::Rows { from, .. } => from,
         _ => 0,
+    }
+}
+
+/// How many rows of ours stand together in theirs.
+fn share_of(map: import::Map) -> usize {
+    match map {
+        import::Map::Rows { count, .. } => count,
+        _ => 1,
     }
 }
 
@@ -127,6 +156,10 @@ fn map_of(map: import::Map, ours: &[usize]) -> Map {
         import::Map::Transposed if ours.len() < 2 => Map::Same,
         import::Map::Transposed => Map::Transposed,
         import::Map::Split { index, .. } => Map::Rows(part(index)),
+        import::Map::Rows { from, count, .. } if ours.first() == Some(&count) => {
+            Map::Rows(from..from + count)
+        }
+        import::Map::Rows { period, from, count } => Map::CyclicRows { period, part: from..from + count },
         import::Map::SplitTransposed { index, .. } if ours.len() < 2 => Map::Rows(part(index)),
         import::Map::SplitTransposed { index, .. } => Map::TransposedColumns(part(index)),
     }

@@ -2,10 +2,12 @@
 //! Self: B T C -> B T C. Cross: B T C with a memory B S M -> B T C. Heads: H of width D, G key/value heads.
 
 use crate::taps::tap;
-use crate::{LinearConfig, LinearLayer, Parameter, Parameters};
+use crate::{LinearConfig, LinearLayer, NormConfig, NormKind, NormLayer, Parameter, Parameters};
 use regard_graph::{Error, Graph, Init, Result, Var};
 use regard_ops::prelude::*;
-use regard_ops::{Attention, AttentionBias, AttentionKind, AttentionMask, AttentionScale, RotarySpec};
+use regard_ops::{
+    Attention, AttentionBias, AttentionKind, AttentionMask, AttentionScale, RotarySpec, Window,
+};
 
 /// The settings of an attention layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,8 +28,12 @@ pub struct AttentionConfig {
     pub biases: Biases,
     /// β, by which scores are multiplied.
     pub scale: HeadScale,
+    /// A norm of queries and keys before they turn.
+    pub query_key_norm: Option<QueryKeyNorm>,
     /// How queries and keys are turned by their positions, if at all.
     pub rotary: Option<RotarySpec>,
+    /// The keys near a query that this layer sees; as the call says if not given.
+    pub window: Option<Window>,
     /// Soft, hard, Gumbel or straight-through.
     pub kind: AttentionKind,
     /// Probability of dropping a weight, in training.
@@ -44,6 +50,26 @@ pub enum KeySourceConfig {
     Own,
     /// A memory of this width: cross-attention.
     Memory(usize),
+}
+
+/// A norm of queries and keys, with weights of its own for each of the two.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueryKeyNorm {
+    /// What is brought to one length.
+    pub span: NormSpan,
+    /// Which norm.
+    pub kind: NormKind,
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// What a norm of queries and keys brings to one length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormSpan {
+    /// Each head by itself, all with the same weights: Qwen 3, Gemma 3.
+    Head,
+    /// All heads together: OLMo 2.
+    Width,
 }
 
 /// Which projections have a bias.
@@ -95,7 +121,9 @@ impl AttentionConfig {
             value_width: head_width,
             biases: Biases::default(),
             scale: HeadScale::Default,
+            query_key_norm: None,
             rotary: None,
+            window: None,
             kind: AttentionKind::Soft,
             dropout: 0.0,
             std: 0.02,
@@ -119,6 +147,16 @@ impl AttentionConfig {
             ));
         }
         Ok(())
+    }
+}
+
+impl QueryKeyNorm {
+    /// The norm of this many heads of queries or keys.
+    fn layer(&self, of: &str, heads: usize, head_width: usize, p: &mut Parameters) -> Result<NormLayer> {
+        let QueryKeyNorm { span, kind, epsilon } = *self;
+        let width = if span == NormSpan::Head { head_width } else { heads * head_width };
+        let config = NormConfig { kind, width, epsilon, shift: true };
+        p.under(format!("{of}_norm"), |p| NormLayer::new(config, p))
     }
 }
 
@@ -173,8 +211,8 @@ pub struct Cached {
     pub capacity: usize,
 }
 
-/// Multi-head attention. Parameters: `query`, `key`, `value`, `output`, each a linear layer; `scale` `[H]` if
-/// learned.
+/// Multi-head attention. Parameters: `query`, `key`, `value`, `output`, each a linear layer; `query_norm` and
+/// `key_norm` where there are such norms; `scale` `[H]` if learned.
 #[derive(Clone, Debug)]
 pub struct AttentionLayer {
     config: AttentionConfig,
@@ -182,6 +220,8 @@ pub struct AttentionLayer {
     key: LinearLayer,
     value: LinearLayer,
     output: LinearLayer,
+    /// The norms of queries and of keys.
+    norms: Option<[NormLayer; 2]>,
     scale: Option<Parameter>,
     /// The names of the caches of keys and values.
     caches: [String; 2],
@@ -204,6 +244,13 @@ impl AttentionLayer {
         let key = linear("key", from, groups * head_width, biases.inputs)?;
         let value = linear("value", from, groups * value_width, biases.inputs)?;
         let output = linear("output", heads * value_width, width, biases.output)?;
+        let norms = match config.query_key_norm {
+            Some(norm) => Some([
+                norm.layer("query", heads, head_width, parameters)?,
+                norm.layer("key", groups, head_width, parameters)?,
+            ]),
+            None => None,
+        };
         let scale = match config.scale {
             HeadScale::Learned => Some(parameters.declare(
                 "scale",
@@ -213,7 +260,7 @@ impl AttentionLayer {
             _ => None,
         };
         let caches = ["key", "value"].map(|name| format!("cache.{}", parameters.dotted(name)));
-        Ok(AttentionLayer { config, query, key, value, output, scale, caches, wide: false })
+        Ok(AttentionLayer { config, query, key, value, output, norms, scale, caches, wide: false })
     }
 
     /// Whether its results are f32, as the residual stream is, instead of the dtype of activations: for one
@@ -240,10 +287,8 @@ impl AttentionLayer {
     fn mix(&self, g: &mut Graph, x: Var, source: KeySource, context: &Context) -> Result<Var> {
         let AttentionConfig { heads, .. } = self.config;
         let query = self.query.forward(g, x)?;
-        let mut query = g.split_heads(query, heads)?; // B T (H D) -> B T H D
-        if let Some(spec) = self.config.rotary {
-            query = g.rotary(query, context.query_position, spec)?;
-        }
+        let query = self.normed_heads(g, query, heads, 0)?; // B T (H D) -> B T H D
+        let query = self.turned(g, query, context.query_position)?;
         let query = tap(g, "query", query)?;
         let (key, value) = match source {
             // New keys stand where the queries do; those in the caches have been turned already.
@@ -271,7 +316,7 @@ impl AttentionLayer {
         };
         let spec = Attention {
             scale,
-            mask: context.mask,
+            mask: AttentionMask { window: self.config.window.or(context.mask.window), ..context.mask },
             query_position: context.query_position,
             key_position,
             key_row: context.key_row,
@@ -282,6 +327,30 @@ impl AttentionLayer {
         let mixed = g.attention(query, key, value, &spec)?.y; // B T H D, B S G D, B S G E -> B T H E
         let mixed = tap(g, "mixed", mixed)?;
         g.merge_heads(mixed)
+    }
+
+    /// Queries (0) or keys (1) in their heads, under their norm where there is one: B T (H D) -> B T H D
+    fn normed_heads(&self, g: &mut Graph, x: Var, heads: usize, which: usize) -> Result<Var> {
+        let norm = self.norms.as_ref().map(|norms| &norms[which]);
+        match (norm, self.config.query_key_norm.map(|norm| norm.span)) {
+            (Some(norm), Some(NormSpan::Width)) => {
+                let normed = norm.forward(g, x)?;
+                g.split_heads(normed, heads)
+            }
+            (Some(norm), _) => {
+                let x = g.split_heads(x, heads)?;
+                norm.forward(g, x)
+            }
+            (None, _) => g.split_heads(x, heads),
+        }
+    }
+
+    /// Turned by their positions, where this layer does that.
+    fn turned(&self, g: &mut Graph, x: Var, position: Option<Var>) -> Result<Var> {
+        match self.config.rotary {
+            Some(spec) => g.rotary(x, position, spec),
+            None => Ok(x),
+        }
     }
 
     /// How attention weighs in this graph, and what β is multiplied by. Gumbel's noise is there to learn
@@ -299,10 +368,8 @@ impl AttentionLayer {
     /// B S M -> B S G D and B S G E
     fn keys_and_values(&self, g: &mut Graph, from: Var, position: Option<Var>) -> Result<(Var, Var)> {
         let key = self.key.forward(g, from)?;
-        let mut key = g.split_heads(key, self.config.groups)?;
-        if let Some(spec) = self.config.rotary {
-            key = g.rotary(key, position, spec)?;
-        }
+        let key = self.normed_heads(g, key, self.config.groups, 1)?;
+        let key = self.turned(g, key, position)?;
         let value = self.value.forward(g, from)?;
         let value = g.split_heads(value, self.config.groups)?;
         Ok((tap(g, "key", key)?, tap(g, "value", value)?))

@@ -9,7 +9,7 @@ use crate::{
 use regard_graph::{Error, Graph, Result, Var};
 use regard_ops::prelude::*;
 
-/// Where the norms stand.
+/// Where the norms of the parts f stand, and what the parts read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NormPlace {
     /// x + f(norm(x)): GPT-2, T5, Llama, ViT.
@@ -17,6 +17,26 @@ pub enum NormPlace {
     Pre,
     /// norm(x + f(x)): the original Transformer, BERT.
     Post,
+    /// x + norm′(f(norm(x))): Gemma 2 and 3.
+    Sandwich,
+    /// x + norm(f(x)): OLMo 2.
+    Output,
+    /// x + attention(norm(x)) + feed_forward(norm′(x)), both from the same stream: GPT-NeoX.
+    Parallel,
+    /// The same with one norm for both: GPT-J.
+    ParallelShared,
+}
+
+impl NormPlace {
+    /// Whether what a block leaves behind has not been through a norm, so that one follows the last block.
+    pub fn leaves_raw(self) -> bool {
+        self != NormPlace::Post
+    }
+
+    /// Whether attention and the feed-forward part read the same stream.
+    pub fn is_parallel(self) -> bool {
+        matches!(self, NormPlace::Parallel | NormPlace::ParallelShared)
+    }
 }
 
 /// The settings of a block.
@@ -52,39 +72,88 @@ impl BlockConfig {
 }
 
 /// A block. Parameters: `attention`, `attention_norm`, `cross`, `cross_norm`, `feed_forward`,
-/// `feed_forward_norm`.
+/// `feed_forward_norm`; for [`NormPlace::Sandwich`] also `attention_output_norm` and so on.
 #[derive(Clone, Debug)]
 pub struct Block {
     attention: AttentionLayer,
-    attention_norm: NormLayer,
-    cross: Option<(AttentionLayer, NormLayer)>,
+    attention_norms: Norms,
+    cross: Option<(AttentionLayer, Norms)>,
     feed_forward: FeedForward,
-    feed_forward_norm: NormLayer,
+    feed_forward_norms: Norms,
     place: NormPlace,
     dropout: f32,
+    residual_scale: f32,
+}
+
+/// The norms of one part.
+#[derive(Clone, Debug)]
+struct Norms {
+    /// Its norm, wherever it stands; none where it reads what another part has normed.
+    main: Option<NormLayer>,
+    /// The norm of what it adds, where it has one on either side.
+    output: Option<NormLayer>,
+}
+
+impl Norms {
+    fn new(part: &str, config: &BlockConfig, p: &mut Parameters) -> Result<Self> {
+        let mut norm = |name: &str, there: bool| match there {
+            true => p.under(format!("{part}_{name}"), |p| NormLayer::new(config.norm, p)).map(Some),
+            false => Ok(None),
+        };
+        let shared = config.place == NormPlace::ParallelShared && part == "feed_forward";
+        let main = norm("norm", !shared)?;
+        Ok(Norms { main, output: norm("output_norm", config.place == NormPlace::Sandwich)? })
+    }
+
+    /// What the norm of this place makes of x, if it stands there.
+    fn apply(norm: Option<&NormLayer>, g: &mut Graph, x: Var, wide: bool) -> Result<Var> {
+        let Some(norm) = norm else { return Ok(x) };
+        let normed = if wide { norm.forward_f32(g, x)? } else { norm.forward(g, x)? };
+        tap(g, "norm", normed)
+    }
 }
 
 impl Block {
     /// Declares the parameters.
     pub fn new(config: BlockConfig, parameters: &mut Parameters) -> Result<Self> {
-        let BlockConfig { attention, cross, feed_forward, norm, place, dropout } = config;
+        let BlockConfig { attention, cross, feed_forward, place, dropout, .. } = config;
+        if place.is_parallel() && cross.is_some() {
+            return Err(Error::invalid(
+                "block",
+                "parts that read the same stream, one of them attention to a memory",
+                "let the parts follow each other, or leave the memory out",
+            ));
+        }
         // What is added to the stream as it is is f32, as the stream is; what goes through dropout first is
         // an activation.
         let wide = dropout == 0.0;
-        let norm_of = |name: &str, p: &mut Parameters| p.under(name, |p| NormLayer::new(norm, p));
-        let attention_norm = norm_of("attention_norm", parameters)?;
+        let attention_norms = Norms::new("attention", &config, parameters)?;
         let attention = parameters.under("attention", |p| AttentionLayer::new(attention, p))?.wide(wide);
         let cross = match cross {
             Some(cross) => {
-                let norm = norm_of("cross_norm", parameters)?;
-                Some((parameters.under("cross", |p| AttentionLayer::new(cross, p))?.wide(wide), norm))
+                let norms = Norms::new("cross", &config, parameters)?;
+                Some((parameters.under("cross", |p| AttentionLayer::new(cross, p))?.wide(wide), norms))
             }
             None => None,
         };
-        let feed_forward_norm = norm_of("feed_forward_norm", parameters)?;
+        let feed_forward_norms = Norms::new("feed_forward", &config, parameters)?;
         let feed_forward =
             parameters.under("feed_forward", |p| FeedForward::new(feed_forward, p))?.wide(wide);
-        Ok(Block { attention, attention_norm, cross, feed_forward, feed_forward_norm, place, dropout })
+        Ok(Block {
+            attention,
+            attention_norms,
+            cross,
+            feed_forward,
+            feed_forward_norms,
+            place,
+            dropout,
+            residual_scale: 1.0,
+        })
+    }
+
+    /// The same block; what its parts add to the stream is multiplied by a number, as in Granite.
+    pub fn residual_scale(self, residual_scale: f32) -> Self {
+        Block { residual_scale, ..self }
     }
 
     /// B T C -> B T C, with what the stream may see of itself and, in a decoder, of a memory. Taps: see
@@ -96,49 +165,54 @@ impl Block {
         own: &Context,
         memory: Option<(KeySource, &Context)>,
     ) -> Result<Var> {
+        let entered = x;
+        let mut shared = x;
         // x + dropout(attention(norm(x))), or norm(x + dropout(attention(x)))
         let mut x = g.scope("attention", |g| {
-            let read = self.read(g, x, &self.attention_norm)?;
-            let added = self.attention.forward(g, read, KeySource::Own, own)?;
-            self.add(g, x, added, &self.attention_norm)
+            shared = self.read(g, x, &self.attention_norms)?;
+            let added = self.attention.forward(g, shared, KeySource::Own, own)?;
+            self.add(g, x, added, &self.attention_norms)
         })?;
-        if let (Some((cross, norm)), Some((source, context))) = (&self.cross, memory) {
+        if let (Some((cross, norms)), Some((source, context))) = (&self.cross, memory) {
             x = g.scope("cross", |g| {
-                let read = self.read(g, x, norm)?;
+                let read = self.read(g, x, norms)?;
                 let added = cross.forward(g, read, source, context)?;
-                self.add(g, x, added, norm)
+                self.add(g, x, added, norms)
             })?;
         }
         let x = g.scope("feed_forward", |g| {
-            let read = self.read(g, x, &self.feed_forward_norm)?;
+            let read = match self.place {
+                NormPlace::Parallel => self.read(g, entered, &self.feed_forward_norms)?,
+                NormPlace::ParallelShared => shared,
+                _ => self.read(g, x, &self.feed_forward_norms)?,
+            };
             let added = self.feed_forward.forward(g, read)?;
-            self.add(g, x, added, &self.feed_forward_norm)
+            self.add(g, x, added, &self.feed_forward_norms)
         })?;
         tap(g, "stream", x)
     }
 
     /// What a part reads of the stream: norm(x) where norms come first, x itself where they come last.
-    fn read(&self, g: &mut Graph, x: Var, norm: &NormLayer) -> Result<Var> {
+    fn read(&self, g: &mut Graph, x: Var, norms: &Norms) -> Result<Var> {
         match self.place {
-            NormPlace::Pre => {
-                let normed = norm.forward(g, x)?;
-                tap(g, "norm", normed)
-            }
-            NormPlace::Post => Ok(x),
+            NormPlace::Post | NormPlace::Output => Ok(x),
+            _ => Norms::apply(norms.main.as_ref(), g, x, false),
         }
     }
 
-    /// The stream behind a part: x + dropout(added), and the norm of that where norms come last.
-    fn add(&self, g: &mut Graph, x: Var, added: Var, norm: &NormLayer) -> Result<Var> {
+    /// The stream behind a part: x + dropout(added), and the norm of either where it stands there.
+    fn add(&self, g: &mut Graph, x: Var, added: Var, norms: &Norms) -> Result<Var> {
+        let added = match self.place {
+            NormPlace::Output => Norms::apply(norms.main.as_ref(), g, added, true)?,
+            _ => Norms::apply(norms.output.as_ref(), g, added, true)?,
+        };
+        let added = if self.residual_scale == 1.0 { added } else { g.scale(added, self.residual_scale)? };
         let added = g.dropout(added, self.dropout)?;
         let added = tap(g, "added", added)?;
         let x = g.add(x, added)?;
         match self.place {
-            NormPlace::Pre => Ok(x),
-            NormPlace::Post => {
-                let normed = norm.forward_f32(g, x)?;
-                tap(g, "norm", normed)
-            }
+            NormPlace::Post => Norms::apply(norms.main.as_ref(), g, x, true),
+            _ => Ok(x),
         }
     }
 
@@ -184,7 +258,17 @@ pub struct Stack {
 impl Stack {
     /// Declares the parameters.
     pub fn new(config: StackConfig, parameters: &mut Parameters) -> Result<Self> {
-        let StackConfig { layers, mut block, final_norm, relative } = config;
+        Stack::of_blocks(config, |_| config.block, parameters)
+    }
+
+    /// The same with blocks that differ: `block` says what each layer is made of, in place of `config.block`.
+    /// They have as many heads, and a norm of the same kind behind them.
+    pub fn of_blocks(
+        config: StackConfig,
+        block: impl Fn(usize) -> BlockConfig,
+        parameters: &mut Parameters,
+    ) -> Result<Self> {
+        let StackConfig { layers, block: usual, final_norm, relative } = config;
         if layers > MOST_LAYERS {
             return Err(Error::invalid(
                 "stack",
@@ -192,18 +276,25 @@ impl Stack {
                 format!("choose at most {MOST_LAYERS}"),
             ));
         }
-        let heads = block.attention.heads;
+        let heads = usual.attention.heads;
         let relative = parameters.under("relative", |p| RelativePositions::new(relative, heads, p))?;
-        block.attention.rotary = relative.rotary().or(block.attention.rotary);
         let mut blocks = Vec::new();
         for layer in 0..layers {
+            let mut block = block(layer);
+            block.attention.rotary = relative.rotary().or(block.attention.rotary);
             blocks.push(parameters.under(format!("block.{layer}"), |p| Block::new(block, p))?);
         }
         let final_norm = match final_norm {
-            true => Some(parameters.under("final_norm", |p| NormLayer::new(block.norm, p))?),
+            true => Some(parameters.under("final_norm", |p| NormLayer::new(usual.norm, p))?),
             false => None,
         };
         Ok(Stack { blocks, final_norm, relative })
+    }
+
+    /// The same stack; what its parts add to the stream is multiplied by a number, as in Granite.
+    pub fn residual_scale(self, scale: f32) -> Self {
+        let blocks = self.blocks.into_iter().map(|block| block.residual_scale(scale)).collect();
+        Stack { blocks, ..self }
     }
 
     /// B T C -> B T C

@@ -17,6 +17,7 @@ pub mod taps;
 
 pub use attention::{
     AttentionConfig, AttentionLayer, Biases, Cached, Context, HeadScale, KeySource, KeySourceConfig,
+    NormSpan, QueryKeyNorm,
 };
 pub use block::{Block, BlockConfig, MOST_LAYERS, NormPlace, Stack, StackConfig};
 pub use embedding::{EmbeddingConfig, EmbeddingLayer};

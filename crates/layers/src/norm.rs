@@ -13,9 +13,18 @@ pub enum NormKind {
     Layer,
     /// x / root mean square, over the features of each position.
     Rms,
+    /// The same with weights that are learned as what they are above 1, as in Gemma.
+    RmsAboveOne,
     /// Per feature over the whole batch: mixes examples in training. In a graph that is not differentiated,
     /// by the running statistics.
     Batch,
+}
+
+impl NormKind {
+    /// Whether it divides by the root mean square, and has no shift.
+    pub fn is_rms(self) -> bool {
+        matches!(self, NormKind::Rms | NormKind::RmsAboveOne)
+    }
 }
 
 /// The settings of a norm.
@@ -65,15 +74,16 @@ impl NormLayer {
                 "give a width of at least 1 and an epsilon that is not negative",
             ));
         }
-        let weight = parameters.declare("weight", [width], Init::Ones)?;
-        let shift = shift && kind != NormKind::Rms;
+        let about = if kind == NormKind::RmsAboveOne { Init::Zeros } else { Init::Ones };
+        let weight = parameters.declare("weight", [width], about)?;
+        let shift = shift && !kind.is_rms();
         let bias = if shift { Some(parameters.declare("bias", [width], Init::Zeros)?) } else { None };
         let running = match kind {
             NormKind::Batch => Some([
                 parameters.keep("running_mean", [width], Init::Zeros)?,
                 parameters.keep("running_variance", [width], Init::Ones)?,
             ]),
-            NormKind::Layer | NormKind::Rms => None,
+            NormKind::Layer | NormKind::Rms | NormKind::RmsAboveOne => None,
         };
         Ok(NormLayer { config, weight, bias, running })
     }
@@ -91,12 +101,16 @@ impl NormLayer {
 
     fn forward_as(&self, g: &mut Graph, x: Var, output: DType) -> Result<Var> {
         let NormConfig { kind, epsilon, .. } = self.config;
-        let weight = Some(self.weight.var(g)?);
+        let weight = self.weight.var(g)?;
+        let weight = Some(match kind {
+            NormKind::RmsAboveOne => g.shift(weight, 1.0)?,
+            _ => weight,
+        });
         let bias = self.bias.as_ref().map(|bias| bias.var(g)).transpose()?;
         let spec = NormSpec { epsilon, output: Some(output) };
         let Some([mean, variance]) = &self.running else {
             return match kind {
-                NormKind::Rms => g.rms_norm(x, weight, spec),
+                kind if kind.is_rms() => g.rms_norm(x, weight, spec),
                 _ => g.layer_norm(x, weight, bias, spec),
             };
         };

@@ -1,5 +1,5 @@
-//! Decoders of one stream: GPT-2, minGPT, Llama and what lies between them, told apart by their settings
-//! alone. Embedding, pre-norm blocks of causal attention and a feed-forward part, a final norm, a head.
+//! Decoders of one stream: GPT-2, Llama, Gemma, GPT-NeoX and what lies between them, told apart by their settings
+//! alone. Embedding, blocks of causal attention and a feed-forward part, a final norm, a head.
 //! Letters: B batch, T positions, C width, H heads, G key/value heads, D head width, F hidden width, V
 //! vocabulary.
 
@@ -7,14 +7,15 @@ use crate::decoder::{Cached, Caches, Decoder, Known};
 use crate::families::gpt::{GptForm, NATIVE};
 use crate::mechanisms::{check_attention, check_dropouts, check_scale};
 use crate::positions::{Positions, check_positions};
+use crate::variants::{Multipliers, OtherLayers, SoftCaps};
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
     AbsolutePositions, AttentionConfig, Biases, BlockConfig, Context, EmbeddingConfig, EmbeddingLayer,
     FeedForwardConfig, FeedForwardKind, HeadScale, KeySourceConfig, LinearConfig, LinearLayer, NormConfig,
-    NormKind, NormPlace, Parameters, Stack, StackConfig,
+    NormKind, NormPlace, NormSpan, Parameters, QueryKeyNorm, RelativeConfig, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
-use regard_ops::{AttentionKind, CrossEntropyOptions, LinearOptions, Window};
+use regard_ops::{AttentionKind, CrossEntropyOptions, LinearOptions, RotarySpec, Window};
 
 /// The settings of a GPT. A variant is one of the presets with some fields of its own:
 /// `GptConfig { layers: 2, width: 64, ..GptConfig::SMALL }`.
@@ -44,7 +45,11 @@ pub struct GptConfig {
     pub scale: HeadScale,
     /// Soft, hard, straight-through or Gumbel.
     pub attention: AttentionKind,
-    /// The norm: `Layer` or `Rms`.
+    /// The layers that see or turn otherwise than `window` and `positions` say.
+    pub others: Option<OtherLayers>,
+    /// Whether queries and keys have a norm, of the kind that blocks have, and of what.
+    pub query_key_norm: Option<NormSpan>,
+    /// The norm: any but `Batch`.
     pub norm: NormKind,
     /// Where it stands.
     pub place: NormPlace,
@@ -54,11 +59,18 @@ pub struct GptConfig {
     pub feed_forward: FeedForwardKind,
     /// Whether the projections of attention have biases.
     pub attention_bias: bool,
+    /// Whether the output projection among them has one; as the others if not given.
+    pub output_bias: Option<bool>,
     /// Whether the layers of the feed-forward part have biases.
     pub feed_forward_bias: bool,
-    /// Whether the head is the table of the embedding; otherwise it has a weight of its own. It never has a
-    /// bias.
+    /// Whether the head is the table of the embedding; otherwise it has a weight of its own.
     pub tied: bool,
+    /// Whether a head of its own has a bias.
+    pub head_bias: bool,
+    /// What streams are multiplied by.
+    pub multipliers: Multipliers,
+    /// How far scores can go.
+    pub caps: SoftCaps,
     /// Probability with which embeddings and what blocks add are dropped in training.
     pub dropout: f32,
     /// The same for attention weights; as `dropout` if not given.
@@ -85,13 +97,38 @@ impl GptConfig {
         self.hidden.unwrap_or(self.width.saturating_mul(4))
     }
 
+    /// How many keys the positions of a layer see; all before them if none.
+    pub fn window_of(&self, layer: usize) -> Option<usize> {
+        match self.others {
+            Some(others) if others.layers.has(layer) => others.window,
+            _ => self.window,
+        }
+    }
+
+    /// How the queries and keys of a layer turn, if they do.
+    pub fn rotary_of(&self, layer: usize) -> Option<RotarySpec> {
+        match (self.others, self.positions) {
+            (Some(others), _) if others.layers.has(layer) => others.rotary,
+            (_, Positions::Rotary(spec)) => Some(spec),
+            _ => None,
+        }
+    }
+
+    /// How many keys any layer sees: caches must keep so many; all if none.
+    pub fn widest_window(&self) -> Option<usize> {
+        (0..self.layers)
+            .map(|layer| self.window_of(layer))
+            .try_fold(1, |most, window| Some(most.max(window?)))
+    }
+
     fn check(&self) -> Result<()> {
         let nonsense = |what: String, advice: &str| Err(Error::invalid("gpt", what, advice));
         let GptConfig { layers, heads, width, context, vocabulary, .. } = *self;
         let sizes = [("layers", layers), ("heads", heads), ("width", width), ("context", context)];
         let more = [("vocabulary", vocabulary), ("groups", self.groups.unwrap_or(1))];
         let given = [("head_width", self.head_width.unwrap_or(1)), ("hidden", self.hidden.unwrap_or(1))];
-        let window = [("window", self.window.unwrap_or(1))];
+        let others = self.others.and_then(|others| others.window);
+        let window = [("window", self.window.unwrap_or(1)), ("window", others.unwrap_or(1))];
         if let Some((name, _)) =
             sizes.iter().chain(&more).chain(&given).chain(&window).find(|(_, size)| *size == 0)
         {
@@ -109,7 +146,11 @@ impl GptConfig {
                 "choose heads that are a multiple of the key/value heads",
             );
         }
-        if let Positions::Rotary(spec) = self.positions {
+        let turning = match self.positions {
+            Positions::Rotary(spec) => Some(spec),
+            _ => None,
+        };
+        for spec in turning.into_iter().chain(self.others.and_then(|others| others.rotary)) {
             let turning = spec.width.unwrap_or(self.head_width());
             if turning % 2 != 0 || turning > self.head_width() {
                 return nonsense(
@@ -124,6 +165,14 @@ impl GptConfig {
                 "choose Layer or Rms",
             );
         }
+        if self.tied && self.head_bias {
+            return nonsense(
+                "a tied head with a bias".into(),
+                "give the head a weight of its own, or no bias",
+            );
+        }
+        self.multipliers.check()?;
+        self.caps.check()?;
         check_positions("gpt", self.positions, false)?;
         check_attention("gpt", self.attention)?;
         check_scale("gpt", self.scale)?;
@@ -132,9 +181,10 @@ impl GptConfig {
         check_dropouts("gpt", &[("dropout", self.dropout), attention, hidden])
     }
 
-    fn block(&self) -> BlockConfig {
-        let GptConfig { heads, width, std, .. } = *self;
+    fn block(&self, layer: usize) -> BlockConfig {
+        let GptConfig { heads, width, std, norm: kind, epsilon, .. } = *self;
         let head_width = self.head_width();
+        let window = self.window_of(layer).map(|window| Window { before: window - 1, after: 0 });
         BlockConfig {
             attention: AttentionConfig {
                 width,
@@ -143,9 +193,14 @@ impl GptConfig {
                 groups: self.groups(),
                 head_width,
                 value_width: head_width,
-                biases: Biases { inputs: self.attention_bias, output: self.attention_bias },
+                biases: Biases {
+                    inputs: self.attention_bias,
+                    output: self.output_bias.unwrap_or(self.attention_bias),
+                },
                 scale: self.scale,
-                rotary: None,
+                query_key_norm: self.query_key_norm.map(|span| QueryKeyNorm { span, kind, epsilon }),
+                rotary: self.rotary_of(layer),
+                window,
                 kind: self.attention,
                 dropout: self.attention_dropout.unwrap_or(self.dropout),
                 std,
@@ -159,7 +214,7 @@ impl GptConfig {
                 dropout: self.hidden_dropout.unwrap_or(0.0),
                 std,
             },
-            norm: NormConfig { kind: self.norm, width, epsilon: self.epsilon, shift: true },
+            norm: NormConfig { kind, width, epsilon, shift: true },
             place: self.place,
             dropout: self.dropout,
         }
@@ -206,10 +261,16 @@ impl Gpt {
         let tokens = p.under("token_embedding", |p| EmbeddingLayer::new(embedding, p))?;
         let (absolute, relative) = config.positions.parts(width, context, std, false);
         let positions = p.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
-        let final_norm = config.place == NormPlace::Pre;
-        let stack = StackConfig { layers: config.layers, block: config.block(), final_norm, relative };
-        let stack = Stack::new(stack, p)?;
-        let head = LinearConfig { inputs: width, outputs: vocabulary, bias: false, std };
+        // Layers may turn in different ways, so each block is told its own.
+        let relative = match relative {
+            RelativeConfig::Rotary(_) => RelativeConfig::None,
+            other => other,
+        };
+        let final_norm = config.place.leaves_raw();
+        let stack = StackConfig { layers: config.layers, block: config.block(0), final_norm, relative };
+        let stack = Stack::of_blocks(stack, |layer| config.block(layer), p)?;
+        let stack = stack.residual_scale(config.multipliers.residual);
+        let head = LinearConfig { inputs: width, outputs: vocabulary, bias: config.head_bias, std };
         let head = match config.tied {
             true => None,
             false => Some(p.under("head", |p| LinearLayer::new(head, p))?),
@@ -262,6 +323,7 @@ impl Gpt {
         let context = self.context_of(g, ids, view)?;
         let x = g.scope("embedding", |g| -> Result<Var> {
             let x = self.tokens.forward(g, ids)?; // B T C
+            let x = scaled(g, x, self.config.multipliers.embedding)?;
             let x = self.positions.forward(g, x, context.query_position)?;
             g.dropout(x, self.config.dropout)
         })?;
@@ -272,9 +334,16 @@ impl Gpt {
     /// The scores that a stream amounts to: B T C -> B T V, f32.
     pub fn head(&self, g: &mut Graph, x: Var) -> Result<Var> {
         let options = LinearOptions { output: Some(DType::F32), ..Default::default() };
-        g.scope("head", |g| match &self.head {
-            Some(head) => head.forward_with(g, x, options),
-            None => self.tokens.head(g, x),
+        g.scope("head", |g| {
+            let x = scaled(g, x, self.config.multipliers.logits)?;
+            let logits = match &self.head {
+                Some(head) => head.forward_with(g, x, options)?,
+                None => self.tokens.head(g, x)?,
+            };
+            let Some(cap) = self.config.caps.logits else { return Ok(logits) };
+            let within = g.scale(logits, 1.0 / cap)?;
+            let within = g.tanh(within)?;
+            g.scale(within, cap)
         })
     }
 
@@ -292,19 +361,29 @@ impl Gpt {
         scale: Var,
         options: CrossEntropyOptions,
     ) -> Result<Var> {
-        let weight = match &self.head {
-            Some(head) => head.weight(g)?,
-            None => self.tokens.weight(g)?,
+        if self.config.caps.logits.is_some() {
+            // The fused loss makes its scores itself, and has no cap.
+            let logits = self.head(g, x)?;
+            return g.scope("head", |g| {
+                let losses = g.cross_entropy(logits, targets, options)?;
+                let sum = g.sum_all(losses)?;
+                g.mul(sum, scale)
+            });
+        }
+        let (weight, bias) = match &self.head {
+            Some(head) => (head.weight(g)?, head.bias(g)?),
+            None => (self.tokens.weight(g)?, None),
         };
-        let losses = g.scope("head", |g| g.linear_cross_entropy(x, weight, None, targets, scale, options))?;
+        let losses = g.scope("head", |g| {
+            let x = scaled(g, x, self.config.multipliers.logits)?;
+            g.linear_cross_entropy(x, weight, bias, targets, scale, options)
+        })?;
         Ok(losses.loss)
     }
 
     /// Who sees whom.
     fn context_of(&self, g: &Graph, ids: Var, view: View) -> Result<Context> {
-        let window = self.config.window.map(|window| Window { before: window - 1, after: 0 });
         let mut context = Context::causal();
-        context.mask.window = window;
         match view {
             View::Whole => {}
             View::Padded { position, mask } => {
@@ -330,7 +409,7 @@ impl Gpt {
             ));
         };
         // A ring takes slots over; what the first of the new ids sees must outlive the last of them.
-        let least = match self.config.window {
+        let least = match self.config.widest_window() {
             Some(window) => {
                 let seen = window.saturating_add(length.bound() - 1);
                 Decoder::context(self).map_or(seen, |context| seen.min(context))
@@ -354,12 +433,12 @@ impl Decoder for Gpt {
     }
 
     fn context(&self) -> Option<usize> {
-        let GptConfig { positions, window, context, .. } = self.config;
-        if window.is_some() && !positions.end() { None } else { Some(context) }
+        let GptConfig { positions, context, .. } = self.config;
+        if self.window().is_some() && !positions.end() { None } else { Some(context) }
     }
 
     fn window(&self) -> Option<usize> {
-        self.config.window
+        self.config.widest_window()
     }
 
     fn caches(&self) -> Caches {
@@ -377,4 +456,9 @@ impl Decoder for Gpt {
     fn scores(&self, g: &mut Graph, x: Var) -> Result<Var> {
         self.head(g, x)
     }
+}
+
+/// x times a number, if it is another one than 1.
+fn scaled(g: &mut Graph, x: Var, by: f32) -> Result<Var> {
+    if by == 1.0 { Ok(x) } else { g.scale(x, by) }
 }

@@ -22,6 +22,7 @@ mod presets;
 mod registry;
 pub mod t5;
 pub mod transformer;
+mod variants;
 pub mod vit;
 
 pub use bert::{Bert, BertConfig, BertHead, BertText};
@@ -39,4 +40,5 @@ pub use positions::Positions;
 pub use registry::Registry;
 pub use t5::{T5, T5Config};
 pub use transformer::{Transformer, TransformerConfig};
+pub use variants::{LayerSet, Multipliers, OtherLayers, SoftCaps};
 pub use vit::{Vit, VitConfig, VitHead, VitPooling};

@@ -22,10 +22,21 @@ pub const ACTIVATIONS: [(&str, FeedForwardKind); 5] = [
     ("gated-gelu", FeedForwardKind::GatedGelu),
 ];
 /// Words for norms.
-pub const NORMS: [(&str, NormKind); 3] =
-    [("layer", NormKind::Layer), ("rms", NormKind::Rms), ("batch", NormKind::Batch)];
+pub const NORMS: [(&str, NormKind); 4] = [
+    ("layer", NormKind::Layer),
+    ("rms", NormKind::Rms),
+    ("rms-above-one", NormKind::RmsAboveOne),
+    ("batch", NormKind::Batch),
+];
 /// Words for where norms stand.
-pub const PLACES: [(&str, NormPlace); 2] = [("pre", NormPlace::Pre), ("post", NormPlace::Post)];
+pub const PLACES: [(&str, NormPlace); 6] = [
+    ("pre", NormPlace::Pre),
+    ("post", NormPlace::Post),
+    ("sandwich", NormPlace::Sandwich),
+    ("output", NormPlace::Output),
+    ("parallel", NormPlace::Parallel),
+    ("parallel-shared", NormPlace::ParallelShared),
+];
 /// Words for the pairs of channels that rotary positions turn.
 pub const PAIRINGS: [(&str, Pairing); 2] =
     [("halves", Pairing::Halves), ("interleaved", Pairing::Interleaved)];
@@ -72,8 +83,8 @@ pub struct Mechanisms {
 }
 
 const PAIRING_WORDS: [&str; 2] = names(&PAIRINGS);
-const NORM_WORDS: [&str; 3] = names(&NORMS);
-const PLACE_WORDS: [&str; 2] = names(&PLACES);
+const NORM_WORDS: [&str; 4] = names(&NORMS);
+const PLACE_WORDS: [&str; 6] = names(&PLACES);
 const ACTIVATION_WORDS: [&str; 5] = names(&ACTIVATIONS);
 
 /// The words of a table.
@@ -120,7 +131,7 @@ pub const KEYS: [Key; 21] = [
     Key::new("attention", Expected::Word(&ATTENTIONS), "how attention weighs"),
     Key::new("temperature", Expected::Number, "of gumbel attention: what noisy scores are divided by"),
     Key::new("norm", Expected::Word(&NORM_WORDS), "which norm"),
-    Key::new("norm_place", Expected::Word(&PLACE_WORDS), "whether norms stand before each part or behind it"),
+    Key::new("norm_place", Expected::Word(&PLACE_WORDS), "where norms stand, and what the parts read"),
     Key::new("epsilon", Expected::Number, "what norms add to the variance"),
     Key::new(
         "activation",
@@ -332,7 +343,7 @@ impl Mechanisms {
         NormConfig {
             kind: self.norm.unwrap_or(norm.kind),
             epsilon: self.epsilon.unwrap_or(norm.epsilon),
-            shift: norm.shift || self.norm.is_some_and(|kind| kind != NormKind::Rms),
+            shift: norm.shift || self.norm.is_some_and(|kind| !kind.is_rms()),
             ..norm
         }
     }

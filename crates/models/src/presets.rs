@@ -2,16 +2,23 @@
 
 use crate::gpt::GptConfig;
 use crate::positions::Positions;
+use crate::variants::{Multipliers, SoftCaps};
 use regard_graph::{Error, Result};
 use regard_layers::{FeedForwardKind, HeadScale, NormKind, NormPlace};
 use regard_ops::{AttentionKind, Pairing, RotarySpec, Stretch};
 
-const ROTARY: RotarySpec =
-    RotarySpec { base: 10_000.0, width: None, pairing: Pairing::Halves, inverse: false, stretch: None };
+const ROTARY: RotarySpec = RotarySpec {
+    base: 10_000.0,
+    width: None,
+    pairing: Pairing::Halves,
+    inverse: false,
+    stretch: None,
+    scale: 1.0,
+};
 
 const LLAMA_3_2: RotarySpec = RotarySpec {
     base: 500_000.0,
-    stretch: Some(Stretch { factor: 32.0, low: 1.0, high: 4.0, original: 8192.0 }),
+    stretch: Some(Stretch::Turns { factor: 32.0, low: 1.0, high: 4.0, original: 8192.0 }),
     ..ROTARY
 };
 
@@ -38,13 +45,19 @@ impl GptConfig {
         window: None,
         scale: HeadScale::Default,
         attention: AttentionKind::Soft,
+        others: None,
+        query_key_norm: None,
         norm: NormKind::Layer,
         place: NormPlace::Pre,
         epsilon: 1e-5,
         feed_forward: FeedForwardKind::Gelu,
         attention_bias: true,
+        output_bias: None,
         feed_forward_bias: true,
         tied: false,
+        head_bias: false,
+        multipliers: Multipliers::ONE,
+        caps: SoftCaps::NONE,
         dropout: 0.1,
         attention_dropout: None,
         hidden_dropout: None,

@@ -130,7 +130,9 @@ impl T5Config {
             value_width: head_width,
             biases: Biases { inputs: false, output: false },
             scale: HeadScale::Constant(1.0),
+            query_key_norm: None,
             rotary: None,
+            window: None,
             kind: Default::default(),
             dropout,
             // C^-½·D^-¼ in queries and in keys: scores begin as if they were divided by √D.

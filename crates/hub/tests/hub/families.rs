@@ -93,7 +93,7 @@ fn halves_are_rounded_and_read_again() {
 
 #[test]
 fn older_words_for_the_same_settings_are_the_same_model() {
-    for case in ["llama", "llama_stretched", "llama_tied", "t5", "t5_gated", "mt5"] {
+    for case in CASES.into_iter().filter(|case| folder(case).join("config_older.json").is_file()) {
         let own = Own::new(&format!("older-{case}"));
         fs::copy(folder(case).join("config_older.json"), own.0.join("config.json")).unwrap();
         fs::copy(folder(case).join("model/model.safetensors"), own.0.join("model.safetensors")).unwrap();

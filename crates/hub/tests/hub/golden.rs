@@ -6,15 +6,25 @@ use regard_models::{Model, Registry};
 use std::path::{Path, PathBuf};
 
 /// Every case with weights of its own.
-pub const CASES: [&str; 14] = [
+pub const CASES: [&str; 24] = [
     "bert_classify",
     "bert_masked",
     "gpt2",
+    "gpt_neox",
+    "gpt_neox_in_turn",
+    "gptj",
     "llama",
+    "llama_dynamic",
+    "llama_linear",
     "llama_stretched",
     "llama_tied",
+    "llama_yarn",
     "mingpt",
+    "mistral",
     "mt5",
+    "phi3",
+    "qwen2",
+    "qwen3",
     "t5",
     "t5_gated",
     "transformer",

@@ -1,8 +1,10 @@
-//! GPTs: decoders of one stream. Their files come in several forms, GPT-2's, minGPT's, Llama's and our own,
-//! which differ in names and layouts alone: a form is a line of data.
+//! GPTs: decoders of one stream. Their files come in many forms, GPT-2's, Llama's, Qwen's and our own among them,
+//! which differ in names, layouts and settings alone: a form is a line of data, most of them a table of
+//! [`crate::import::decoders`].
 
 use super::{CONTEXT, HEADS, HIDDEN, LAYERS, PRESET, STD, TIED, VOCABULARY, WIDTH, with_mechanisms};
 use crate::family::{Dropout, Family, Form, Needs, Weights};
+use crate::import::decoders::{Dialect, elders, families as decoders};
 use crate::import::{self, Files, native};
 use crate::keys::{Key, ModelKeys};
 use crate::model::{Labels, Outputs, Promises, Task};
@@ -17,9 +19,49 @@ use std::sync::Arc;
 /// Whose names and layouts the files of a GPT have.
 pub struct GptForm {
     form: Form,
-    from_json: fn(&Value) -> Result<GptConfig>,
-    to_json: fn(&GptConfig) -> Result<Value>,
-    files: fn(&Gpt, Option<&dyn Weights>) -> Files,
+    spelling: Spelling,
+}
+
+/// How a form is read and written.
+enum Spelling {
+    /// By functions of its own.
+    Own {
+        from_json: fn(&Value) -> Result<GptConfig>,
+        to_json: fn(&GptConfig) -> Result<Value>,
+        files: fn(&Gpt, Option<&dyn Weights>) -> Files,
+    },
+    /// By a table.
+    Table(&'static Dialect),
+}
+
+impl GptForm {
+    const fn table(dialect: &'static Dialect, architectures: &'static [&'static str]) -> GptForm {
+        GptForm {
+            form: Form { model_type: dialect.model_type, architectures },
+            spelling: Spelling::Table(dialect),
+        }
+    }
+
+    fn config_from_json(&self, config: &Value) -> Result<GptConfig> {
+        match self.spelling {
+            Spelling::Own { from_json, .. } => from_json(config),
+            Spelling::Table(dialect) => dialect.config_from_json(config),
+        }
+    }
+
+    fn config_to_json(&self, config: &GptConfig) -> Result<Value> {
+        match self.spelling {
+            Spelling::Own { to_json, .. } => to_json(config),
+            Spelling::Table(dialect) => dialect.config_to_json(config),
+        }
+    }
+
+    fn files(&self, gpt: &Gpt, weights: Option<&dyn Weights>) -> Files {
+        match self.spelling {
+            Spelling::Own { files, .. } => files(gpt, weights),
+            Spelling::Table(dialect) => dialect.files(gpt),
+        }
+    }
 }
 
 impl fmt::Debug for GptForm {
@@ -31,48 +73,71 @@ impl fmt::Debug for GptForm {
 /// transformers' GPT-2.
 pub static GPT2: GptForm = GptForm {
     form: Form { model_type: "gpt2", architectures: &["GPT2LMHeadModel", "GPT2Model"] },
-    from_json: import::gpt2::config_from_json,
-    to_json: import::gpt2::config_to_json,
-    files: |gpt, weights| {
-        // Some files hold the bare model, whose names have no prefix; without weights to look at, it is
-        // there.
-        let bare = weights.is_some_and(|weights| weights.has("wte.weight"));
-        gpt2_files(gpt, import::gpt2::imports(gpt.config(), if bare { "" } else { "transformer." }))
+    spelling: Spelling::Own {
+        from_json: import::gpt2::config_from_json,
+        to_json: import::gpt2::config_to_json,
+        files: |gpt, weights| {
+            // Some files hold the bare model, whose names have no prefix; without weights to look at, it is
+            // there.
+            let bare = weights.is_some_and(|weights| weights.has("wte.weight"));
+            gpt2_files(gpt, import::gpt2::imports(gpt.config(), if bare { "" } else { "transformer." }))
+        },
     },
 };
 
 /// karpathy's minGPT.
 pub static MINGPT: GptForm = GptForm {
     form: Form { model_type: "mingpt", architectures: &["GPT"] },
-    from_json: import::mingpt::config_from_json,
-    to_json: import::mingpt::config_to_json,
-    files: |gpt, _| gpt2_files(gpt, import::mingpt::imports(gpt.config())),
+    spelling: Spelling::Own {
+        from_json: import::mingpt::config_from_json,
+        to_json: import::mingpt::config_to_json,
+        files: |gpt, _| gpt2_files(gpt, import::mingpt::imports(gpt.config())),
+    },
 };
 
 /// transformers' Llama.
-pub static LLAMA: GptForm = GptForm {
-    form: Form { model_type: "llama", architectures: &["LlamaForCausalLM"] },
-    from_json: import::llama::config_from_json,
-    to_json: import::llama::config_to_json,
-    files: |gpt, _| Files {
-        ignored: &["model.layers.*.self_attn.rotary_emb.inv_freq"],
-        copies: match gpt.config().tied {
-            true => &[("lm_head.weight", "model.embed_tokens.weight")],
-            false => &[],
-        },
-        ..Files::new(import::llama::imports(gpt.config()))
-    },
-};
+pub static LLAMA: GptForm = GptForm::table(&decoders::LLAMA, &["LlamaForCausalLM"]);
+/// transformers' Mistral.
+pub static MISTRAL: GptForm = GptForm::table(&decoders::MISTRAL, &["MistralForCausalLM"]);
+/// transformers' Qwen 2.
+pub static QWEN2: GptForm = GptForm::table(&decoders::QWEN2, &["Qwen2ForCausalLM"]);
+/// transformers' Qwen 3.
+pub static QWEN3: GptForm = GptForm::table(&decoders::QWEN3, &["Qwen3ForCausalLM"]);
+/// transformers' Phi-3.
+pub static PHI3: GptForm = GptForm::table(&decoders::PHI3, &["Phi3ForCausalLM"]);
+/// transformers' Gemma.
+pub static GEMMA1: GptForm = GptForm::table(&decoders::GEMMA1, &["GemmaForCausalLM"]);
+/// transformers' Gemma 2.
+pub static GEMMA2: GptForm = GptForm::table(&decoders::GEMMA2, &["Gemma2ForCausalLM"]);
+/// transformers' Gemma 3, its text alone.
+pub static GEMMA3: GptForm = GptForm::table(&decoders::GEMMA3, &["Gemma3ForCausalLM"]);
+/// transformers' OLMo 2.
+pub static OLMO2: GptForm = GptForm::table(&decoders::OLMO2, &["Olmo2ForCausalLM"]);
+/// transformers' GPT-NeoX.
+pub static GPT_NEOX: GptForm = GptForm::table(&elders::GPT_NEOX, &["GPTNeoXForCausalLM"]);
+/// transformers' GPT-J.
+pub static GPTJ: GptForm = GptForm::table(&elders::GPTJ, &["GPTJForCausalLM"]);
+/// transformers' StableLM.
+pub static STABLELM: GptForm = GptForm::table(&elders::STABLELM, &["StableLmForCausalLM"]);
+/// transformers' Granite.
+pub static GRANITE: GptForm = GptForm::table(&elders::GRANITE, &["GraniteForCausalLM"]);
+/// transformers' SmolLM3.
+pub static SMOLLM3: GptForm = GptForm::table(&elders::SMOLLM3, &["SmolLM3ForCausalLM"]);
 
 /// Our own.
 pub static NATIVE: GptForm = GptForm {
     form: Form { model_type: native::GPT, architectures: &[] },
-    from_json: native::gpt_from_json,
-    to_json: |config| Ok(native::gpt_to_json(config)),
-    files: |gpt, _| Files::new(native::imports(gpt.parameters())),
+    spelling: Spelling::Own {
+        from_json: native::gpt_from_json,
+        to_json: |config| Ok(native::gpt_to_json(config)),
+        files: |gpt, _| Files::new(native::imports(gpt.parameters())),
+    },
 };
 
-static FORMS: [&GptForm; 4] = [&GPT2, &MINGPT, &LLAMA, &NATIVE];
+static FORMS: [&GptForm; 17] = [
+    &GPT2, &MINGPT, &LLAMA, &MISTRAL, &QWEN2, &QWEN3, &PHI3, &GEMMA1, &GEMMA2, &GEMMA3, &OLMO2, &GPT_NEOX,
+    &GPTJ, &STABLELM, &GRANITE, &SMOLLM3, &NATIVE,
+];
 
 fn gpt2_files(gpt: &Gpt, imports: Vec<import::Import>) -> Files {
     Files {
@@ -145,11 +210,11 @@ impl Model for Gpt {
     }
 
     fn config_to_json(&self) -> Result<Value> {
-        (self.form().to_json)(self.config())
+        self.form().config_to_json(self.config())
     }
 
     fn files(&self, weights: Option<&dyn Weights>) -> Files {
-        (self.form().files)(self, weights)
+        self.form().files(self, weights)
     }
 
     fn as_decoder(&self) -> Option<&dyn Decoder> {
@@ -185,7 +250,7 @@ impl Family for Gpts {
         let form = FORMS.iter().find(|known| known.form.model_type == model_type).ok_or_else(|| {
             Error::unknown("form of a GPT", model_type, FORMS.iter().map(|known| known.form.model_type))
         })?;
-        Ok(Arc::new(Gpt::new((form.from_json)(config)?)?.in_form(form)))
+        Ok(Arc::new(Gpt::new(form.config_from_json(config)?)?.in_form(form)))
     }
 
     fn tasks(&self) -> &[&str] {
@@ -231,6 +296,7 @@ impl Family for Gpts {
             attention_dropout: needs.dropout.attention,
             hidden_dropout: needs.dropout.hidden,
             std: keys.number("std").unwrap_or(preset.std),
+            ..preset
         };
         Ok(Arc::new(Gpt::new(config)?))
     }

@@ -137,10 +137,13 @@ pub fn config_to_json(config: &GptConfig) -> Result<Value> {
     }))
 }
 
-/// Whether blocks are as GPT-2, minGPT and Llama have them: what these have no words for.
+/// Whether a model is as GPT-2 and minGPT have it: without what these have no words for.
 pub(super) fn plain(config: &GptConfig) -> bool {
+    let GptConfig { others, query_key_norm, output_bias, head_bias, multipliers, caps, .. } = GptConfig::GPT2;
     config.scale == HeadScale::Default
         && config.attention == AttentionKind::Soft
         && config.place == NormPlace::Pre
         && config.hidden_dropout.unwrap_or(0.0) == 0.0
+        && output_bias == config.output_bias.filter(|&bias| bias != config.attention_bias)
+        && GptConfig { others, query_key_norm, head_bias, multipliers, caps, ..*config } == *config
 }

@@ -74,6 +74,36 @@ impl<'a> Fields<'a> {
         self.read(name, "a text", Value::as_str)
     }
 
+    /// Texts that may be absent or null.
+    pub(crate) fn texts(&self, name: &str) -> Result<Option<Vec<&'a str>>> {
+        let texts =
+            |value: &'a Value| value.as_array()?.iter().map(Value::as_str).collect::<Option<Vec<_>>>();
+        self.read(name, "a list of texts", texts)
+    }
+
+    /// Sizes that may be absent or null.
+    pub(crate) fn sizes(&self, name: &str) -> Result<Option<Vec<usize>>> {
+        let sizes = |value: &'a Value| {
+            value.as_array()?.iter().map(|size| size.as_u64().map(|size| size as usize)).collect()
+        };
+        self.read(name, "a list of whole numbers", sizes)
+    }
+
+    /// Whether a name stands there, be it with a null.
+    pub fn has(&self, name: &str) -> bool {
+        self.fields.contains_key(name)
+    }
+
+    /// Whether a name stands there with more than a null.
+    pub fn given(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.fields.keys().map(String::as_str)
+    }
+
     /// Refuses a setting other than the one that we have; absent means this one.
     pub fn must_be(&self, name: &str, wanted: bool) -> Result<()> {
         match self.truth(name)? {

@@ -2,12 +2,14 @@
 //! back. Reading files is not done here.
 
 pub mod bert;
+pub mod decoders;
 mod encoder;
 pub mod gpt2;
 pub mod json;
 pub mod llama;
 pub mod mingpt;
 pub mod native;
+mod native_variants;
 pub mod t5;
 pub mod transformer;
 pub mod vit;
@@ -69,6 +71,15 @@ pub enum Map {
         index: usize,
         /// How many there are.
         parts: usize,
+    },
+    /// `count` rows from `from` on out of every `period`: parts of different sizes, or stacked head by head.
+    Rows {
+        /// After how many rows it begins anew.
+        period: usize,
+        /// The first row of each.
+        from: usize,
+        /// How many.
+        count: usize,
     },
     /// Part `index` of `parts` equal parts along the last axis, then transposed: GPT-2's fused `c_attn`.
     SplitTransposed {

@@ -3,11 +3,12 @@
 //! family with a mechanism that is not its own, such as a BERT with ALiBi.
 
 use super::json::Fields;
+use super::native_variants::{self, absent, number, word};
 use super::{Import, Map};
 use crate::bert::{BertConfig, BertHead};
 use crate::gpt::GptConfig;
 use crate::keys::ModelKeys;
-use crate::mechanisms::{ACTIVATIONS, KEYS, Mechanisms, NORMS, PAIRINGS, decimal, spelled};
+use crate::mechanisms::{ACTIVATIONS, KEYS, Mechanisms, NORMS, decimal, spelled};
 use crate::perceiver::{PerceiverConfig, PerceiverMasking};
 use crate::positions::Positions;
 use crate::t5::T5Config;
@@ -15,7 +16,6 @@ use crate::transformer::TransformerConfig;
 use crate::vit::{VitConfig, VitHead, VitPooling};
 use regard_graph::Result;
 use regard_layers::Parameters;
-use regard_ops::{RotarySpec, Stretch};
 use serde_json::{Value, json};
 
 /// The `model_type` of a GPT in our own words.
@@ -60,25 +60,11 @@ pub fn gpt_from_json(config: &Value) -> Result<GptConfig> {
     }
     let own = mechanisms_among(&fields, config)?;
     let positions = match rotary {
-        Some(rotary) => Positions::Rotary(RotarySpec {
-            base: number(&rotary, "base")?,
-            width: rotary.size_or_none("width")?,
-            pairing: word(&rotary, "pairing", &PAIRINGS)?,
-            inverse: false,
-            stretch: match rotary.inner("stretch")? {
-                None => None,
-                Some(stretch) => Some(Stretch {
-                    factor: number(&stretch, "factor")?,
-                    low: number(&stretch, "low")?,
-                    high: number(&stretch, "high")?,
-                    original: number(&stretch, "original")?,
-                }),
-            },
-        }),
+        Some(rotary) => Positions::Rotary(native_variants::rotary_from_json(&rotary)?),
         None => own.positions.unwrap_or(Positions::None),
     };
     let plain = GptConfig::SMALL;
-    let config = GptConfig {
+    let mut config = GptConfig {
         layers: fields.size("layers")?,
         heads: fields.size("heads")?,
         groups: own.groups,
@@ -102,7 +88,9 @@ pub fn gpt_from_json(config: &Value) -> Result<GptConfig> {
         attention_dropout: own.attention_dropout,
         hidden_dropout: own.hidden_dropout,
         std: number(&fields, "std")? as f32,
+        ..plain
     };
+    native_variants::read(&fields, &mut config)?;
     crate::Gpt::new(config).map(|_| config)
 }
 
@@ -139,16 +127,13 @@ pub fn gpt_to_json(config: &GptConfig) -> Value {
         hidden_dropout: config.hidden_dropout,
         ..Mechanisms::default()
     };
-    if let Positions::Rotary(RotarySpec { base, width, pairing, stretch, .. }) = config.positions {
-        let stretch = stretch.map(|Stretch { factor, low, high, original }| {
-            json!({"factor": factor, "low": low, "high": high, "original": original})
-        });
-        let pairing = spelled(pairing, &PAIRINGS);
-        words["rotary"] = json!({"base": base, "width": width, "pairing": pairing, "stretch": stretch});
+    if let Positions::Rotary(spec) = config.positions {
+        words["rotary"] = native_variants::rotary_to_json(&spec);
         departing.positions = None;
     }
     if let (Value::Object(words), Value::Object(own)) = (&mut words, departing.to_keys().to_json()) {
         words.extend(own);
+        native_variants::write(config, words);
     }
     words
 }
@@ -432,29 +417,14 @@ pub fn with_mechanisms(mut words: Value, mechanisms: &Mechanisms) -> Value {
     words
 }
 
-fn number(fields: &Fields, name: &str) -> Result<f64> {
-    fields.number(name)?.ok_or_else(|| absent(fields, name))
-}
-
 fn truth(fields: &Fields, name: &str) -> Result<bool> {
     fields.truth(name)?.ok_or_else(|| absent(fields, name))
-}
-
-fn word<T: Copy>(fields: &Fields, name: &str, words: &[(&str, T)]) -> Result<T> {
-    let text = fields.text(name)?.ok_or_else(|| absent(fields, name))?;
-    let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    let found = words.iter().find(|(word, _)| *word == text);
-    found.map(|(_, value)| *value).ok_or_else(|| fields.unknown(name, text, &known))
-}
-
-fn absent(fields: &Fields, name: &str) -> regard_graph::Error {
-    fields.wrong(format!("the config has no `{name}`"), "give the whole config.json of the model")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use regard_ops::Pairing;
+    use regard_ops::{Pairing, RotarySpec};
 
     #[test]
     fn settings_come_back() {
@@ -505,7 +475,7 @@ mod tests {
         words["norm"] = "group".into();
         assert_eq!(
             gpt_from_json(&words).unwrap_err().to_string(),
-            "regard-gpt: `group` is not known here; known are layer, rms, batch"
+            "regard-gpt: `group` is not known here; known are layer, rms, rms-above-one, batch"
         );
         words["norm"] = Value::Null;
         assert_eq!(

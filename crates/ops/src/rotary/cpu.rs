@@ -15,7 +15,8 @@ pub fn run(op: &Rotary, call: &CpuCall<'_>) {
         let (cos, rest) = scratch.split_at_mut(pairs);
         let (sin, rest) = rest.split_at_mut(pairs);
         let position = position.map_or_else(|| (row % t) as f64, |position| position[row] as f64);
-        angles(call.level, position, &op.frequencies, op.spec.inverse, cos, sin);
+        let direction = if op.spec.inverse { -op.spec.scale } else { op.spec.scale };
+        angles(call.level, position, &op.frequencies, op.spec.scale, direction, cos, sin);
         for at in row * heads..(row + 1) * heads {
             let (range, x) = (at * head..(at + 1) * head, &mut rest[..head]);
             part.load(0, range.clone(), x);
@@ -59,11 +60,12 @@ fn cos_sin(angle: f64) -> (f64, f64) {
 }
 
 multiversion! {
-    fn angles(position: f64, frequencies: &[f64], inverse: bool, cos: &mut [f32], sin: &mut [f32]) {
-        let direction = if inverse { -1.0 } else { 1.0 };
+    fn angles(
+        position: f64, frequencies: &[f64], scale: f64, direction: f64, cos: &mut [f32], sin: &mut [f32],
+    ) {
         for ((frequency, cos), sin) in frequencies.iter().zip(cos).zip(sin) {
             let (c, s) = cos_sin(position * frequency);
-            (*cos, *sin) = (c as f32, (direction * s) as f32);
+            (*cos, *sin) = ((scale * c) as f32, (direction * s) as f32);
         }
     }
 

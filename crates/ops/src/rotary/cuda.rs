@@ -24,7 +24,8 @@ pub fn list(op: &Rotary, call: &CudaCall<'_>) -> CudaList {
         let interleaved = usize::from(op.spec.pairing == Pairing::Interleaved);
         let sizes = [rows, x[1], x[2], x[3], chunk * PAIRS, some.len(), all, interleaved];
         let arguments = arguments.with_each(sizes.map(|size| size as u32));
-        let arguments = arguments.with(if op.spec.inverse { -1.0f32 } else { 1.0 });
+        let direction = if op.spec.inverse { -op.spec.scale } else { op.spec.scale };
+        let arguments = arguments.with_each([op.spec.scale, direction]);
         let blocks = if x[2] * x[3] == 0 { 0 } else { rows.div_ceil(THREADS / some.len()) };
         let grid = Grid::line(blocks as u32, THREADS as u32);
         list.launch(Launch { source: source.clone(), kernel: "turn", grid, arguments });

@@ -36,15 +36,15 @@ DEVICE void cos_sin(f64 angle, f64& cosine, f64& sine) {
 // Pairs `first` to `first + pairs - 1` of `all`; the channels that do not turn are copied with the first ones.
 extern "C" __global__ void __launch_bounds__(THREADS)
 turn(X* y, const X* x, const i32* position, const __grid_constant__ Frequencies frequencies, u32 rows, u32 length,
-     u32 heads, u32 head, u32 first, u32 pairs, u32 all, u32 interleaved, f32 direction) {
+     u32 heads, u32 head, u32 first, u32 pairs, u32 all, u32 interleaved, f64 scale, f64 direction) {
     __shared__ f32 cosines[THREADS], sines[THREADS];
     u32 at_once = THREADS / pairs, begin = blockIdx.x * at_once;
     u32 row = begin + threadIdx.x / pairs;
     if (threadIdx.x < at_once * pairs && row < rows) {
         f64 at = position ? f64(position[row]) : f64(row % length), cosine, sine;
         cos_sin(at * frequencies.v[threadIdx.x % pairs], cosine, sine);
-        cosines[threadIdx.x] = f32(cosine);
-        sines[threadIdx.x] = direction * f32(sine);
+        cosines[threadIdx.x] = f32(scale * cosine);
+        sines[threadIdx.x] = f32(direction * sine);
     }
     __syncthreads();
     u32 vectors = min(at_once, rows - begin) * heads;

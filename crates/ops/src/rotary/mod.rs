@@ -1,10 +1,12 @@
 //! Rotary positions: pairs of channels of a head are turned by an angle that grows with the position, so that
 //! products of queries and keys depend on the distance alone. Su et al., RoFormer (arXiv:2104.09864). x `[B T
 //! H D]`, position `[B T]`; pair i of R/2 turns by position · base^(−2i/R). The first R channels turn, the
-//! others stay. Turning back is the inverse, and the gradient.
+//! others stay. Turning back is the inverse, and the gradient. Where a model was stretched to longer contexts,
+//! pairs turn more slowly ([`Stretch`]), and what turned may be multiplied by a number.
 
 mod cpu;
 mod cuda;
+mod stretch;
 
 use crate::{
     CpuCall, CudaCall, CudaList, Fault, Kernels, Needs, NotYet, Record, ReferenceCall, Request, check_dtype,
@@ -34,47 +36,24 @@ pub struct RotarySpec {
     pub pairing: Pairing,
     /// Turns the other way.
     pub inverse: bool,
-    /// For contexts longer than those of training: slows slow pairs down.
+    /// For contexts longer than those of training: how pairs are slowed down.
     pub stretch: Option<Stretch>,
+    /// What turned channels are multiplied by: 1, or YaRN's correction for longer contexts.
+    pub scale: f64,
 }
 
-/// Llama 3's longer contexts: pairs that turn fewer than `low` times within the `original` positions are
-/// slowed `factor` times, those that turn more than `high` times are not, and between the two it goes over
-/// smoothly.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stretch {
-    /// By how much: 8.
-    pub factor: f64,
-    /// Up to so many turns, all of it: 1.
-    pub low: f64,
-    /// From so many turns on, none of it: 4.
-    pub high: f64,
-    /// The context of training: 8192.
-    pub original: f64,
-}
-
-impl Stretch {
-    fn check(&self) -> Result<()> {
-        let Stretch { factor, low, high, original } = *self;
-        let positive = [factor, low, high, original].iter().all(|x| x.is_finite() && *x > 0.0);
-        if positive && low < high {
-            return Ok(());
-        }
-        let what = format!("a stretch of {factor} from {low} to {high} turns in {original} positions");
-        Err(Error::invalid("rotary", what, "give positive numbers, fewer turns first"))
-    }
-
-    /// What becomes of the angle of one step.
-    fn slow(&self, frequency: f64) -> f64 {
-        let turns = self.original * frequency / std::f64::consts::TAU;
-        let kept = ((turns - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
-        frequency * (kept + (1.0 - kept) / self.factor)
-    }
-}
+pub use stretch::Stretch;
 
 impl Default for RotarySpec {
     fn default() -> Self {
-        RotarySpec { base: 10_000.0, width: None, pairing: Pairing::Halves, inverse: false, stretch: None }
+        RotarySpec {
+            base: 10_000.0,
+            width: None,
+            pairing: Pairing::Halves,
+            inverse: false,
+            stretch: None,
+            scale: 1.0,
+        }
     }
 }
 
@@ -127,10 +106,14 @@ impl Rotary {
             let advice = format!("turn at most {MOST_CHANNELS} channels of a head");
             return Err(Error::invalid("rotary", what, advice));
         }
+        if !(spec.scale.is_finite() && spec.scale > 0.0) {
+            let what = format!("turned channels are multiplied by {}", spec.scale);
+            return Err(Error::invalid("rotary", what, "give a positive number such as 1"));
+        }
         spec.stretch.map_or(Ok(()), |stretch| stretch.check())?;
         let frequency = |pair: usize| {
             let frequency = spec.base.powf(-2.0 * pair as f64 / width as f64);
-            spec.stretch.map_or(frequency, |stretch| stretch.slow(frequency))
+            spec.stretch.map_or(frequency, |stretch| stretch.slow(frequency, pair, spec.base, width))
         };
         let frequencies = (0..width / 2).map(frequency).collect();
         Ok(Rotary { spec: RotarySpec { width: Some(width), ..spec }, positions, frequencies })
@@ -139,6 +122,11 @@ impl Rotary {
     /// R.
     fn width(&self) -> usize {
         2 * self.frequencies.len()
+    }
+
+    /// Whether turned channels change their length.
+    fn scales(&self) -> bool {
+        self.spec.scale != 1.0
     }
 
     /// The two channels of a pair.
@@ -168,8 +156,11 @@ impl Op for Rotary {
         if self.spec.pairing == Pairing::Interleaved {
             attributes.push(("pairing", "interleaved".into()));
         }
-        if let Some(Stretch { factor, .. }) = self.spec.stretch {
-            attributes.push(("stretch", factor.to_string()));
+        if let Some(stretch) = self.spec.stretch {
+            attributes.push(("stretch", stretch.to_string()));
+        }
+        if self.scales() {
+            attributes.push(("scale", self.spec.scale.to_string()));
         }
         if self.spec.inverse {
             attributes.push(("inverse", "true".into()));
@@ -211,7 +202,7 @@ impl Op for Rotary {
     fn gradient(&self, g: &mut Graph, tape: &Tape<'_>) -> Result<Vec<Option<Var>>> {
         let mut grads = vec![None; tape.inputs.len()];
         let Some(dy) = tape.grads[0] else { return Ok(grads) };
-        // y = R x with a rotation R, so dx = Rᵀ dy, which turns back
+        // y = a R x with a rotation R, so dx = a Rᵀ dy, which turns back
         let spec = RotarySpec { inverse: !self.spec.inverse, ..self.spec };
         let op = Rotary { spec, ..self.clone() };
         let inputs: Vec<Var> = [dy].into_iter().chain(tape.inputs.get(1).copied()).collect();
@@ -224,7 +215,8 @@ impl Op for Rotary {
         let angles = (x[0] * x[1] * self.frequencies.len()) as u64;
         let pairs = angles * x[2] as u64;
         let (read, written) = (call.bytes_in(), call.bytes_out());
-        Work { macs: 2 * pairs, flops: 3 * angles + 2 * pairs, read, written }
+        let scaled = if self.scales() { 2 * angles } else { 0 };
+        Work { macs: 2 * pairs, flops: 3 * angles + scaled + 2 * pairs, read, written }
     }
 
     fn reach(&self, call: &Concrete<'_>, _output: usize, input: usize) -> Relation {
@@ -271,8 +263,9 @@ impl Kernels for Rotary {
             let mut turned = vec![(0.0, 0.0); self.frequencies.len()];
             for (pair, &frequency) in self.frequencies.iter().enumerate() {
                 let (sin, cos) = (position * frequency).sin_cos();
-                turned[pair] = (cos, if self.spec.inverse { -sin } else { sin });
-                call.count_flops(3);
+                let scale = self.spec.scale;
+                turned[pair] = (scale * cos, scale * if self.spec.inverse { -sin } else { sin });
+                call.count_flops(if self.scales() { 5 } else { 3 });
             }
             for head in row * h..(row + 1) * h {
                 let from = x.row(head);

@@ -180,7 +180,7 @@ fn errors() {
 /// Llama 3.1's own numbers: base 500000, heads of 128, stretched 8 times from 8192 positions.
 #[test]
 fn a_stretch_slows_slow_pairs_only() {
-    let stretch = Stretch { factor: 8.0, low: 1.0, high: 4.0, original: 8192.0 };
+    let stretch = Stretch::Turns { factor: 8.0, low: 1.0, high: 4.0, original: 8192.0 };
     let spec = RotarySpec { base: 500_000.0, stretch: Some(stretch), ..RotarySpec::default() };
     let mut g = Graph::new();
     // One position far out; channel i of the first half is 1, its partner 0, so that cos(angle) comes out.
@@ -197,9 +197,65 @@ fn a_stretch_slows_slow_pairs_only() {
     let kept = (turns - 1.0) / 3.0;
     assert!((y[32] - (angle(32) * (kept + (1.0 - kept) / 8.0)).cos()).abs() < 1e-12);
 
-    let bad = RotarySpec { stretch: Some(Stretch { low: 4.0, high: 1.0, ..stretch }), ..spec };
+    let bad = Stretch::Turns { factor: 8.0, low: 4.0, high: 1.0, original: 8192.0 };
+    let bad = RotarySpec { stretch: Some(bad), ..spec };
     assert_eq!(
         g.rotary(x, None, bad).unwrap_err().to_string(),
         "rotary: a stretch of 8 from 4 to 1 turns in 8192 positions; give positive numbers, fewer turns first"
+    );
+}
+
+/// The cosine of one step of each pair, by the reference.
+fn cosines(spec: RotarySpec, width: usize) -> Vec<f64> {
+    let mut g = Graph::new();
+    let ones = [vec![1.0; width / 2], vec![0.0; width / 2]].concat();
+    let x = g.constant(DType::F32, [1, 1, 1, width], &ones).unwrap();
+    let position = g.constant(DType::I32, [1, 1], &[1.0]).unwrap();
+    let y = g.rotary(x, Some(position), spec).unwrap();
+    let run = reference::run(&g, &Feed::new(), reference::Mode::Exact).unwrap();
+    run.value(y).data()[..width / 2].to_vec()
+}
+
+#[test]
+fn stretches_of_other_kinds() {
+    let plain = RotarySpec { base: 100.0, ..RotarySpec::default() };
+    let with = |stretch: Stretch| RotarySpec { stretch: Some(stretch), ..plain };
+    let angle = |pair: usize| 100f64.powf(-(pair as f64) / 8.0);
+    let near = |got: &[f64], slowed: &dyn Fn(usize) -> f64| {
+        for (pair, got) in got.iter().enumerate() {
+            let wanted = (angle(pair) * slowed(pair)).cos();
+            assert!((got - wanted).abs() < 1e-12, "pair {pair}: {got}, not {wanted}");
+        }
+    };
+    near(&cosines(with(Stretch::Linear { factor: 4.0 }), 16), &|_| 0.25);
+    near(&cosines(with(Stretch::Dynamic { factor: 4.0 }), 16), &|_| 1.0);
+    // 64 positions: pair p turns 64 · 100^(−p/8) / 2π times; 4 times at p = 1.62, once at p = 4.03. Whole pairs: 1
+    // to 5, and what lies between goes over in quarters.
+    let yarn = Stretch::Yarn { factor: 4.0, fast: 4.0, slow: 1.0, original: 64.0, whole: true };
+    let slowed = |pair: usize| ((pair as f64 - 1.0) / 4.0).clamp(0.0, 1.0);
+    near(&cosines(with(yarn), 16), &|pair| slowed(pair) / 4.0 + 1.0 - slowed(pair));
+    let scaled = RotarySpec { scale: 1.25, ..with(yarn) };
+    for (scaled, plain) in cosines(scaled, 16).iter().zip(cosines(with(yarn), 16)) {
+        assert!((scaled - 1.25 * plain).abs() < 1e-12);
+    }
+    for pairing in [Pairing::Halves, Pairing::Interleaved] {
+        let spec = RotarySpec { pairing, width: Some(6), ..scaled };
+        case([2, 3, 2, 8], false, spec).all(BOUND).unwrap();
+    }
+
+    let mut g = Graph::new();
+    let x = g.input("x", DType::F32, [2, 3, 2, 6]).unwrap();
+    let mut text = |spec: RotarySpec| g.rotary(x, None, spec).unwrap_err().to_string();
+    assert_eq!(
+        text(with(Stretch::Linear { factor: 0.0 })),
+        "rotary: a stretch of 0; give positive numbers, fewer turns first"
+    );
+    assert_eq!(
+        text(with(Stretch::Yarn { factor: 2.0, fast: 1.0, slow: 4.0, original: 9.0, whole: true })),
+        "rotary: a stretch of 2 from 4 to 1 turns in 9 positions; give positive numbers, fewer turns first"
+    );
+    assert_eq!(
+        text(RotarySpec { scale: f64::NAN, ..plain }),
+        "rotary: turned channels are multiplied by NaN; give a positive number such as 1"
     );
 }
