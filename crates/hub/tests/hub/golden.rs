@@ -5,16 +5,27 @@ use regard_hub::{Batch, Images, Opened};
 use regard_models::{Model, Registry};
 use std::path::{Path, PathBuf};
 
-/// Every case with weights of its own.
-pub const CASES: [&str; 14] = [
+/// Every case with weights of its own that names its scores `logits`, a row for each position or text.
+pub const CASES: [&str; 25] = [
     "bert_classify",
+    "bert_labels",
     "bert_masked",
+    "bert_pretraining",
+    "bert_value",
+    "distilbert_classify",
+    "distilbert_masked",
+    "electra_classify",
+    "electra_masked",
     "gpt2",
     "llama",
     "llama_stretched",
     "llama_tied",
     "mingpt",
+    "mpnet_classify",
+    "mpnet_masked",
     "mt5",
+    "roberta_classify",
+    "roberta_masked",
     "t5",
     "t5_gated",
     "transformer",

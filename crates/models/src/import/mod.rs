@@ -2,6 +2,8 @@
 //! back. Reading files is not done here.
 
 pub mod bert;
+mod bert_forms;
+mod bert_variant;
 mod encoder;
 pub mod gpt2;
 pub mod json;
