@@ -1,4 +1,5 @@
-//! `regard classify`: the classes of texts or images, the likeliest first, with probabilities.
+//! `regard classify`: the classes of texts or images, the likeliest first, with probabilities; of a model that
+//! learned values, its values.
 
 use crate::machine::Machine;
 use crate::model::{Weights, lines};
@@ -6,14 +7,18 @@ use crate::weight_precision::WeightPrecision;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::models::{Labels, Registry};
-use regard_runtime::TooLong;
+use regard_runtime::{Problem, TooLong};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 
 /// Options of `regard classify`.
 #[derive(Args)]
-#[command(after_help = "Example:  regard classify runs/sentiment --text \"a warm and funny film\"")]
+#[command(after_help = "\
+A model with `problem_type` regression, or with a single score, gives values instead of classes: how alike two sentences
+are, say.
+
+Example:  regard classify runs/sentiment --text \"a warm and funny film\"")]
 pub struct Options {
     /// The folder of a run, or of a model that classifies
     #[arg(value_name = "RUN_OR_MODEL")]
@@ -78,17 +83,31 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     };
     let mut pages: Vec<Value> = Vec::new();
     let mut out = std::io::stdout().lock();
+    let is_value = session.companions().problem == Problem::Values;
     for (given, classified) in given.iter().zip(&classified) {
-        let mut classes = classified.ranked();
-        classes.truncate(options.top.into());
-        let named = classes.iter().map(|(class, share)| (session.companions().class_name(*class), share));
+        let name = |class: usize| session.companions().class_name(class);
+        let (key, shown): (&str, Vec<(String, f64)>) = match is_value {
+            // All of them, in the model's order: no value is likelier than another.
+            true => {
+                let values = classified.scores.iter().enumerate();
+                ("value", values.map(|(at, &value)| (name(at), value.into())).collect())
+            }
+            false => {
+                let classes = classified.ranked().into_iter().take(options.top.into());
+                ("probability", classes.map(|(class, share)| (name(class), share)).collect())
+            }
+        };
         if options.json {
             let classes: Vec<Value> =
-                named.map(|(name, share)| json!({"label": name, "probability": share})).collect();
+                shown.iter().map(|(name, number)| json!({"label": name, key: number})).collect();
             pages.push(json!({ "given": given, "classes": classes }));
             continue;
         }
-        let line: Vec<String> = named.map(|(name, share)| format!("{name} {:.1} %", 100.0 * share)).collect();
+        let one = |(name, number): &(String, f64)| match is_value {
+            true => format!("{name} {number:.5}"),
+            false => format!("{name} {:.1} %", 100.0 * number),
+        };
+        let line: Vec<String> = shown.iter().map(one).collect();
         let plain: String = given.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         writeln!(out, "{}\t{plain}", line.join(", "))?;
     }

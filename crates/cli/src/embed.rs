@@ -1,5 +1,5 @@
-//! `regard embed`: texts to vectors of length 1, the mean over the tokens of an encoder, as
-//! sentence-transformers make them. One text is printed as numbers, several as a table of cosines.
+//! `regard embed`: texts to vectors by an encoder: as the modules of a sentence-transformer's folder make them,
+//! or the mean over the tokens at length 1. One text is printed as numbers, several as a table of cosines.
 
 use crate::machine::Machine;
 use crate::model::{self, Weights};
@@ -7,7 +7,7 @@ use crate::weight_precision::WeightPrecision;
 use anyhow::{Result, bail};
 use clap::Args;
 use regard::models::Registry;
-use regard_runtime::{Embedded, TooLong};
+use regard_runtime::{Embedded, Prompt, TooLong};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -15,7 +15,9 @@ use std::path::PathBuf;
 /// Options of `regard embed`.
 #[derive(Args)]
 #[command(
-    after_help = "After regard train recipes/sentiment.toml, or with any BERT in place of the run:\n\n\
+    after_help = "The folder of a sentence-transformer is obeyed: its pooling, dense layers, whether vectors are brought to \
+                  length 1, how much of a\ntext is read, and its prompts. Any other encoder gives the mean over the tokens at \
+                  length 1.\n\nAfter regard train recipes/sentiment.toml, or with any BERT in place of the run:\n\n\
                   Example:  regard embed runs/sentiment --text \"a warm film\" --text \"a film with warmth\""
 )]
 pub struct Options {
@@ -28,6 +30,9 @@ pub struct Options {
     /// A file with a text on each line
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
+    /// Put the prompt of this name of a sentence-transformer's folder before each text [default: the folder's]
+    #[arg(long, value_name = "NAME")]
+    prompt_name: Option<String>,
     /// Cut texts that are too long for the model instead of refusing them
     #[arg(long)]
     cut: bool,
@@ -51,12 +56,16 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let mut session =
         options.weights.session(&options.model, options.precision, &options.machine, registry)?;
     let long = if options.cut { TooLong::Cut } else { TooLong::Refuse };
-    let embedded = session.embed(&texts, long)?;
+    let prompt = options.prompt_name.as_deref().map_or(Prompt::Default, Prompt::Named);
+    let embedded = session.embed_with(&texts, long, prompt)?;
     print(options.json, &texts, &embedded)
 }
 
+/// The cosine of the angle between two vectors; 0 if one of them has no length.
 fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>();
+    let lengths = (dot(a, a) * dot(b, b)).sqrt();
+    if lengths > 0.0 { dot(a, b) / lengths } else { 0.0 }
 }
 
 fn print(as_json: bool, texts: &[String], embedded: &[Embedded]) -> Result<()> {

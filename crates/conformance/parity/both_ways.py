@@ -21,12 +21,12 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
+import berts
 from goldens import quiet
 from modules import MODULES
-from record import real_rows
 
 BOUND = 1e-5  # of the largest logit; the weights are the same, so only the order of float32 sums may differ
-OUTPUTS = {"logits", "hidden", "encoder", "decoder", "pooled"}
+OUTPUTS = {"logits", "start", "end", "follows", "hidden", "encoder", "decoder", "pooled"}
 SETS = ("one", "right", "left", "batch")
 
 
@@ -57,6 +57,13 @@ def load(folder, wanted):
     return model.eval()
 
 
+def together(scores):
+    """The scores of a head in one tensor: those of the two ends of an answer side by side."""
+    if "start" in scores:
+        return torch.stack([scores["start"], scores["end"]], -1)
+    return scores["logits"]
+
+
 @torch.no_grad()
 def compare(model, golden):
     """One line per set of inputs; raises at the first set whose logits differ."""
@@ -66,13 +73,13 @@ def compare(model, golden):
         if not tensors:
             continue
         batch = {key: value for key, value in tensors.items() if key.split(".")[0] not in OUTPUTS and key in takes}
-        wanted = tensors["logits"]
-        logits = model(**batch).logits
+        wanted = together(tensors)
+        logits = together(berts.scores(model(**batch)))
         if logits.shape != wanted.shape:
             raise Refused(f"{name}: logits are {list(logits.shape)}, the golden's {list(wanted.shape)}")
         mask = tensors.get("attention_mask")
         if mask is not None and mask.shape == logits.shape[:2] and "decoder_input_ids" not in batch:
-            logits = real_rows(logits, mask)
+            logits = berts.kept_rows(logits, mask)
         apart = float((logits - wanted).abs().max() / wanted.abs().max())
         if not apart <= BOUND:
             raise Refused(f"{name}: logits are {apart:.1e} of the largest apart, allowed is {BOUND:.0e}")

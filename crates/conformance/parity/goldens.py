@@ -21,6 +21,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # everything is made here or lies in a folde
 import torch
 import transformers
 
+import berts
 import decoders
 import encoders
 import pretrained
@@ -55,6 +56,7 @@ CASES = {
     "perceiver": decoders.perceiver,
     "bert_masked": encoders.bert_masked,
     "bert_classify": encoders.bert_classify,
+    **berts.CASES,
     "vit": encoders.vit,
     "vit_resized": encoders.vit_resized,
     "t5": seq2seq.t5,

@@ -143,6 +143,7 @@ fn bert(dropout: f32) -> BertConfig {
         std: 0.02,
         head: BertHead::Masked,
         mechanisms: Default::default(),
+        variant: Default::default(),
     }
 }
 

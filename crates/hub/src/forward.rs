@@ -195,10 +195,29 @@ fn rows(
         return Err(Error::invalid("no ids were given", "give at least one row of them"));
     }
     check(name, given, batch, tokens.vocabulary, tokens.context)?;
+    for (row, ids) in given.iter().enumerate() {
+        refuse_filler(ids, tokens, &format!("row {} of the {name}", row + 1))?;
+    }
     let Padded { values: ids, mask: real, width: length } = padded(given, 0);
     fields.push(Field::i32(name, &[batch, length], ids));
     fields.push(Field::bools(mask, &[batch, length], real));
     Ok(length)
+}
+
+/// Refuses a token that stands for padding alone inside of a text: tokens behind it would have other positions
+/// than ours count.
+pub fn refuse_filler(ids: &[i32], tokens: Tokens, whose: &str) -> Result<()> {
+    let is_filler = |id: &i32| tokens.filler.is_some_and(|filler| usize::try_from(*id) == Ok(filler));
+    match ids.iter().position(is_filler) {
+        None => Ok(()),
+        Some(at) => Err(Error::invalid(
+            format!(
+                "{whose} has {} at position {at}, which is padding to this model and has no position",
+                ids[at]
+            ),
+            "leave it out: short texts are filled up by themselves",
+        )),
+    }
 }
 
 /// Refuses empty rows, rows without a partner, ids that the model does not know, and texts that are too long.

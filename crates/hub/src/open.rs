@@ -177,6 +177,10 @@ impl Weights for CheckpointWeights<'_> {
     fn count(&self) -> Option<usize> {
         Some(self.0.len())
     }
+
+    fn shape(&self, name: &str) -> Option<Vec<usize>> {
+        self.0.find(name).map(|tensor| tensor.shape.to_vec())
+    }
 }
 
 /// A config that says how its weights were quantised: the files hold something else than parameters.

@@ -48,7 +48,7 @@ const KEPT: [&str; 10] = [
 ];
 
 /// Settings that an opened model was trained with and answers without.
-const DROPOUT: [&str; 10] = [
+const DROPOUT: [&str; 13] = [
     "resid_pdrop",
     "embd_pdrop",
     "attn_pdrop",
@@ -58,6 +58,9 @@ const DROPOUT: [&str; 10] = [
     "dropout_rate",
     "dropout",
     "hidden_dropout",
+    "classifier_dropout",
+    "seq_classif_dropout",
+    "qa_dropout",
     "mechanisms",
 ];
 
@@ -113,7 +116,7 @@ pub fn save(
         Ok::<(), crate::Error>(())
     };
     for file in &copied {
-        put(file.name, &file.bytes, file.access)?;
+        put(&file.name, &file.bytes, file.access)?;
     }
     let text = format!("{config:#}\n");
     put("config.json", text.as_bytes(), access)?;

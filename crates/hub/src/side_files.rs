@@ -3,12 +3,13 @@
 //! the model's own folder, and who may not read one there may not read its copy either.
 
 use crate::{Error, Result};
+use regard_data::folder::read_json_list;
 use regard_data::whole::Access;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files that belong to a model.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 13] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -22,13 +23,16 @@ const NAMES: [&str; 14] = [
     "modules.json",
     "sentence_bert_config.json",
     "config_sentence_transformers.json",
-    "1_Pooling/config.json",
 ];
+
+/// The folders of a sentence-transformer's modules, where no list says so, and what lies in each.
+const MODULES: [&str; 1] = ["1_Pooling"];
+const MODULE_FILES: [&str; 3] = ["config.json", "model.safetensors", "pytorch_model.bin"];
 
 /// A file that comes along.
 pub(crate) struct Beside {
-    /// Its name in any model's folder.
-    pub name: &'static str,
+    /// Its name in the model's folder.
+    pub name: String,
     /// What it holds.
     pub bytes: Vec<u8>,
     /// Who may read its copy.
@@ -38,9 +42,9 @@ pub(crate) struct Beside {
 /// What lies in a folder and is not in `target` already.
 pub(crate) fn read(folder: &Path, target: &Path) -> Result<Vec<Beside>> {
     let mut all = Vec::new();
-    for name in NAMES {
-        let path = folder.join(name);
-        if !path.is_file() || same_place(&path, &target.join(name)) {
+    for name in names(folder)? {
+        let path = folder.join(&name);
+        if !path.is_file() || same_place(&path, &target.join(&name)) {
             continue;
         }
         let failed = |error| regard_data::Error::io("read", &path, error);
@@ -56,6 +60,27 @@ pub(crate) fn read(folder: &Path, target: &Path) -> Result<Vec<Beside>> {
         all.push(Beside { name, bytes, access: Access::of(&[path]) });
     }
     Ok(all)
+}
+
+/// The names of all files that may belong to a model: those that any has, and those of the modules that its
+/// list names.
+fn names(folder: &Path) -> Result<Vec<String>> {
+    let list = folder.join("modules.json");
+    let modules: Vec<String> = match list.is_file() {
+        true => {
+            let modules = read_json_list(&list)?;
+            let places = modules.iter().filter_map(|module| module["path"].as_str());
+            places.filter(|place| is_plain(place)).map(str::to_owned).collect()
+        }
+        false => MODULES.map(str::to_owned).to_vec(),
+    };
+    let inside = modules.iter().flat_map(|module| MODULE_FILES.map(|file| format!("{module}/{file}")));
+    Ok(NAMES.map(str::to_owned).into_iter().chain(inside).collect())
+}
+
+/// A folder directly inside.
+fn is_plain(place: &str) -> bool {
+    !place.is_empty() && !place.starts_with('.') && !place.contains(['/', '\\'])
 }
 
 /// How far links may lead: to the folder itself, or, in a local cache, to where the files of all snapshots

@@ -43,6 +43,7 @@ pub fn bert() -> Result<Bert> {
         std: 0.4,
         head: BertHead::None,
         mechanisms: Default::default(),
+        variant: Default::default(),
     })?)
 }
 

@@ -1,18 +1,28 @@
 //! BERT (Devlin et al. 2019): token, position and token-type embeddings with a norm, post-norm blocks of
-//! attention in both directions, and a head. Letters: B batch, T positions, C width, F hidden width, V
-//! vocabulary, L labels.
+//! attention in both directions, and a head; with other settings around the same blocks, RoBERTa, DistilBERT,
+//! MPNet and ELECTRA ([`BertVariant`]). Letters: B batch, T positions, C width, F hidden width, V vocabulary,
+//! L labels.
+
+mod head;
+mod variant;
+
+pub use head::BertHead;
+pub use variant::{BertFamily, BertVariant, FirstActivation};
 
 use crate::mechanisms::Mechanisms;
 use crate::model::SentencePooling;
-use crate::positions::Positions;
-use regard_graph::{DType, Dim, Error, Graph, Init, Result, Var};
+use crate::positions::{Positions, check_positions};
+use crate::sentence;
+use head::Head;
+use regard_graph::{DType, Error, Graph, Init, Result, Var};
 use regard_layers::{
-    AbsolutePositions, AttentionConfig, BlockConfig, Context, EmbeddingConfig, EmbeddingLayer,
-    FeedForwardConfig, FeedForwardKind, LinearConfig, LinearLayer, NormConfig, NormLayer, NormPlace,
-    Parameter, Parameters, Stack, StackConfig,
+    AbsoluteConfig, AbsolutePositions, AttentionConfig, BlockConfig, Context, EmbeddingConfig,
+    EmbeddingLayer, FeedForwardConfig, FeedForwardKind, LinearConfig, LinearLayer, NormConfig, NormLayer,
+    NormPlace, Parameter, Parameters, RelativeConfig, Stack, StackConfig,
 };
+use regard_ops::AttentionMask;
 use regard_ops::prelude::*;
-use regard_ops::{Activation, AttentionMask, CrossEntropyOptions, LinearOptions};
+use variant::MAX_DISTANCE;
 
 /// The settings of a BERT.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +39,7 @@ pub struct BertConfig {
     pub context: usize,
     /// V, how many tokens there are.
     pub vocabulary: usize,
-    /// How many types of tokens there are: first and second sentence, as a rule.
+    /// How many types of tokens there are: first and second sentence, as a rule. 0 if it is told none.
     pub token_types: usize,
     /// What happens inside of the feed-forward parts and of the head for masked tokens.
     pub activation: FeedForwardKind,
@@ -45,24 +55,8 @@ pub struct BertConfig {
     pub head: BertHead,
     /// What its blocks are made of where that is not BERT's own.
     pub mechanisms: Mechanisms,
-}
-
-/// What stands on top of the blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BertHead {
-    /// Nothing: hidden states, and embeddings of sentences by their mean.
-    #[default]
-    None,
-    /// The pooler alone: tanh of a linear layer on the first position.
-    Pooler,
-    /// Scores of the token at each position: a transform, then the token embedding once more, with a bias.
-    Masked,
-    /// Scores of this many classes for the whole text, from the pooler.
-    Classes(usize),
-    /// The same from the mean of all positions, without a pooler.
-    MeanClasses(usize),
-    /// Scores of this many labels for each position.
-    Labels(usize),
+    /// In what it differs from BERT around the blocks: RoBERTa, DistilBERT and others.
+    pub variant: BertVariant,
 }
 
 /// Named sizes; all without a head and with the vocabulary of the English uncased models.
@@ -90,6 +84,7 @@ const fn sized(layers: usize, heads: usize, width: usize) -> BertConfig {
         std: 0.02,
         head: BertHead::None,
         mechanisms: Mechanisms::NONE,
+        variant: BertVariant::BERT,
     }
 }
 
@@ -114,10 +109,30 @@ impl BertConfig {
         BertConfig { dropout: 0.0, attention_dropout: 0.0, ..self }
     }
 
+    /// The width of the embeddings.
+    pub fn embedding_width(&self) -> usize {
+        self.variant.embedding_width.unwrap_or(self.width)
+    }
+
+    /// What is added to the embeddings, and what acts inside of attention, to tell order.
+    fn order(&self) -> (AbsoluteConfig, RelativeConfig) {
+        let BertVariant { position_offset, buckets, .. } = self.variant;
+        let chosen = self.mechanisms.positions.unwrap_or(Positions::Learned);
+        let most = self.context.saturating_add(position_offset);
+        let (absolute, relative) = chosen.parts(self.embedding_width(), most, self.std, true);
+        match buckets {
+            Some(buckets) if self.mechanisms.positions.is_none() => {
+                let max_distance = MAX_DISTANCE;
+                (absolute, RelativeConfig::Buckets { buckets, max_distance, bidirectional: true })
+            }
+            _ => (absolute, relative),
+        }
+    }
+
     fn check(&self) -> Result<()> {
         let nonsense = |what: String, advice: &str| Err(Error::invalid("bert", what, advice));
-        let BertConfig { layers, heads, width, hidden, context, vocabulary, token_types, .. } = *self;
-        if [layers, heads, width, hidden, context, vocabulary, token_types].contains(&0) {
+        let BertConfig { layers, heads, width, hidden, context, vocabulary, .. } = *self;
+        if [layers, heads, width, hidden, context, vocabulary, self.embedding_width()].contains(&0) {
             return nonsense(format!("one of the sizes is 0: {self:?}"), "give every size at least 1");
         }
         if !width.is_multiple_of(heads) && self.mechanisms.head_width.is_none() {
@@ -127,11 +142,10 @@ impl BertConfig {
             );
         }
         self.mechanisms.check("bert", false)?;
-        if matches!(self.activation, FeedForwardKind::GatedSilu | FeedForwardKind::GatedGelu) {
-            return nonsense(
-                format!("the feed-forward parts are {:?}", self.activation),
-                "choose Gelu, GeluTanh or Relu",
-            );
+        let gated =
+            [Some(self.activation), self.variant.masked].into_iter().flatten().find(|kind| kind.is_gated());
+        if let Some(kind) = gated {
+            return nonsense(format!("the feed-forward parts are {kind:?}"), "choose Gelu, GeluTanh or Relu");
         }
         if !(self.std.is_finite() && self.std >= 0.0) {
             return nonsense(
@@ -139,14 +153,22 @@ impl BertConfig {
                 "give a number that is not negative",
             );
         }
-        for (name, probability) in [("dropout", self.dropout), ("attention_dropout", self.attention_dropout)]
-        {
+        let head_dropout = self.variant.head_dropout.unwrap_or(0.0);
+        for (name, probability) in [
+            ("dropout", self.dropout),
+            ("attention_dropout", self.attention_dropout),
+            ("head_dropout", head_dropout),
+        ] {
             if !(0.0..1.0).contains(&probability) {
                 return nonsense(
                     format!("{name} is {probability}"),
                     "choose a probability from 0 up to, not including, 1",
                 );
             }
+        }
+        if let Some(buckets) = self.variant.buckets {
+            let distances = Positions::Buckets { buckets, max_distance: MAX_DISTANCE };
+            check_positions("bert", distances, true)?;
         }
         if let BertHead::Classes(0) | BertHead::MeanClasses(0) | BertHead::Labels(0) = self.head {
             return nonsense(format!("the head is {:?}", self.head), "give at least 1 class or label");
@@ -166,26 +188,16 @@ pub struct BertText {
     pub key_mask: Option<Var>,
 }
 
-/// The parts of the head.
-#[derive(Clone, Debug)]
-enum Head {
-    None,
-    Pooler(LinearLayer),
-    Masked { transform: LinearLayer, norm: NormLayer, bias: Parameter },
-    Classes { pooler: LinearLayer, classes: LinearLayer },
-    MeanClasses(LinearLayer),
-    Labels(LinearLayer),
-}
-
 /// A BERT. All methods record; parameters are made in the store at the first use.
 #[derive(Clone, Debug)]
 pub struct Bert {
     config: BertConfig,
     parameters: Parameters,
     tokens: EmbeddingLayer,
-    token_types: Parameter,
+    token_types: Option<Parameter>,
     positions: AbsolutePositions,
     embedding_norm: NormLayer,
+    projection: Option<LinearLayer>,
     stack: Stack,
     head: Head,
 }
@@ -197,17 +209,26 @@ impl Bert {
         let BertConfig { width, std, dropout, epsilon, .. } = config;
         let mut parameters = Parameters::new();
         let p = &mut parameters;
-        let table = EmbeddingConfig { tokens: config.vocabulary, width, std };
+        let narrow = config.embedding_width();
+        let table = EmbeddingConfig { tokens: config.vocabulary, width: narrow, std };
         let tokens = p.under("token_embedding", |p| EmbeddingLayer::new(table, p))?;
-        let token_types =
-            p.declare("token_type_embedding.weight", [config.token_types, width], Init::Normal(std))?;
+        let token_types = match config.token_types {
+            0 => None,
+            types => Some(p.declare("token_type_embedding.weight", [types, narrow], Init::Normal(std))?),
+        };
         let mechanisms = config.mechanisms;
-        let chosen = mechanisms.positions.unwrap_or(Positions::Learned);
-        let (absolute, relative) = chosen.parts(width, config.context, std, true);
+        let (absolute, relative) = config.order();
         let positions = p.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
-        let norm = NormConfig { epsilon, ..NormConfig::layer(width) };
-        let norm = mechanisms.norm_of(norm);
-        let embedding_norm = p.under("embedding_norm", |p| NormLayer::new(norm, p))?;
+        let norm = mechanisms.norm_of(NormConfig { epsilon, ..NormConfig::layer(width) });
+        let narrow_norm = NormConfig { width: narrow, ..norm };
+        let embedding_norm = p.under("embedding_norm", |p| NormLayer::new(narrow_norm, p))?;
+        let projection = match config.variant.embedding_width {
+            None => None,
+            Some(inputs) => {
+                let sizes = LinearConfig { inputs, outputs: width, bias: true, std };
+                Some(p.under("embedding_projection", |p| LinearLayer::new(sizes, p))?)
+            }
+        };
         let attention = AttentionConfig {
             dropout: config.attention_dropout,
             std,
@@ -227,29 +248,18 @@ impl Bert {
         let final_norm = block.place == NormPlace::Pre;
         let stack = StackConfig { layers: config.layers, block, final_norm, relative };
         let stack = Stack::new(stack, p)?;
-        let mut linear = |name: &str, outputs: usize| {
-            let sizes = LinearConfig { inputs: width, outputs, bias: true, std };
-            p.under(name, |p| LinearLayer::new(sizes, p))
-        };
-        let head = match config.head {
-            BertHead::None => Head::None,
-            BertHead::Pooler => Head::Pooler(linear("pooler", width)?),
-            BertHead::Masked => {
-                let transform = linear("transform", width)?;
-                let norm = p.under("transform_norm", |p| NormLayer::new(norm, p))?;
-                Head::Masked {
-                    transform,
-                    norm,
-                    bias: p.declare("head.bias", [config.vocabulary], Init::Zeros)?,
-                }
-            }
-            BertHead::Classes(classes) => {
-                Head::Classes { pooler: linear("pooler", width)?, classes: linear("head", classes)? }
-            }
-            BertHead::MeanClasses(classes) => Head::MeanClasses(linear("head", classes)?),
-            BertHead::Labels(labels) => Head::Labels(linear("head", labels)?),
-        };
-        Ok(Bert { config, parameters, tokens, token_types, positions, embedding_norm, stack, head })
+        let head = Head::new(&config, narrow_norm, p)?;
+        Ok(Bert {
+            config,
+            parameters,
+            tokens,
+            token_types,
+            positions,
+            embedding_norm,
+            projection,
+            stack,
+            head,
+        })
     }
 
     /// Its settings.
@@ -281,115 +291,40 @@ impl Bert {
             ));
         }
         let x = g.scope("tokens", |g| self.tokens.forward(g, text.ids))?;
-        let table = self.token_types.var(g)?;
-        let types = match text.token_types {
+        let x = match &self.token_types {
+            Some(table) => self.add_types(g, x, table, text.token_types)?,
+            None => x,
+        };
+        let x = self.add_positions(g, x)?;
+        let x = self.embedding_norm.forward_f32(g, x)?;
+        let Some(projection) = &self.projection else {
+            let x = g.tap("stream", x)?;
+            return g.dropout(x, self.config.dropout);
+        };
+        let x = g.dropout(x, self.config.dropout)?;
+        let x = projection.forward_f32(g, x)?;
+        g.tap("stream", x)
+    }
+
+    /// With the vector of each token's type, or of type 0: B T C -> B T C.
+    fn add_types(&self, g: &mut Graph, x: Var, table: &Parameter, types: Option<Var>) -> Result<Var> {
+        let table = table.var(g)?;
+        let types = match types {
             Some(types) => g.scope("token_types", |g| g.embedding(table, types, Some(DType::F32)))?,
             None => g.slice(table, 0, 0, 1)?, // 1 C, the same for all
         };
-        let x = g.add(x, types)?;
-        let x = self.positions.forward(g, x, None)?;
-        let x = self.embedding_norm.forward_f32(g, x)?;
-        let x = g.tap("stream", x)?;
-        g.dropout(x, self.config.dropout)
+        g.add(x, types)
     }
 
-    /// tanh of a linear layer on the first position: B T -> B C.
-    pub fn pooled(&self, g: &mut Graph, text: &BertText) -> Result<Var> {
-        match &self.head {
-            Head::Pooler(_) | Head::Classes { .. } => {
-                let x = self.hidden(g, text)?;
-                self.pooled_of(g, x)
+    /// With the vector of each position, of which the first stand for none: B T C -> B T C.
+    fn add_positions(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        match (&self.positions, self.config.variant.position_offset) {
+            (AbsolutePositions::Learned(table), offset @ 1..) => {
+                let table = table.var(g)?;
+                let table = g.slice(table, 0, offset, self.config.context)?;
+                g.add_position(x, table, None)
             }
-            _ => Err(self.lacks("pooler", "Pooler or Classes")),
-        }
-    }
-
-    /// The same of hidden states: B T C -> B C.
-    pub(crate) fn pooled_of(&self, g: &mut Graph, x: Var) -> Result<Var> {
-        match &self.head {
-            Head::Pooler(pooler) | Head::Classes { pooler, .. } => {
-                g.scope("pooler", |g| self.pool(g, pooler, x))
-            }
-            _ => Err(self.lacks("pooler", "Pooler or Classes")),
-        }
-    }
-
-    fn pool(&self, g: &mut Graph, pooler: &LinearLayer, x: Var) -> Result<Var> {
-        let first = self.first_of(g, x)?;
-        let y = pooler.forward(g, first)?;
-        let y = g.tanh(y)?;
-        g.tap("pooled", y)
-    }
-
-    /// The hidden states of the first token: B T C -> B C.
-    fn first_of(&self, g: &mut Graph, x: Var) -> Result<Var> {
-        let [b, _, c] = g.dims(x, "B T C")?;
-        let first = g.slice(x, 1, 0, 1)?;
-        g.reshape(first, shape![b, c])
-    }
-
-    /// The scores of the head: B T -> B T V for masked tokens, B L for classes, B T L for labels.
-    pub fn logits(&self, g: &mut Graph, text: &BertText) -> Result<Var> {
-        let x = self.hidden(g, text)?;
-        self.logits_of(g, text, x)
-    }
-
-    /// The same of hidden states.
-    pub(crate) fn logits_of(&self, g: &mut Graph, text: &BertText, x: Var) -> Result<Var> {
-        let (x, weight, bias) = self.before_scores(g, text, x)?;
-        let options = LinearOptions { bias, output: Some(DType::F32), ..Default::default() };
-        g.scope("head", |g| g.linear(x, weight, options))
-    }
-
-    /// The sum of the losses of all targets times `scale`, a single number. Targets are i32, `[B T]` or, for
-    /// classes, `[B]`; those of −100 are ignored.
-    pub fn loss(&self, g: &mut Graph, text: &BertText, targets: Var, scale: Var) -> Result<Var> {
-        self.loss_with(g, text, targets, scale, CrossEntropyOptions::default())
-    }
-
-    /// The same with settings of its own, such as smoothed targets.
-    pub fn loss_with(
-        &self,
-        g: &mut Graph,
-        text: &BertText,
-        targets: Var,
-        scale: Var,
-        options: CrossEntropyOptions,
-    ) -> Result<Var> {
-        let x = self.hidden(g, text)?;
-        let (x, weight, bias) = self.before_scores(g, text, x)?;
-        let losses = g.scope("head", |g| g.linear_cross_entropy(x, weight, bias, targets, scale, options))?;
-        Ok(losses.loss)
-    }
-
-    /// What the last product of the head takes: its input, its weight and its bias.
-    fn before_scores(&self, g: &mut Graph, text: &BertText, x: Var) -> Result<(Var, Var, Option<Var>)> {
-        let dropped = |g: &mut Graph, x: Var| g.scope("head", |g| g.dropout(x, self.config.dropout));
-        match &self.head {
-            Head::Masked { transform, norm, bias } => {
-                let activation = match self.config.activation {
-                    FeedForwardKind::Relu => Activation::Relu,
-                    FeedForwardKind::GeluTanh => Activation::GeluTanh,
-                    _ => Activation::Gelu,
-                };
-                let x = g.scope("transform", |g| {
-                    let x = transform.activated(g, x, activation)?;
-                    norm.forward(g, x)
-                })?;
-                Ok((x, self.tokens.weight(g)?, Some(bias.var(g)?)))
-            }
-            Head::Classes { pooler, classes } => {
-                let x = g.scope("pooler", |g| self.pool(g, pooler, x))?;
-                Ok((dropped(g, x)?, classes.weight(g)?, classes.bias(g)?))
-            }
-            Head::MeanClasses(classes) => {
-                let x = self.mean_of(g, text, x)?;
-                Ok((dropped(g, x)?, classes.weight(g)?, classes.bias(g)?))
-            }
-            Head::Labels(labels) => Ok((dropped(g, x)?, labels.weight(g)?, labels.bias(g)?)),
-            Head::None | Head::Pooler(_) => {
-                Err(self.lacks("scores", "Masked, Classes, MeanClasses or Labels"))
-            }
+            (positions, _) => positions.forward(g, x, None),
         }
     }
 
@@ -401,19 +336,7 @@ impl Bert {
     }
 
     fn mean_of(&self, g: &mut Graph, text: &BertText, x: Var) -> Result<Var> {
-        g.scope("mean", |g| {
-            let [b, t, c] = g.dims(x, "B T C")?;
-            let Some(mask) = text.key_mask else { return g.mean(x, &[1]) };
-            let mask = g.reshape(mask, shape![&b, &t, Dim::from(1)])?;
-            // Chosen, not multiplied: whatever stands at padding stays out.
-            let nothing = g.fill(DType::F32, shape![c], 0.0)?;
-            let kept = g.select(mask, x, nothing)?;
-            let sum = g.sum(kept, &[1])?; // B C
-            let counted = g.cast(mask, DType::F32)?;
-            let count = g.sum(counted, &[1])?; // B 1
-            let count = g.shift(count, 1e-9)?; // changes no count but 0
-            g.div(sum, count)
-        })
+        sentence::mean(g, x, text.key_mask)
     }
 
     /// The embedding of each text as sentence-transformers make it: the mean over its tokens at length 1. B T
@@ -436,19 +359,6 @@ impl Bert {
                 self.first_of(g, x)?
             }
         };
-        g.scope("sentence", |g| {
-            // x / √(mean x² + ε), then over √C: at length 1, and 0 for 0.
-            let spec = NormSpec { epsilon: 1e-24, output: Some(DType::F32) };
-            let unit = g.rms_norm(one, None, spec)?;
-            g.scale(unit, 1.0 / (self.config.width as f32).sqrt())
-        })
-    }
-
-    fn lacks(&self, what: &str, heads: &str) -> Error {
-        Error::invalid(
-            "bert",
-            format!("a model with the head {:?} has no {what}", self.config.head),
-            format!("make it with the head {heads}"),
-        )
+        g.scope("sentence", |g| sentence::normalized(g, one))
     }
 }

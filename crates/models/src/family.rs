@@ -58,6 +58,11 @@ pub trait Weights {
 
     /// How many tensors there are, where there is a checkpoint.
     fn count(&self) -> Option<usize>;
+
+    /// The sizes of a tensor, where they are known.
+    fn shape(&self, _name: &str) -> Option<Vec<usize>> {
+        None
+    }
 }
 
 /// A checkpoint without a tensor: what a model is opened with that has no weights yet.

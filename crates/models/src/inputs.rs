@@ -58,6 +58,9 @@ pub struct Tokens {
     pub masked: bool,
     /// Whether it can be told `position` and `mask`, so that padding may stand on the left.
     pub placed: bool,
+    /// The token that stands for padding alone, where positions are counted over all others: no text may have
+    /// it inside.
+    pub filler: Option<usize>,
 }
 
 /// Images of one size.
@@ -108,7 +111,7 @@ pub struct Inputs {
 impl Tokens {
     /// Tokens of which no position sees a later one, with no mask.
     pub fn causal(vocabulary: usize, context: Option<usize>) -> Tokens {
-        Tokens { vocabulary, context, types: None, masked: false, placed: false }
+        Tokens { vocabulary, context, types: None, masked: false, placed: false, filler: None }
     }
 
     /// Tokens that all see each other; padding is told by a mask.

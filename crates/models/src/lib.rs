@@ -20,12 +20,13 @@ pub mod perceiver;
 mod positions;
 mod presets;
 mod registry;
+pub mod sentence;
 pub mod t5;
 pub mod transformer;
 mod variants;
 pub mod vit;
 
-pub use bert::{Bert, BertConfig, BertHead, BertText};
+pub use bert::{Bert, BertConfig, BertFamily, BertHead, BertText, BertVariant};
 pub use decoder::{Cached, Caches, Decoder, Keys, Known};
 pub use decoding::{Decoding, EncoderDecoder};
 pub use families::gpt::GptForm;

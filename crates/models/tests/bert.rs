@@ -6,7 +6,7 @@ use regard_engine::{Cpu, Program, Result, Store};
 use regard_graph::Integers;
 use regard_graph::reach::{Grain, Query, reach};
 use regard_layers::FeedForwardKind;
-use regard_models::{Bert, BertConfig, BertHead, BertText};
+use regard_models::{Bert, BertConfig, BertHead, BertText, BertVariant};
 use regard_ops::Array;
 use regard_ops::prelude::*;
 
@@ -25,6 +25,7 @@ const SMALL: BertConfig = BertConfig {
     std: 0.3,
     head: BertHead::Classes(5),
     mechanisms: regard_models::Mechanisms::NONE,
+    variant: BertVariant::BERT,
 };
 
 /// Lengths around a tile of keys, padded to the longest and beyond.
@@ -262,8 +263,7 @@ fn nonsense_is_refused_in_words() {
         "bert: a width of 24 cannot be shared by 5 heads; choose a width that is a multiple of the heads"
     );
     assert!(
-        refused(BertConfig { token_types: 0, ..SMALL })
-            .starts_with("bert: one of the sizes is 0: BertConfig {")
+        refused(BertConfig { context: 0, ..SMALL }).starts_with("bert: one of the sizes is 0: BertConfig {")
     );
     assert_eq!(
         refused(BertConfig { attention_dropout: 1.0, ..SMALL }),
@@ -302,11 +302,12 @@ fn heads_that_are_not_there_are_named() {
     let text = text(&mut g).unwrap();
     assert_eq!(
         bert.pooled(&mut g, &text).unwrap_err().to_string(),
-        "bert: a model with the head None has no pooler; make it with the head Pooler or Classes"
+        "bert: a model with the head None has no pooler; make it with the head Pooler, Classes or Pretraining"
     );
     assert_eq!(
         bert.logits(&mut g, &text).unwrap_err().to_string(),
-        "bert: a model with the head None has no scores; make it with the head Masked, Classes, MeanClasses or Labels"
+        "bert: a model with the head None has no scores; make it with the head Masked, Pretraining, Classes, \
+         MeanClasses, Labels, Span or Replaced"
     );
 }
 

@@ -77,9 +77,11 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// As a config names it; one class is right where it says nothing.
-    pub(crate) fn of(config: &Value) -> Result<Problem> {
+    /// As a config names it. Where it says nothing, one class is right; a single score is a value, as
+    /// transformers has it.
+    pub(crate) fn of(config: &Value, classes: Option<usize>) -> Result<Problem> {
         match &config["problem_type"] {
+            Value::Null if classes == Some(1) => Ok(Problem::Values),
             Value::Null => Ok(Problem::OneOf),
             Value::String(name) if name == "single_label_classification" => Ok(Problem::OneOf),
             Value::String(name) if name == "multi_label_classification" => Ok(Problem::AnyOf),
@@ -91,10 +93,11 @@ impl Problem {
         }
     }
 
-    /// The probability of each class.
+    /// The probability of each class; none of values.
     pub(crate) fn probabilities(self, scores: &[f32]) -> Vec<f64> {
         match self {
-            Problem::OneOf | Problem::Values => probabilities(scores),
+            Problem::Values => Vec::new(),
+            Problem::OneOf => probabilities(scores),
             Problem::AnyOf => scores.iter().map(|&score| 1.0 / (1.0 + (-f64::from(score)).exp())).collect(),
         }
     }
@@ -115,13 +118,16 @@ mod tests {
     #[test]
     fn several_classes_can_be_right() {
         let problem =
-            Problem::of(&serde_json::json!({"problem_type": "multi_label_classification"})).unwrap();
+            Problem::of(&serde_json::json!({"problem_type": "multi_label_classification"}), Some(1)).unwrap();
         // 1 / (1 + e^-x), by hand.
         let expected = [0.5, 0.880_797_077_977_882_3, 0.119_202_922_022_117_66, 1.0, 0.0];
         let found = problem.probabilities(&[0.0, 2.0, -2.0, 1000.0, f32::NEG_INFINITY]);
         assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-15), "{found:?}");
-        assert_eq!(Problem::of(&serde_json::json!({})).unwrap(), Problem::OneOf);
-        let text = Problem::of(&serde_json::json!({"problem_type": "many"})).unwrap_err().to_string();
+        assert_eq!(Problem::of(&serde_json::json!({}), Some(2)).unwrap(), Problem::OneOf);
+        assert_eq!(Problem::of(&serde_json::json!({}), Some(1)).unwrap(), Problem::Values);
+        assert!(Problem::Values.probabilities(&[0.5]).is_empty());
+        let text =
+            Problem::of(&serde_json::json!({"problem_type": "many"}), Some(2)).unwrap_err().to_string();
         assert_eq!(
             text,
             "`problem_type` of config.json is \"many\"; it should be single_label_classification, \

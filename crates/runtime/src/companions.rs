@@ -44,7 +44,7 @@ impl Companions {
         let reads = model.reads();
         Ok(Companions {
             classes: classes(config)?,
-            problem: Problem::of(config)?,
+            problem: Problem::of(config, model.task().map(|task| task.choices))?,
             pixels: reads.pixels.map(|pixels| PixelScale::open(path, pixels)).transpose()?,
             written: Written::read(path, config)?,
             folder: reads.given().map(|_| path.to_path_buf()),

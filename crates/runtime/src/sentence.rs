@@ -1,112 +1,219 @@
 //! How the folder of a sentence-transformer wants its texts turned into vectors: which modules follow one
-//! another (`modules.json`), how hidden states become one (`1_Pooling/config.json`), how much of a text is
-//! read (`sentence_bert_config.json`, or the tokenizer's own limit) and what stands before each
-//! (`config_sentence_transformers.json`). What is done otherwise there than here is refused. A folder without
-//! these files is embedded by the mean.
+//! another (`modules.json`), how hidden states become one (`1_Pooling/config.json`), which layers follow
+//! (`2_Dense`), how much of a text is read (`sentence_bert_config.json`, or the tokenizer's own limit) and what
+//! stands before each (`config_sentence_transformers.json`). What is done otherwise there than here is refused.
+//! A folder without these files is embedded by the mean at length 1.
 
 use crate::{Error, Result};
+use regard_data::Checkpoint;
 use regard_data::folder::{read_json, read_json_list};
-use regard_models::SentencePooling;
+use regard_models::sentence::{Dense, DenseActivation, Pooling, SentenceHead, SentenceStep};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// What a folder says about its vectors.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SentenceForm {
-    /// How hidden states become one.
-    pub pooling: SentencePooling,
+    /// How hidden states become a vector.
+    pub head: SentenceHead,
+    /// The numbers of its layers, by the names of their parameters.
+    pub weights: Vec<(String, Vec<f32>)>,
     /// The most tokens of a text that are read, if the files say so.
     pub most: Option<usize>,
     /// Whether texts are read in small letters.
     pub lower: bool,
     /// What stands before each text.
     pub prompt: String,
+    /// Whether the tokens of the prompt are pooled, too.
+    pub pools_prompt: bool,
 }
 
-/// The modes of pooling and how older files name them.
-const MODES: [(&str, &str); 6] = [
-    ("cls", "pooling_mode_cls_token"),
-    ("mean", "pooling_mode_mean_tokens"),
-    ("max", "pooling_mode_max_tokens"),
-    ("mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens"),
-    ("weightedmean", "pooling_mode_weightedmean_tokens"),
-    ("lasttoken", "pooling_mode_lasttoken"),
+/// Which prompt stands before each text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prompt<'a> {
+    /// The folder's own, if it has one.
+    #[default]
+    Default,
+    /// The one that the folder has under this name.
+    Named(&'a str),
+}
+
+/// The modes of pooling and how older files name them, in the order in which those join several.
+const MODES: [(&str, &str, Pooling); 6] = [
+    ("cls", "pooling_mode_cls_token", Pooling::First),
+    ("max", "pooling_mode_max_tokens", Pooling::Max),
+    ("mean", "pooling_mode_mean_tokens", Pooling::Mean),
+    ("mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", Pooling::RootMean),
+    ("weightedmean", "pooling_mode_weightedmean_tokens", Pooling::WeightedMean),
+    ("lasttoken", "pooling_mode_lasttoken", Pooling::Last),
 ];
+
+/// What may follow a dense layer.
+const ACTIVATIONS: [(&str, DenseActivation); 6] = [
+    ("Identity", DenseActivation::Identity),
+    ("Tanh", DenseActivation::Tanh),
+    ("ReLU", DenseActivation::Relu),
+    ("GELU", DenseActivation::Gelu),
+    ("SiLU", DenseActivation::Silu),
+    ("Sigmoid", DenseActivation::Sigmoid),
+];
+
+/// The vectors of the states, by the name that modules call them.
+const VECTOR: &str = "sentence_embedding";
 
 impl SentenceForm {
     /// Reads what lies in a model's folder.
-    pub fn read(folder: &Path) -> Result<SentenceForm> {
-        let known = modules(folder)?;
-        let (pooling, with_prompt) = match &known {
-            Some(pooling) => read_pooling(pooling)?,
-            None => match folder.join("1_Pooling/config.json") {
-                file if file.is_file() => read_pooling(&file)?,
-                _ => (SentencePooling::Mean, true),
-            },
+    pub fn read(folder: &Path, prompt: Prompt<'_>) -> Result<SentenceForm> {
+        let modules = Modules::read(folder)?;
+        let has_modules = modules.is_some();
+        let modules = match modules {
+            Some(modules) => modules,
+            None => Modules::without_list(folder)?,
         };
         let bert = optional(&folder.join("sentence_bert_config.json"))?;
+        refuse_tasks(&folder.join("sentence_bert_config.json"), &bert)?;
         let limit = || -> Result<Value> {
             Ok(optional(&folder.join("tokenizer_config.json"))?["model_max_length"].clone())
         };
-        let most = match (&bert["max_seq_length"], &known) {
-            (Value::Null, Some(_)) => limit()?,
-            (own, _) => own.clone(),
+        let most = match &bert["max_seq_length"] {
+            Value::Null if has_modules => limit()?,
+            own => own.clone(),
         };
-        let prompt = prompt(folder)?;
-        if !prompt.is_empty() && !with_prompt {
-            return Err(refused(
-                &folder.join("config_sentence_transformers.json"),
-                "a prompt stands before each text and is left out of its vector, which embed does not do",
-                "take `default_prompt_name` out and give texts without it, or take another model",
-            ));
-        }
         // Tokenizers without a limit of their own write 1e30.
         let most = most.as_u64().and_then(|most| usize::try_from(most).ok()).filter(|&most| most > 0);
-        Ok(SentenceForm { pooling, most, lower: bert["do_lower_case"] == true, prompt })
+        let Modules { head, weights, pools_prompt } = modules;
+        let lower = bert["do_lower_case"] == true;
+        Ok(SentenceForm { head, weights, most, lower, prompt: prompt_of(folder, prompt)?, pools_prompt })
     }
 
     /// A text as the model reads it.
     pub fn text(&self, text: &str) -> String {
-        let text = format!("{}{text}", self.prompt);
+        self.cased(format!("{}{text}", self.prompt))
+    }
+
+    /// The prompt alone, where its tokens are read and not pooled.
+    pub fn unpooled(&self) -> Option<String> {
+        (!self.pools_prompt && !self.prompt.is_empty()).then(|| self.cased(self.prompt.clone()))
+    }
+
+    fn cased(&self, text: String) -> String {
         if self.lower { text.to_lowercase() } else { text }
     }
 }
 
-/// The file that describes the pooling of a folder with `modules.json`; none without one.
-fn modules(folder: &Path) -> Result<Option<PathBuf>> {
-    let path = folder.join("modules.json");
-    if !path.is_file() {
-        return Ok(None);
+/// What the modules of a folder come to.
+struct Modules {
+    head: SentenceHead,
+    weights: Vec<(String, Vec<f32>)>,
+    pools_prompt: bool,
+}
+
+impl Modules {
+    /// A folder without a list of modules: its pooling, if that is there, at length 1.
+    fn without_list(folder: &Path) -> Result<Modules> {
+        let file = folder.join("1_Pooling/config.json");
+        let (poolings, pools_prompt) = match file.is_file() {
+            true => read_pooling(&file)?,
+            false => (vec![Pooling::Mean], true),
+        };
+        let head = SentenceHead { poolings, ..SentenceHead::default() };
+        Ok(Modules { head, weights: Vec::new(), pools_prompt })
     }
-    let modules = read_json_list(&path)?;
-    let mut pooling = None;
-    for (at, module) in modules.iter().enumerate() {
-        let kind = module["type"].as_str().unwrap_or_default();
-        let place = module["path"].as_str().unwrap_or_default();
-        // Newer versions name the same classes by longer paths.
-        match (at, kind.rsplit('.').next().unwrap_or_default(), place) {
-            (0, "Transformer", "") => {}
-            (1, "Pooling", place) if is_plain(place) => {
-                pooling = Some(folder.join(place).join("config.json"))
-            }
-            (2, "Normalize", _) => {}
-            _ => {
-                return Err(refused(
-                    &path,
-                    format!("module {at} is `{kind}` at `{place}`, which embed has not"),
-                    "take a model of Transformer, Pooling and perhaps Normalize, in this order",
-                ));
+
+    /// What `modules.json` lists; none without one.
+    fn read(folder: &Path) -> Result<Option<Modules>> {
+        let path = folder.join("modules.json");
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let mut found: Option<Modules> = None;
+        for (at, module) in read_json_list(&path)?.iter().enumerate() {
+            let kind = module["type"].as_str().unwrap_or_default();
+            let place = module["path"].as_str().unwrap_or_default();
+            // Newer versions name the same classes by longer paths.
+            match (at, kind.rsplit('.').next().unwrap_or_default(), &mut found) {
+                (0, "Transformer", None) if place.is_empty() => {}
+                (1, "Pooling", None) if is_plain(place) => {
+                    let file = named(&folder.join(place).join("config.json"))?;
+                    let (poolings, pools_prompt) = read_pooling(&file)?;
+                    let head = SentenceHead { poolings, skipped: 0, steps: Vec::new() };
+                    found = Some(Modules { head, weights: Vec::new(), pools_prompt });
+                }
+                (_, "Dense", Some(modules)) if is_plain(place) => {
+                    modules.add_dense(&folder.join(place), place)?;
+                }
+                (_, "Normalize", Some(modules)) => {
+                    if is_plain(place) {
+                        refuse_other_vectors(&folder.join(place).join("config.json"))?;
+                    }
+                    modules.head.steps.push(SentenceStep::Normalize);
+                }
+                // It drops numbers in training alone.
+                (_, "Dropout", Some(_)) => {}
+                _ => {
+                    return Err(refused(
+                        &path,
+                        format!("module {at} is `{kind}` at `{place}`, which embed has not"),
+                        "take a model of Transformer and Pooling, then any of Dense, Normalize and Dropout",
+                    ));
+                }
             }
         }
+        match found {
+            Some(modules) => Ok(Some(modules)),
+            None => Err(refused(&path, "names no Pooling", "take a model of Transformer and Pooling")),
+        }
     }
-    match pooling {
-        Some(file) if file.is_file() => Ok(Some(file)),
-        Some(file) => Err(refused(
-            &file,
-            "modules.json names this file, and it is not there",
-            "copy it from where the model came from: it says how the vectors of tokens become one",
-        )),
-        None => Err(refused(&path, "names no Pooling", "take a model of Transformer and Pooling")),
+
+    /// A layer and its numbers.
+    fn add_dense(&mut self, folder: &Path, place: &str) -> Result<()> {
+        let path = named(&folder.join("config.json"))?;
+        refuse_other_vectors(&path)?;
+        let file = read_json(&path)?;
+        let size = |key: &str| {
+            let size = file[key].as_u64().and_then(|size| usize::try_from(size).ok());
+            size.filter(|&size| size > 0).ok_or_else(|| {
+                refused(&path, format!("`{key}` is {}", file[key]), "it should be a whole number above 0")
+            })
+        };
+        if file["use_residual"] == true {
+            return Err(refused(
+                &path,
+                "`use_residual` is true, and embed has no layer that adds its input to its output",
+                "take a model without",
+            ));
+        }
+        let activation = match &file["activation_function"] {
+            Value::Null => DenseActivation::Tanh,
+            other => {
+                let name = other.as_str().and_then(|name| name.strip_prefix("torch.nn.modules."));
+                let name = name.and_then(|name| name.rsplit('.').next()).unwrap_or_default();
+                let known = ACTIVATIONS.iter().find(|(known, _)| *known == name);
+                known.map(|(_, activation)| *activation).ok_or_else(|| {
+                    let names = ACTIVATIONS.map(|(known, _)| known).join(", ");
+                    let advice = format!("embed has those of torch.nn.modules that are called {names}");
+                    refused(&path, format!("`activation_function` is {other}"), advice)
+                })?
+            }
+        };
+        let (inputs, outputs) = (size("in_features")?, size("out_features")?);
+        let bias = file["bias"].as_bool().unwrap_or(true);
+        let name = format!("sentence.{place}");
+        let checkpoint = Checkpoint::open(folder)?;
+        for (part, shape) in [("weight", vec![outputs, inputs]), ("bias", vec![outputs])] {
+            if part == "bias" && !bias {
+                continue;
+            }
+            let tensor = checkpoint.get(&format!("linear.{part}"))?;
+            if tensor.shape != shape {
+                let what = format!("`linear.{part}` of its weights is {:?}, not {shape:?}", tensor.shape);
+                return Err(refused(&path, what, "take the weights that belong to it"));
+            }
+            self.weights.push((format!("{name}.{part}"), tensor.f32s()));
+        }
+        let dense = Dense { name, inputs, outputs, bias, activation };
+        self.head.steps.push(SentenceStep::Dense(dense));
+        Ok(())
     }
 }
 
@@ -115,46 +222,117 @@ fn is_plain(place: &str) -> bool {
     !place.is_empty() && !place.starts_with('.') && !place.contains(['/', '\\'])
 }
 
-/// The pooling that a file describes, and whether a prompt takes part in it.
-fn read_pooling(path: &Path) -> Result<(SentencePooling, bool)> {
+/// A file that `modules.json` speaks of.
+fn named(file: &Path) -> Result<PathBuf> {
+    match file.is_file() {
+        true => Ok(file.to_path_buf()),
+        false => Err(refused(
+            file,
+            "modules.json names this file, and it is not there",
+            "copy it from where the model came from: it says how the vectors of tokens become one",
+        )),
+    }
+}
+
+/// A module that works on something else than the vector of the text.
+fn refuse_other_vectors(path: &Path) -> Result<()> {
+    let file = optional(path)?;
+    for key in ["module_input_name", "module_output_name"] {
+        match &file[key] {
+            Value::Null => {}
+            Value::String(name) if name == VECTOR => {}
+            other => {
+                let what = format!("`{key}` is {other}, and embed has nothing but \"{VECTOR}\" there");
+                return Err(refused(path, what, "take a model with one vector for each text"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A transformer that gives something else than hidden states, or reads texts in another way.
+fn refuse_tasks(path: &Path, file: &Value) -> Result<()> {
+    let kept = [("transformer_task", "feature-extraction"), ("module_output_name", "token_embeddings")];
+    for (key, usual) in kept {
+        if !file[key].is_null() && file[key] != usual {
+            let what = format!("`{key}` is {}, and embed knows \"{usual}\" alone", file[key]);
+            return Err(refused(path, what, "take a model that gives the states of its tokens"));
+        }
+    }
+    let text = &file["modality_config"]["text"];
+    for (key, usual) in [("method", "forward"), ("method_output_name", "last_hidden_state")] {
+        if !text[key].is_null() && text[key] != usual {
+            let what = format!("`{key}` of texts is {}, and embed knows \"{usual}\" alone", text[key]);
+            return Err(refused(path, what, "take a model that gives the states of its tokens"));
+        }
+    }
+    for key in ["processing_kwargs", "query_length", "document_length", "query_expansion"] {
+        let is_empty = file[key].as_object().is_some_and(serde_json::Map::is_empty);
+        if !file[key].is_null() && file[key] != false && !is_empty {
+            let what = format!("`{key}` is {}, which embed does not do", file[key]);
+            return Err(refused(path, what, "take a model without"));
+        }
+    }
+    Ok(())
+}
+
+/// The poolings that a file describes, and whether a prompt takes part in them.
+fn read_pooling(path: &Path) -> Result<(Vec<Pooling>, bool)> {
     let file = read_json(path)?;
     let modes: Vec<&str> = match &file["pooling_mode"] {
         Value::String(one) => vec![one.as_str()],
         Value::Array(several) => several.iter().map(|mode| mode.as_str().unwrap_or("?")).collect(),
-        // The mean counts where nothing is said of it.
         Value::Null => {
-            let is_set = |name: &str| file[name].as_bool().unwrap_or(name == "pooling_mode_mean_tokens");
-            MODES.iter().filter(|(_, name)| is_set(name)).map(|(mode, _)| *mode).collect()
+            let set = MODES.iter().filter(|(_, older, _)| file[*older] == true);
+            let set: Vec<&str> = set.map(|(mode, _, _)| *mode).collect();
+            if set.is_empty() { vec!["mean"] } else { set }
         }
         _ => vec!["?"],
     };
-    let pooling = match modes.as_slice() {
-        [one] if one.eq_ignore_ascii_case("mean") => SentencePooling::Mean,
-        [one] if one.eq_ignore_ascii_case("cls") => SentencePooling::First,
-        other => {
-            let named = if other.is_empty() { "nothing".into() } else { other.join(" and ") };
-            return Err(refused(
+    let pooling =
+        |mode: &&str| MODES.iter().find(|(known, _, _)| known == mode).map(|(_, _, pooling)| *pooling);
+    let poolings: Option<Vec<Pooling>> = modes.iter().map(pooling).collect();
+    match poolings.filter(|poolings| !poolings.is_empty()) {
+        Some(poolings) => Ok((poolings, file["include_prompt"].as_bool().unwrap_or(true))),
+        None => {
+            let known = MODES.map(|(mode, _, _)| mode).join(", ");
+            Err(refused(
                 path,
-                format!("the vector of a text is made of {named}; embed makes it of mean or cls alone"),
-                "take a model that was trained for one of them",
-            ));
+                format!("the vector of a text is made of {}", file["pooling_mode"]),
+                format!("embed makes it of one or several of {known}"),
+            ))
         }
-    };
-    Ok((pooling, file["include_prompt"].as_bool().unwrap_or(true)))
+    }
 }
 
-/// What stands before each text where nobody asks for anything else.
-fn prompt(folder: &Path) -> Result<String> {
+/// What stands before each text: as asked, or where nobody asks for anything else.
+fn prompt_of(folder: &Path, prompt: Prompt<'_>) -> Result<String> {
     let path = folder.join("config_sentence_transformers.json");
     let file = optional(&path)?;
-    let Some(name) = file["default_prompt_name"].as_str() else { return Ok(String::new()) };
-    match file["prompts"][name].as_str() {
-        Some(prompt) => Ok(prompt.to_owned()),
-        None => Err(refused(
+    let name = match prompt {
+        Prompt::Named(name) => name,
+        Prompt::Default => match file["default_prompt_name"].as_str() {
+            Some(name) => name,
+            None => return Ok(String::new()),
+        },
+    };
+    let known = file["prompts"].as_object();
+    match (known.and_then(|prompts| prompts.get(name)?.as_str()), prompt) {
+        (Some(prompt), _) => Ok(prompt.to_owned()),
+        (None, Prompt::Default) => Err(refused(
             &path,
             format!("`default_prompt_name` is \"{name}\", and `prompts` has no text of that name"),
             "copy the file from where the model came from",
         )),
+        (None, Prompt::Named(_)) => {
+            let names: Vec<&str> =
+                known.into_iter().flat_map(|prompts| prompts.keys().map(String::as_str)).collect();
+            let advice = match names.is_empty() {
+                true => "this model has none; leave the name out".to_owned(),
+                false => format!("there are {}", names.join(", ")),
+            };
+            Err(refused(&path, format!("no prompt is called \"{name}\""), advice))
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::classify::{Classifier, Problem};
 use crate::companions::Companions;
 use crate::embed::Embedder;
 use crate::open::{OpenOptions, open};
-use crate::sentence::SentenceForm;
+use crate::sentence::{Prompt, SentenceForm};
 use crate::sure::{Answered, sureness};
 use crate::translate::{Translating, Translator};
 use crate::write::{Batch, End, Listener, Prompts, Writing, Written};
@@ -47,7 +47,7 @@ pub struct Session {
 pub struct Classified {
     /// The score of each class.
     pub scores: Vec<f32>,
-    /// The probability of each class.
+    /// The probability of each class; empty where scores are values and no classes ([`Problem::Values`]).
     pub probabilities: Vec<f64>,
 }
 
@@ -326,15 +326,6 @@ impl Session {
     }
 
     fn classifier(&self) -> Result<Arc<dyn Model>> {
-        if self.companions.problem == Problem::Values {
-            return Err(Error::invalid(
-                format!(
-                    "the scores of {} are values, not classes: its `problem_type` is regression",
-                    self.name
-                ),
-                "read them as `logits`: regard forward",
-            ));
-        }
         match self.model().task() {
             Some(task) if task.labels == Labels::Example => Ok(Arc::clone(&self.opened.model)),
             _ => Err(self.unable("classify", "a classifier: train one, see recipes/sentiment.toml")),
@@ -355,6 +346,9 @@ impl Session {
                     "give it words; or is the tokenizer not the model's own?",
                 ));
             }
+            if let Some((_, read)) = self.model().reads().given() {
+                forward::refuse_filler(&ids, read, &format!("text {number}"))?;
+            }
             if tokens > room {
                 if long == TooLong::Refuse {
                     return Err(Error::TooLong { number, tokens, room, advice: "shorten it, or say --cut" });
@@ -368,23 +362,58 @@ impl Session {
         Ok(rows)
     }
 
-    /// A vector of length 1 for each text, and how many tokens each has.
+    /// A vector for each text, and how many tokens each has: as the modules of a sentence-transformer's folder
+    /// make it, and the mean at length 1 where there are none.
     pub fn embed(&mut self, texts: &[String], long: TooLong) -> Result<Vec<Embedded>> {
+        self.embed_with(texts, long, Prompt::Default)
+    }
+
+    /// The same with a prompt of the folder's before each text.
+    pub fn embed_with(
+        &mut self,
+        texts: &[String],
+        long: TooLong,
+        prompt: Prompt<'_>,
+    ) -> Result<Vec<Embedded>> {
         let model = Arc::clone(&self.opened.model);
-        let Some(encoder) = model.as_sentence_encoder() else {
+        if model.as_sentence_encoder().is_none() {
             return Err(self.unable("embed", "an encoder of text, such as a model of the BERT family"));
-        };
-        let form = SentenceForm::read(&self.opened.path)?;
+        }
+        let mut form = SentenceForm::read(&self.opened.path, prompt)?;
         let texts: Vec<String> = texts.iter().map(|text| form.text(text)).collect();
         let rows = self.rows(&texts, long, form.most)?;
+        if let Some(prompt) = form.unpooled() {
+            form.head.skipped = self.prompt_tokens(&prompt)?;
+            if let Some(at) = rows.iter().position(|row| row.len() <= form.head.skipped) {
+                let (number, tokens) = (at + 1, rows[at].len());
+                return Err(Error::invalid(
+                    format!(
+                        "the {tokens} tokens of text {number} are all the prompt's, of which none are pooled"
+                    ),
+                    "give a text with words of its own, or a shorter prompt",
+                ));
+            }
+        }
         let longest = rows.iter().map(Vec::len).max().unwrap_or(1);
         let device = self.device.clone();
         let store = self.store()?;
         let mut embedder =
-            Embedder::new(&*model, encoder, form.pooling, [BATCH.min(rows.len()), longest], store, &device)?;
+            Embedder::new(&*model, &form.head, [BATCH.min(rows.len()), longest], store, &device)?;
+        for (name, numbers) in &form.weights {
+            store.set_f32(name, numbers)?;
+        }
         let vectors = embedder.vectors(&rows, store, &mut unheard)?;
         let embedded = |(row, vector): (Vec<i32>, Vec<f32>)| Embedded { tokens: row.len(), vector };
         Ok(rows.into_iter().zip(vectors).map(embedded).collect())
+    }
+
+    /// How many tokens of a text are its prompt's: all but the one that closes a text, if there is one.
+    fn prompt_tokens(&self, prompt: &str) -> Result<usize> {
+        let tokenizer = self.companions.tokenizer()?;
+        let ids = self.companions.encode(prompt)?;
+        let closing = [Special::Separator, Special::End].map(|special| tokenizer.special(special));
+        let is_closed = ids.last().is_some_and(|&id| closing.contains(&u32::try_from(id).ok()));
+        Ok(ids.len() - usize::from(is_closed))
     }
 
     /// The answer to each question, of at most so many tokens, by a decoder that learned to answer.
@@ -497,7 +526,7 @@ impl Session {
 pub struct Embedded {
     /// How many tokens it has.
     pub tokens: usize,
-    /// Its vector, of length 1.
+    /// Its vector.
     pub vector: Vec<f32>,
 }
 

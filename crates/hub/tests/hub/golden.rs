@@ -5,10 +5,17 @@ use regard_hub::{Batch, Images, Opened};
 use regard_models::{Model, Registry};
 use std::path::{Path, PathBuf};
 
-/// Every case with weights of its own.
-pub const CASES: [&str; 24] = [
+/// Every case with weights of its own that names its scores `logits`, a row for each position or text.
+pub const CASES: [&str; 35] = [
     "bert_classify",
+    "bert_labels",
     "bert_masked",
+    "bert_pretraining",
+    "bert_value",
+    "distilbert_classify",
+    "distilbert_masked",
+    "electra_classify",
+    "electra_masked",
     "gpt2",
     "gpt_neox",
     "gpt_neox_in_turn",
@@ -21,10 +28,14 @@ pub const CASES: [&str; 24] = [
     "llama_yarn",
     "mingpt",
     "mistral",
+    "mpnet_classify",
+    "mpnet_masked",
     "mt5",
     "phi3",
     "qwen2",
     "qwen3",
+    "roberta_classify",
+    "roberta_masked",
     "t5",
     "t5_gated",
     "transformer",

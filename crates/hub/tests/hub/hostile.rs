@@ -367,3 +367,17 @@ fn a_step_without_a_head_is_refused() {
     let text = step::record(&headless, sizes, Precision::F32).err().unwrap().to_string();
     assert_eq!(text, "this model has no head that could be trained; give it one, or ask for a pass instead");
 }
+
+#[test]
+fn padding_inside_of_a_text_is_refused() {
+    let roberta = model("roberta_masked");
+    let (_, tokens) = roberta.model.reads().given().unwrap();
+    assert_eq!(
+        forward::refuse_filler(&[7, 3, 8], tokens, "text 1").unwrap_err().to_string(),
+        "text 1 has 3 at position 1, which is padding to this model and has no position; leave it out: short texts are \
+         filled up by themselves"
+    );
+    let batch = Batch { ids: vec![vec![5, 6], vec![7, 3]], ..Batch::default() };
+    let message = forward::fields(&roberta.model.reads(), &batch).unwrap_err().to_string();
+    assert!(message.starts_with("row 2 of the ids has 3 at position 1"), "{message}");
+}

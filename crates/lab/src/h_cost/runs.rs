@@ -142,6 +142,7 @@ pub fn perceiver(context: &Context) -> Result<Finding> {
             std: 0.02,
             head: BertHead::None,
             mechanisms: Default::default(),
+            variant: Default::default(),
         })?;
         let mut g = Graph::inference();
         let ids = g.input("ids", DType::I32, [1, l])?;

@@ -94,6 +94,7 @@ fn bert() -> Result<Bert> {
         std: 0.15,
         head: BertHead::Classes(2),
         mechanisms: Default::default(),
+        variant: Default::default(),
     })?)
 }
 

@@ -1,4 +1,5 @@
-//! BERTs: encoders of text, in transformers' form, or in our own where that has no words for them.
+//! BERTs and their descendants: encoders of text, in transformers' form, or in our own where that has no words
+//! for them.
 
 use super::{CONTEXT, HEADS, HIDDEN, LAYERS, POOLING, PRESET, STD, VOCABULARY, WIDTH, with_mechanisms};
 use crate::family::{Dropout, Family, Form, Needs, Weights};
@@ -7,16 +8,27 @@ use crate::keys::{Key, ModelKeys};
 use crate::model::{
     Labels, Outputs, Promises, SentenceEncoder, SentencePooling, Task, no_loss, refused_task,
 };
-use crate::{Bert, BertConfig, BertHead, BertText, Inputs, Mechanisms, Model, Reads, Tokens, bert::PRESETS};
+use crate::{
+    Bert, BertConfig, BertHead, BertText, BertVariant, Inputs, Mechanisms, Model, Reads, Tokens,
+    bert::PRESETS,
+};
 use regard_graph::{Graph, Result, Var};
 use regard_layers::Parameters;
 use regard_ops::CrossEntropyOptions;
+use regard_ops::prelude::*;
 use serde_json::Value;
 use std::sync::Arc;
 
 /// Whether transformers has no form for it.
 fn is_native(config: &BertConfig) -> bool {
-    matches!(config.head, BertHead::MeanClasses(_)) || !config.mechanisms.are_the_family_s()
+    import::bert::departs(config).is_some()
+}
+
+/// One of the scores of each position: B T L -> B T.
+fn column(g: &mut Graph, scores: Var, at: usize) -> Result<Var> {
+    let [b, t, _] = g.dims(scores, "B T L")?;
+    let one = g.slice(scores, 2, at, 1)?;
+    g.reshape(one, shape![b, t])
 }
 
 fn text(inputs: &Inputs) -> Result<BertText> {
@@ -25,7 +37,8 @@ fn text(inputs: &Inputs) -> Result<BertText> {
 
 impl Model for Bert {
     fn family(&self) -> &str {
-        if is_native(self.config()) { native::BERT } else { "bert" }
+        let config = self.config();
+        if is_native(config) { native::BERT } else { import::bert::model_type(config.variant.family) }
     }
 
     fn kind(&self) -> &str {
@@ -37,8 +50,9 @@ impl Model for Bert {
     }
 
     fn reads(&self) -> Reads {
-        let BertConfig { vocabulary, context, token_types, .. } = *self.config();
-        Reads::text(Tokens { types: Some(token_types), ..Tokens::masked(vocabulary, Some(context)) })
+        let BertConfig { vocabulary, context, token_types, variant, .. } = *self.config();
+        let types = Some(token_types).filter(|&types| types > 0);
+        Reads::text(Tokens { types, filler: variant.padding, ..Tokens::masked(vocabulary, Some(context)) })
     }
 
     fn pass(&self, g: &mut Graph, inputs: &Inputs) -> Result<Outputs> {
@@ -48,6 +62,19 @@ impl Model for Bert {
         match self.config().head {
             BertHead::None => {}
             BertHead::Pooler => outputs.push(("pooled", self.pooled_of(g, hidden)?)),
+            BertHead::Pretraining => {
+                outputs.push(("logits", self.logits_of(g, &text, hidden)?));
+                outputs.push(("follows", self.follows_of(g, hidden)?));
+            }
+            BertHead::Span => {
+                let ends = self.logits_of(g, &text, hidden)?; // B T 2
+                outputs.push(("start", column(g, ends, 0)?));
+                outputs.push(("end", column(g, ends, 1)?));
+            }
+            BertHead::Replaced => {
+                let scores = self.logits_of(g, &text, hidden)?; // B T 1
+                outputs.push(("logits", column(g, scores, 0)?));
+            }
             _ => outputs.push(("logits", self.logits_of(g, &text, hidden)?)),
         }
         outputs.push(("hidden", hidden));
@@ -56,7 +83,8 @@ impl Model for Bert {
 
     fn task(&self) -> Option<Task> {
         let (name, labels, choices) = match self.config().head {
-            BertHead::None | BertHead::Pooler => return None,
+            BertHead::None | BertHead::Pooler | BertHead::Pretraining => return None,
+            BertHead::Span | BertHead::Replaced => return None,
             BertHead::Masked => ("masked", Labels::Position, self.config().vocabulary),
             BertHead::Classes(classes) | BertHead::MeanClasses(classes) => {
                 ("classify", Labels::Example, classes)
@@ -95,18 +123,10 @@ impl Model for Bert {
         }
     }
 
-    fn files(&self, _: Option<&dyn Weights>) -> Files {
-        let imports = match is_native(self.config()) {
-            true => native::imports(Bert::parameters(self)),
-            false => import::bert::imports(self.config()),
-        };
-        Files {
-            ignored: &["embeddings.position_ids", "bert.embeddings.position_ids"],
-            copies: &[
-                ("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
-                ("cls.predictions.decoder.bias", "cls.predictions.bias"),
-            ],
-            ..Files::new(imports)
+    fn files(&self, weights: Option<&dyn Weights>) -> Files {
+        match is_native(self.config()) {
+            true => Files::new(native::imports(Bert::parameters(self))),
+            false => import::bert::files(self.config(), weights),
         }
     }
 
@@ -140,7 +160,9 @@ impl SentenceEncoder for Bert {
 
 fn dropped(config: BertConfig, dropout: Dropout) -> BertConfig {
     let mechanisms = Mechanisms { hidden_dropout: dropout.hidden, ..config.mechanisms };
-    BertConfig { dropout: dropout.activations, attention_dropout: dropout.attention(), mechanisms, ..config }
+    let variant = BertVariant { head_dropout: None, ..config.variant };
+    let attention_dropout = dropout.attention();
+    BertConfig { dropout: dropout.activations, attention_dropout, mechanisms, variant, ..config }
 }
 
 /// The head that a task needs.
@@ -166,12 +188,9 @@ impl Family for Berts {
     }
 
     fn forms(&self) -> Vec<Form> {
-        let architectures =
-            &["BertModel", "BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification"];
-        vec![
-            Form { model_type: "bert", architectures },
-            Form { model_type: native::BERT, architectures: &[] },
-        ]
+        let mut forms = import::bert::forms();
+        forms.push(Form { model_type: native::BERT, architectures: &[] });
+        forms
     }
 
     fn open(&self, model_type: &str, config: &Value, weights: &dyn Weights) -> Result<Arc<dyn Model>> {
@@ -179,6 +198,9 @@ impl Family for Berts {
             native::BERT => native::bert_from_json(config)?,
             _ => import::bert::config_from_json(config)?,
         };
+        if model_type != native::BERT {
+            import::bert::check_labels(&config, weights)?;
+        }
         if model_type != native::BERT
             && config.head == BertHead::Pooler
             && !weights.has("pooler.dense.weight")

@@ -1,156 +1,291 @@
-//! BERT as transformers keeps it: `BertModel`, `BertForMaskedLM`, `BertForSequenceClassification`,
-//! `BertForTokenClassification`.
+//! BERT as transformers keeps it, and the encoders that descend from it: RoBERTa, XLM-RoBERTa, DistilBERT,
+//! MPNet, ELECTRA. What differs between them stands in the tables of `bert_forms`.
 
-use super::encoder::{activation, activation_name, architecture, classes, labels, short};
+use super::bert_forms::{BertForm, FORMS, HeadDropout, form_of};
+use super::encoder::{activation_at, activation_name, architecture, classes, labels, short};
 use super::json::Fields;
-use super::{Import, Map};
+use super::{Files, Import, Map};
 use crate::Mechanisms;
-use crate::bert::{BertConfig, BertHead};
+use crate::bert::{BertConfig, BertFamily, BertHead, BertVariant};
+use crate::family::{Form, Weights};
 use regard_graph::{Error, Result};
 use serde_json::{Value, json};
 
-/// The settings that a `config.json` speaks of; the head is that of its architecture.
+/// The forms of all these families.
+pub(crate) fn forms() -> Vec<Form> {
+    FORMS.iter().map(|form| Form { model_type: form.model_type, architectures: form.architectures }).collect()
+}
+
+/// The settings that a `config.json` speaks of; the head is that of its architecture. Of which family it is
+/// says its `model_type`, or its architecture where there is none.
 pub fn config_from_json(config: &Value) -> Result<BertConfig> {
-    let fields = Fields::new("bert", config)?;
+    let of_type = |form: &&BertForm| config["model_type"] == form.model_type;
+    let of_architecture =
+        |form: &&BertForm| architecture(config).is_some_and(|name| form.architectures.contains(&name));
+    let by_architecture = || FORMS.iter().find(of_architecture).filter(|_| config["model_type"].is_null());
+    let form = FORMS.iter().find(of_type).or_else(by_architecture).unwrap_or(form_of(BertFamily::Bert));
+    let fields = Fields::new(form.model_type, config)?;
     fields.must_be("is_decoder", false)?;
     fields.must_be("add_cross_attention", false)?;
-    fields.must_be("tie_word_embeddings", true)?;
     if let Some(kind @ ("relative_key" | "relative_key_query")) = fields.text("position_embedding_type")? {
         return Err(fields.wrong(
             format!("`position_embedding_type` is \"{kind}\""),
             "only models with absolute positions can be imported",
         ));
     }
-    let head = match architecture(config) {
-        None | Some("BertModel") => BertHead::Pooler,
-        Some("BertForMaskedLM") => BertHead::Masked,
-        Some("BertForSequenceClassification") => BertHead::Classes(classes(&fields, config)?),
-        Some("BertForTokenClassification") => BertHead::Labels(classes(&fields, config)?),
-        Some(other) => {
-            return Err(fields.wrong(
-                format!("the config is one of a {other}"),
-                "give one of a BertModel, BertForMaskedLM, BertForSequenceClassification or \
-                 BertForTokenClassification",
-            ));
-        }
-    };
+    let head = head_of(form, &fields, config)?;
+    if let BertHead::Masked | BertHead::Pretraining = head {
+        fields.must_be("tie_word_embeddings", true)?;
+    }
+    let (keys, plain) = (&form.keys, form.defaults);
     let size = |name: &str, default: usize| Ok(fields.size_or_none(name)?.unwrap_or(default));
-    let number = |name: &str, default: f64| Ok(fields.number(name)?.unwrap_or(default) as f32);
+    let first = |names: &[&str], default: usize| {
+        let mut found = names.iter().map(|name| fields.size_or_none(name));
+        Ok(found.find_map(|size| size.transpose()).transpose()?.unwrap_or(default))
+    };
+    let number = |name: &str, default: f32| Ok(fields.number(name)?.map_or(default, |number| number as f32));
+    let width = first(keys.width, plain.width)?;
+    let variant = variant_of(form, &fields, head, width)?;
+    let rows = size("max_position_embeddings", plain.context)?;
+    let offset = variant.position_offset;
+    let context = rows.checked_sub(offset).filter(|&context| context > 0).ok_or_else(|| {
+        fields.wrong(
+            format!(
+                "`max_position_embeddings` is {rows}, of which the first {offset} are no positions of tokens"
+            ),
+            format!("give at least {}", offset + 1),
+        )
+    })?;
     Ok(BertConfig {
-        layers: size("num_hidden_layers", 12)?,
-        heads: size("num_attention_heads", 12)?,
-        width: size("hidden_size", 768)?,
-        hidden: size("intermediate_size", 3072)?,
-        context: size("max_position_embeddings", 512)?,
-        vocabulary: size("vocab_size", 30522)?,
-        token_types: size("type_vocab_size", 2)?,
-        activation: activation(&fields)?,
-        epsilon: number("layer_norm_eps", 1e-12)?,
-        dropout: number("hidden_dropout_prob", 0.1)?,
-        attention_dropout: number("attention_probs_dropout_prob", 0.1)?,
-        std: number("initializer_range", 0.02)?,
+        layers: first(keys.layers, plain.layers)?,
+        heads: first(keys.heads, plain.heads)?,
+        width,
+        hidden: size(keys.hidden, plain.hidden)?,
+        context,
+        vocabulary: size("vocab_size", plain.vocabulary)?,
+        token_types: keys.types.map_or(Ok(plain.token_types), |key| size(key, plain.token_types))?,
+        activation: activation_at(&fields, keys.activation)?,
+        epsilon: keys.epsilon.map_or(Ok(plain.epsilon), |key| number(key, plain.epsilon))?,
+        dropout: number(keys.dropout, plain.dropout)?,
+        attention_dropout: number(keys.attention_dropout, plain.attention_dropout)?,
+        std: number("initializer_range", plain.std)?,
         head,
         mechanisms: Mechanisms::default(),
+        variant,
     })
+}
+
+/// The head of an architecture; that of the model without one where none is named.
+fn head_of(form: &BertForm, fields: &Fields<'_>, config: &Value) -> Result<BertHead> {
+    let name = architecture(config).unwrap_or(form.architectures[0]);
+    let known = form.architectures.iter().zip(form.heads).find(|(known, _)| **known == name);
+    let Some((_, head)) = known else {
+        return Err(fields.wrong(
+            format!("the config is one of a {name}"),
+            format!("give one of a {}", or(form.architectures)),
+        ));
+    };
+    match head.head {
+        BertHead::Classes(_) => Ok(BertHead::Classes(classes(fields, config)?)),
+        BertHead::Labels(_) => Ok(BertHead::Labels(classes(fields, config)?)),
+        BertHead::Span => match classes(fields, config)? {
+            2 => Ok(BertHead::Span),
+            other => Err(fields.wrong(
+                format!("a {name} with {other} labels"),
+                "it should have 2: where an answer begins, and where it ends",
+            )),
+        },
+        head => Ok(head),
+    }
+}
+
+/// What a config says about that in which the family differs from BERT.
+fn variant_of(form: &BertForm, fields: &Fields<'_>, head: BertHead, width: usize) -> Result<BertVariant> {
+    let mut variant = form.defaults.variant;
+    if let BertFamily::Roberta | BertFamily::XlmRoberta = form.family {
+        // MPNet counts from 2 whatever its config says of padding.
+        let padding = fields.size_or_none("pad_token_id")?.unwrap_or(1);
+        variant.padding = Some(padding);
+        variant.position_offset = padding.saturating_add(1);
+    }
+    if let (Some(ours), Some(theirs)) =
+        (variant.buckets, fields.size_or_none("relative_attention_num_buckets")?)
+        && ours != theirs
+    {
+        return Err(fields.wrong(
+            format!("`relative_attention_num_buckets` is {theirs}"),
+            format!("only models with {ours} can be imported: that many are what MPNet tells apart, whatever its table"),
+        ));
+    }
+    if let Some(key) = form.keys.embedding_width {
+        let own = fields.size_or_none(key)?.or(variant.embedding_width);
+        variant.embedding_width = own.filter(|&own| own != width);
+    }
+    if let Some(HeadDropout { key, default }) = dropout_of(form, head) {
+        variant.head_dropout = fields.number(key)?.map(|number| number as f32).or(*default);
+    }
+    Ok(variant)
+}
+
+fn dropout_of(form: &BertForm, head: BertHead) -> Option<&HeadDropout> {
+    match head {
+        BertHead::Classes(_) => form.keys.classes_dropout.as_ref(),
+        BertHead::Labels(_) => form.keys.labels_dropout.as_ref(),
+        BertHead::Span => form.keys.span_dropout.as_ref(),
+        _ => None,
+    }
+}
+
+/// Refuses a config that counts other labels than its weights have scores for.
+pub(crate) fn check_labels(config: &BertConfig, weights: &dyn Weights) -> Result<()> {
+    let (BertHead::Classes(named) | BertHead::Labels(named)) = config.head else { return Ok(()) };
+    let table = imports(config);
+    let Some(head) = table.iter().find(|line| line.ours == "head.weight") else { return Ok(()) };
+    match weights.shape(&head.theirs).as_deref() {
+        Some(&[scores, _]) if scores != named => Err(Error::invalid(
+            form_of(config.variant.family).model_type,
+            format!("config.json counts {named} labels, and `{}` has scores for {scores}", head.theirs),
+            format!("give `id2label` {scores} names, or leave it out and set `num_labels` to {scores}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// `a, b or c`.
+fn or(names: &[&str]) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        names => names.join(""),
+    }
+}
+
+/// Why transformers has no form for these settings; none if it has one.
+pub(crate) fn departs(config: &BertConfig) -> Option<String> {
+    let form = form_of(config.variant.family);
+    if let BertHead::MeanClasses(_) = config.head {
+        return Some(format!("transformers has no {} that classifies by the mean", form.name));
+    }
+    if form.head_form(config.head).is_none() {
+        return Some(format!("transformers has no {} with the head {:?}", form.name, config.head));
+    }
+    if !config.mechanisms.are_the_family_s() {
+        return Some("transformers has no words for the mechanisms of these blocks".into());
+    }
+    None
+}
+
+/// The `model_type` of a family.
+pub(crate) fn model_type(family: BertFamily) -> &'static str {
+    form_of(family).model_type
 }
 
 /// The `config.json` of these settings, as transformers reads it.
 pub fn config_to_json(config: &BertConfig) -> Result<Value> {
-    if !config.mechanisms.are_the_family_s() {
-        return Err(Error::invalid(
-            "bert",
-            "transformers has no words for the mechanisms of these blocks",
-            "save it in our own form",
-        ));
-    }
-    let architecture = match config.head {
-        BertHead::None | BertHead::Pooler => "BertModel",
-        BertHead::Masked => "BertForMaskedLM",
-        BertHead::Classes(_) => "BertForSequenceClassification",
-        BertHead::Labels(_) => "BertForTokenClassification",
-        BertHead::MeanClasses(_) => {
-            return Err(Error::invalid(
-                "bert",
-                "transformers has no BERT that classifies by the mean",
-                "save it in our own form",
-            ));
-        }
+    let form = form_of(config.variant.family);
+    let (Some(architecture), None) = (form.architecture(config.head), departs(config)) else {
+        let what = departs(config).unwrap_or_default();
+        return Err(Error::invalid(form.model_type, what, "save it in our own form"));
     };
+    let (keys, variant) = (&form.keys, config.variant);
     let mut json = json!({
         "architectures": [architecture],
-        "model_type": "bert",
-        "num_hidden_layers": config.layers,
-        "num_attention_heads": config.heads,
-        "hidden_size": config.width,
-        "intermediate_size": config.hidden,
-        "max_position_embeddings": config.context,
+        "model_type": form.model_type,
+        (keys.layers[0]): config.layers,
+        (keys.heads[0]): config.heads,
+        (keys.width[0]): config.width,
+        (keys.hidden): config.hidden,
+        "max_position_embeddings": config.context.saturating_add(variant.position_offset),
         "vocab_size": config.vocabulary,
-        "type_vocab_size": config.token_types,
-        "hidden_act": activation_name("bert", config.activation)?,
-        "layer_norm_eps": short(config.epsilon),
-        "hidden_dropout_prob": short(config.dropout),
-        "attention_probs_dropout_prob": short(config.attention_dropout),
+        (keys.activation): activation_name(form.model_type, config.activation)?,
+        (keys.dropout): short(config.dropout),
+        (keys.attention_dropout): short(config.attention_dropout),
         "initializer_range": short(config.std),
-        "position_embedding_type": "absolute",
         "tie_word_embeddings": true,
-        "pad_token_id": 0,
+        "pad_token_id": variant.padding.unwrap_or(0),
     });
+    if let Some(key) = keys.types {
+        json[key] = config.token_types.into();
+    }
+    if let Some(key) = keys.epsilon {
+        json[key] = short(config.epsilon);
+    }
+    if let Some(key) = keys.embedding_width {
+        json[key] = config.embedding_width().into();
+    }
+    if let Some(buckets) = variant.buckets {
+        json["relative_attention_num_buckets"] = buckets.into();
+    }
+    if form.family == BertFamily::Bert {
+        json["position_embedding_type"] = "absolute".into();
+    }
+    if let Some(HeadDropout { key, default }) = dropout_of(form, config.head) {
+        // Silence means that of the blocks in some families, a number in others.
+        let usual = if config.head == BertHead::Span { 0.0 } else { config.dropout };
+        if let Some(dropout) = variant.head_dropout.or(default.map(|_| usual)) {
+            json[*key] = short(dropout);
+        }
+    }
     if let BertHead::Classes(count) | BertHead::Labels(count) = config.head {
         json["id2label"] = labels(count);
     }
     Ok(json)
 }
 
-/// Where each parameter stands: in a `BertModel` without prefix, in a model with a head under `bert.`.
+/// Where each parameter stands: in a model without a head without prefix, in a model with one under `bert.`.
 pub fn imports(config: &BertConfig) -> Vec<Import> {
-    let prefix = if matches!(config.head, BertHead::None | BertHead::Pooler) { "" } else { "bert." };
-    imports_under(config, prefix)
+    imports_under(config, prefix_of(config))
 }
 
-/// The same with the encoder under any prefix: the encoder alone, say, of a model with a head.
-pub fn imports_under(config: &BertConfig, prefix: &str) -> Vec<Import> {
+fn prefix_of(config: &BertConfig) -> &'static str {
+    match config.head {
+        BertHead::None | BertHead::Pooler => "",
+        _ => form_of(config.variant.family).prefix,
+    }
+}
+
+/// The same with the encoder under any prefix.
+fn imports_under(config: &BertConfig, prefix: &str) -> Vec<Import> {
+    let form = form_of(config.variant.family);
     let mut table = Vec::new();
-    let mut one = |ours: &str, theirs: String| {
-        table.push(Import::new(ours, theirs, Map::Same));
+    let mut line = |ours: String, theirs: String| match theirs.ends_with('.') {
+        false => table.push(Import::new(ours, theirs, Map::Same)),
+        true => table.extend(
+            ["weight", "bias"]
+                .map(|part| Import::new(format!("{ours}{part}"), format!("{theirs}{part}"), Map::Same)),
+        ),
     };
-    one("token_embedding.weight", format!("{prefix}embeddings.word_embeddings.weight"));
-    one("token_type_embedding.weight", format!("{prefix}embeddings.token_type_embeddings.weight"));
-    one("position_embedding.weight", format!("{prefix}embeddings.position_embeddings.weight"));
-    let mut both = |ours: &str, theirs: &str| {
-        for part in ["weight", "bias"] {
-            one(&format!("{ours}.{part}"), format!("{theirs}.{part}"));
-        }
-    };
-    both("embedding_norm", &format!("{prefix}embeddings.LayerNorm"));
-    for layer in 0..config.layers {
-        for (ours, theirs) in [
-            ("attention_norm", "attention.output.LayerNorm"),
-            ("attention.query", "attention.self.query"),
-            ("attention.key", "attention.self.key"),
-            ("attention.value", "attention.self.value"),
-            ("attention.output", "attention.output.dense"),
-            ("feed_forward_norm", "output.LayerNorm"),
-            ("feed_forward.up", "intermediate.dense"),
-            ("feed_forward.down", "output.dense"),
-        ] {
-            both(&format!("block.{layer}.{ours}"), &format!("{prefix}encoder.layer.{layer}.{theirs}"));
+    for (ours, theirs) in form.embedding {
+        let is_there = match *ours {
+            "token_type_embedding.weight" => config.token_types > 0,
+            "embedding_projection." => config.variant.embedding_width.is_some(),
+            _ => true,
+        };
+        if is_there {
+            line((*ours).into(), format!("{prefix}{theirs}"));
         }
     }
-    match config.head {
-        BertHead::None => {}
-        BertHead::Pooler => both("pooler", &format!("{prefix}pooler.dense")),
-        BertHead::Masked => {
-            both("transform", "cls.predictions.transform.dense");
-            both("transform_norm", "cls.predictions.transform.LayerNorm");
-            one("head.bias", "cls.predictions.bias".into());
+    for layer in 0..config.layers {
+        for (ours, theirs) in form.block {
+            line(format!("block.{layer}.{ours}"), format!("{prefix}{}.{layer}.{theirs}", form.blocks));
         }
-        BertHead::Classes(_) => {
-            both("pooler", &format!("{prefix}pooler.dense"));
-            both("head", "classifier");
+    }
+    let names = match config.head {
+        BertHead::None => &[],
+        head => form.head_form(head).map_or(&[][..], |form| form.names),
+    };
+    for (ours, theirs) in names {
+        match theirs.strip_prefix('.') {
+            Some(inside) => line((*ours).into(), format!("{prefix}{inside}")),
+            None => line((*ours).into(), (*theirs).into()),
         }
-        BertHead::MeanClasses(_) | BertHead::Labels(_) => both("head", "classifier"),
     }
     table
+}
+
+/// How the files look.
+pub(crate) fn files(config: &BertConfig, _weights: Option<&dyn Weights>) -> Files {
+    let form = form_of(config.variant.family);
+    Files { ignored: form.ignored, copies: form.copies, ..Files::new(imports(config)) }
 }
 
 #[cfg(test)]

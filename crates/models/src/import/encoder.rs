@@ -7,12 +7,17 @@ use serde_json::{Map, Value};
 
 /// What happens inside of the feed-forward parts: `hidden_act`.
 pub(super) fn activation(fields: &Fields<'_>) -> Result<FeedForwardKind> {
-    match fields.text("hidden_act")? {
+    activation_at(fields, "hidden_act")
+}
+
+/// The same under a name of the family's own.
+pub(super) fn activation_at(fields: &Fields<'_>, key: &str) -> Result<FeedForwardKind> {
+    match fields.text(key)? {
         None | Some("gelu") => Ok(FeedForwardKind::Gelu),
         Some("gelu_new" | "gelu_pytorch_tanh" | "gelu_fast") => Ok(FeedForwardKind::GeluTanh),
         Some("relu") => Ok(FeedForwardKind::Relu),
         Some(other) => Err(fields.wrong(
-            format!("`hidden_act` is \"{other}\""),
+            format!("`{key}` is \"{other}\""),
             "it should be \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\" or \"relu\"",
         )),
     }

@@ -2,6 +2,8 @@
 //! back. Reading files is not done here.
 
 pub mod bert;
+mod bert_forms;
+mod bert_variant;
 pub mod decoders;
 mod encoder;
 pub mod gpt2;

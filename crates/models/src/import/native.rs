@@ -2,6 +2,7 @@
 //! that no other software has a form for: a GPT with rotary positions and LayerNorm, a Perceiver, and any
 //! family with a mechanism that is not its own, such as a BERT with ALiBi.
 
+use super::bert_variant::{variant_from_json, with_variant};
 use super::json::Fields;
 use super::native_variants::{self, absent, number, word};
 use super::{Import, Map};
@@ -180,11 +181,15 @@ pub fn bert_from_json(config: &Value) -> Result<BertConfig> {
         (Some("classes"), Some(classes)) => BertHead::Classes(classes),
         (Some("labels"), Some(classes)) => BertHead::Labels(classes),
         (Some("masked"), _) => BertHead::Masked,
+        (Some("pretraining"), _) => BertHead::Pretraining,
+        (Some("span"), _) => BertHead::Span,
+        (Some("replaced"), _) => BertHead::Replaced,
         (Some("pooler"), _) => BertHead::Pooler,
         (Some("none"), _) => BertHead::None,
         (None | Some("mean" | "classes" | "labels"), None) => return Err(absent(&fields, "classes")),
         (Some(other), _) => {
-            let known = ["mean", "classes", "labels", "masked", "pooler", "none"];
+            let known =
+                ["mean", "classes", "labels", "masked", "pretraining", "span", "replaced", "pooler", "none"];
             return Err(fields.unknown("head", other, &known));
         }
     };
@@ -203,6 +208,7 @@ pub fn bert_from_json(config: &Value) -> Result<BertConfig> {
         std: number(&fields, "std")? as f32,
         head,
         mechanisms: mechanisms(&fields, config)?,
+        variant: variant_from_json(&fields)?,
     };
     crate::Bert::new(config).map(|_| config)
 }
@@ -229,6 +235,9 @@ pub fn bert_to_json(config: &BertConfig) -> Value {
         BertHead::Classes(classes) => (Some("classes"), Some(classes)),
         BertHead::Labels(labels) => (Some("labels"), Some(labels)),
         BertHead::Masked => (Some("masked"), None),
+        BertHead::Pretraining => (Some("pretraining"), None),
+        BertHead::Span => (Some("span"), None),
+        BertHead::Replaced => (Some("replaced"), None),
         BertHead::Pooler => (Some("pooler"), None),
         BertHead::None => (Some("none"), None),
     };
@@ -238,7 +247,7 @@ pub fn bert_to_json(config: &BertConfig) -> Value {
     if let Some(classes) = classes {
         words["classes"] = classes.into();
     }
-    with_mechanisms(words, &config.mechanisms)
+    with_mechanisms(with_variant(words, &config.variant), &config.mechanisms)
 }
 
 /// The settings of a ViT.

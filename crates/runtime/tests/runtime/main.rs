@@ -3,6 +3,7 @@
 mod companions;
 mod obeyed;
 mod places;
+mod sentences;
 mod sessions;
 mod workers;
 

@@ -5,7 +5,7 @@
 use crate::{SMALL, Scratch, refused, session, strings};
 use regard_hub::Batch;
 use regard_models::Pixels;
-use regard_runtime::{TooLong, Which};
+use regard_runtime::{Prompt, TooLong, Which};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
@@ -82,28 +82,46 @@ fn sentences_are_pooled_as_their_folder_says() {
 #[test]
 fn other_ways_to_make_a_sentence_are_refused() {
     for (pooling, modes) in [
-        (json!({ "pooling_mode": "lasttoken" }), "lasttoken"),
-        (json!({ "pooling_mode": ["cls", "mean"] }), "cls and mean"),
-        (json!({ "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true }), "cls and mean"),
-        (json!({ "pooling_mode_max_tokens": true, "pooling_mode_mean_tokens": false }), "max"),
-        (json!({ "pooling_mode_mean_tokens": false }), "nothing"),
+        (json!({ "pooling_mode": "median" }), "\"median\""),
+        (json!({ "pooling_mode": ["cls", "median"] }), "[\"cls\",\"median\"]"),
+        (json!({ "pooling_mode": [] }), "[]"),
+        (json!({ "pooling_mode": 3 }), "3"),
     ] {
         assert_eq!(
             unembedded(&sentence_transformer(pooling)),
             format!(
-                "HERE/1_Pooling/config.json: the vector of a text is made of {modes}; embed makes it of mean or cls alone; \
-                 take a model that was trained for one of them"
+                "HERE/1_Pooling/config.json: the vector of a text is made of {modes}; embed makes it of one or several of \
+                 cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken"
             )
         );
     }
     let dense = sentence_transformer(json!({ "pooling_mode": "mean" }));
     let modules = fs::read_to_string(dense.0.join("modules.json")).unwrap();
-    dense.put("modules.json", &modules.replace("models.Normalize", "models.Dense"));
+    dense.put("modules.json", &modules.replace("models.Normalize", "models.LSTM"));
     assert_eq!(
         unembedded(&dense),
-        "HERE/modules.json: module 2 is `sentence_transformers.models.Dense` at `2_Normalize`, which embed has not; take a \
-         model of Transformer, Pooling and perhaps Normalize, in this order"
+        "HERE/modules.json: module 2 is `sentence_transformers.models.LSTM` at `2_Normalize`, which embed has not; take a \
+         model of Transformer and Pooling, then any of Dense, Normalize and Dropout"
     );
+    dense.put(
+        "modules.json",
+        &modules.replace("models.Normalize", "models.Dense").replace("2_Norm", "2_Dense/../2_Norm"),
+    );
+    assert!(unembedded(&dense).contains("which embed has not"), "a path that leads elsewhere");
+    dense.put("modules.json", &modules.replace("models.Normalize", "models.Dense"));
+    for (config, what) in [
+        (json!({ "in_features": 24 }), "`out_features` is null; it should be a whole number above 0"),
+        (json!({ "in_features": 24, "out_features": 5, "use_residual": true }), "`use_residual` is true"),
+        (
+            json!({ "in_features": 24, "out_features": 5, "activation_function": "mine.Swish" }),
+            "`activation_function` is \"mine.Swish\"; embed has those of torch.nn.modules that are called Identity, Tanh",
+        ),
+        (json!({ "module_input_name": "token_embeddings" }), "`module_input_name` is \"token_embeddings\""),
+    ] {
+        dense.put("2_Normalize/config.json", &config.to_string());
+        let message = unembedded(&dense);
+        assert!(message.starts_with(&format!("HERE/2_Normalize/config.json: {what}")), "{message}");
+    }
     // What was lost on the way is missed, and nothing is taken for it.
     let lost = sentence_transformer(json!({ "pooling_mode": "cls" }));
     fs::remove_dir_all(lost.0.join("1_Pooling")).unwrap();
@@ -143,7 +161,25 @@ fn a_sentence_is_as_long_as_its_folder_allows() {
         "1_Pooling/config.json",
         &json!({ "pooling_mode": "mean", "include_prompt": false }).to_string(),
     );
-    assert!(unembedded(&bert).contains("a prompt stands before each text and is left out of its vector"));
+    // The prompt is read, and left out of the vector.
+    let rows = hidden(&bert, "a cat sat");
+    let prompt = session(bert.path()).companions().encode("a cat ").unwrap().len() - 1;
+    let kept = &rows[prompt..];
+    let mean: Vec<f64> = (0..rows[0].len())
+        .map(|at| kept.iter().map(|row| f64::from(row[at])).sum::<f64>() / kept.len() as f64)
+        .collect();
+    agree(&embedded(&bert, "sat"), &unit(&mean));
+    let named = |name: &str| {
+        let found = session(bert.path()).embed_with(&strings(&["sat"]), TooLong::Refuse, Prompt::Named(name));
+        found
+            .map(|mut all| all.remove(0).vector)
+            .map_err(|error| error.to_string().replace(bert.path(), "HERE"))
+    };
+    assert_eq!(named("query").unwrap(), embedded(&bert, "sat"));
+    assert_eq!(
+        named("passage").unwrap_err(),
+        "HERE/config_sentence_transformers.json: no prompt is called \"passage\"; there are query"
+    );
 }
 
 #[test]
@@ -161,14 +197,9 @@ fn several_labels_have_a_probability_each() {
     }
     assert!((several.probabilities.iter().sum::<f64>() - 1.0).abs() > 1e-3, "they do not add up to 1");
     bert.config(json!({ "problem_type": "regression" }));
-    let message =
-        session(bert.path()).classify_texts(&strings(&[TEXT]), TooLong::Refuse).unwrap_err().to_string();
-    assert!(
-        message.ends_with(
-            "are values, not classes: its `problem_type` is regression; read them as `logits`: regard forward"
-        ),
-        "{message}"
-    );
+    let values = classified();
+    assert_eq!(values.scores, one.scores);
+    assert!(values.probabilities.is_empty(), "values have no probabilities");
 }
 
 /// A picture of one grey.

@@ -4,9 +4,9 @@ use crate::{LETTERS, REGISTRY, SMALL, Scratch, cpu, goldens, session, strings};
 use regard_data::{Batch, Source, Tokenizer};
 use regard_engine::Store;
 use regard_graph::{Init, Precision};
+use regard_models::sentence::SentenceHead;
 use regard_models::{
-    Bert, BertConfig, BertHead, Gpt, GptConfig, Model, Pixels, SentencePooling, Transformer,
-    TransformerConfig,
+    Bert, BertConfig, BertHead, Gpt, GptConfig, Model, Pixels, Transformer, TransformerConfig,
 };
 use regard_runtime::special::Written;
 use regard_runtime::{
@@ -101,12 +101,11 @@ fn translations_of_what_does_not_translate() {
 #[test]
 fn vectors_of_what_does_not_fit() {
     let bert = bert();
-    let encoder = bert.as_sentence_encoder().unwrap();
-    let other = text(Embedder::new(&bert, encoder, SentencePooling::Mean, [1, 4], &mut foreign(), &cpu()));
+    let head = SentenceHead::default();
+    let other = text(Embedder::new(&bert, &head, [1, 4], &mut foreign(), &cpu()));
     assert!(other.contains("token_embedding.weight") && other.contains("[3 3]"), "{other}");
     let mut store = Store::new(0);
-    let mut embedder =
-        Embedder::new(&bert, encoder, SentencePooling::Mean, [1, 4], &mut store, &cpu()).unwrap();
+    let mut embedder = Embedder::new(&bert, &head, [1, 4], &mut store, &cpu()).unwrap();
     let long = embedder.vectors(&[vec![1; 9]], &mut store, &mut unheard).unwrap_err().to_string();
     assert!(long.contains('9') && long.contains('4'), "{long}");
 }
