@@ -4,9 +4,9 @@
 use crate::taps::tap;
 use crate::{
     AttentionConfig, AttentionLayer, Cached, Context, FeedForward, FeedForwardConfig, KeySource, NormConfig,
-    NormLayer, Parameters, RelativeConfig, RelativePositions,
+    NormLayer, Parameter, Parameters, RelativeConfig, RelativePositions,
 };
-use regard_graph::{Error, Graph, Result, Var};
+use regard_graph::{Error, Graph, Init, Result, Var};
 use regard_ops::prelude::*;
 
 /// Where the norms stand.
@@ -52,7 +52,7 @@ impl BlockConfig {
 }
 
 /// A block. Parameters: `attention`, `attention_norm`, `cross`, `cross_norm`, `feed_forward`,
-/// `feed_forward_norm`.
+/// `feed_forward_norm`; `attention_scale` and `feed_forward_scale` where what is added is scaled.
 #[derive(Clone, Debug)]
 pub struct Block {
     attention: AttentionLayer,
@@ -62,6 +62,8 @@ pub struct Block {
     feed_forward_norm: NormLayer,
     place: NormPlace,
     dropout: f32,
+    /// What the channels of self-attention and feed-forward are multiplied by before they are added.
+    scales: Option<[Parameter; 2]>,
 }
 
 impl Block {
@@ -84,7 +86,18 @@ impl Block {
         let feed_forward_norm = norm_of("feed_forward_norm", parameters)?;
         let feed_forward =
             parameters.under("feed_forward", |p| FeedForward::new(feed_forward, p))?.wide(wide);
-        Ok(Block { attention, attention_norm, cross, feed_forward, feed_forward_norm, place, dropout })
+        let scales = None;
+        Ok(Block { attention, attention_norm, cross, feed_forward, feed_forward_norm, place, dropout, scales })
+    }
+
+    /// The same with a learned number for each channel that attention and feed-forward add, beginning with
+    /// `begin`.
+    fn scaled(self, width: usize, begin: f32, parameters: &mut Parameters) -> Result<Self> {
+        let mut scale = |name: &str| parameters.declare(name, [width], Init::Constant(begin));
+        let scales = Some([scale("attention_scale")?, scale("feed_forward_scale")?]);
+        // The numbers are f32, and so is what they are multiplied with.
+        let (attention, feed_forward) = (self.attention.wide(true), self.feed_forward.wide(true));
+        Ok(Block { attention, feed_forward, scales, ..self })
     }
 
     /// B T C -> B T C, with what the stream may see of itself and, in a decoder, of a memory. Taps: see
@@ -100,6 +113,7 @@ impl Block {
         let mut x = g.scope("attention", |g| {
             let read = self.read(g, x, &self.attention_norm)?;
             let added = self.attention.forward(g, read, KeySource::Own, own)?;
+            let added = self.rescaled(g, added, 0)?;
             self.add(g, x, added, &self.attention_norm)
         })?;
         if let (Some((cross, norm)), Some((source, context))) = (&self.cross, memory) {
@@ -112,9 +126,21 @@ impl Block {
         let x = g.scope("feed_forward", |g| {
             let read = self.read(g, x, &self.feed_forward_norm)?;
             let added = self.feed_forward.forward(g, read)?;
+            let added = self.rescaled(g, added, 1)?;
             self.add(g, x, added, &self.feed_forward_norm)
         })?;
         tap(g, "stream", x)
+    }
+
+    /// What a part adds, each channel times its learned number where there is one.
+    fn rescaled(&self, g: &mut Graph, added: Var, part: usize) -> Result<Var> {
+        match &self.scales {
+            None => Ok(added),
+            Some(scales) => {
+                let scale = scales[part].var(g)?;
+                g.mul(added, scale)
+            }
+        }
     }
 
     /// What a part reads of the stream: norm(x) where norms come first, x itself where they come last.
@@ -204,6 +230,17 @@ impl Stack {
             false => None,
         };
         Ok(Stack { blocks, final_norm, relative })
+    }
+
+    /// The same with layer scale in every block (Touvron et al. 2021): a learned number for each channel that
+    /// attention and feed-forward add, beginning with `begin`.
+    pub fn scaled(mut self, width: usize, begin: f32, parameters: &mut Parameters) -> Result<Self> {
+        let mut blocks = Vec::with_capacity(self.blocks.len());
+        for (layer, block) in self.blocks.into_iter().enumerate() {
+            blocks.push(parameters.under(format!("block.{layer}"), |p| block.scaled(width, begin, p))?);
+        }
+        self.blocks = blocks;
+        Ok(self)
     }
 
     /// B T C -> B T C

@@ -370,6 +370,7 @@ impl Bert {
                 let activation = match self.config.activation {
                     FeedForwardKind::Relu => Activation::Relu,
                     FeedForwardKind::GeluTanh => Activation::GeluTanh,
+                    FeedForwardKind::Silu => Activation::Silu,
                     _ => Activation::Gelu,
                 };
                 let x = g.scope("transform", |g| {

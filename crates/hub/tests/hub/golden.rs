@@ -6,13 +6,21 @@ use regard_models::{Model, Registry};
 use std::path::{Path, PathBuf};
 
 /// Every case with weights of its own.
-pub const CASES: [&str; 14] = [
+pub const CASES: [&str; 22] = [
+    "bart",
     "bert_classify",
     "bert_masked",
+    "deit",
+    "deit_taught",
+    "dinov2",
+    "dinov2_gated",
     "gpt2",
     "llama",
     "llama_stretched",
     "llama_tied",
+    "marian",
+    "marian_separate",
+    "mbart",
     "mingpt",
     "mt5",
     "t5",

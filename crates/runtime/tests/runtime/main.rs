@@ -5,6 +5,7 @@ mod obeyed;
 mod places;
 mod sessions;
 mod workers;
+mod writes;
 
 use regard_device::Level;
 use regard_engine::Cpu;
