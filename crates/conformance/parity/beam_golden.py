@@ -13,7 +13,13 @@ import torch
 import transformers
 
 HERE = pathlib.Path(__file__).resolve().parent.parent / "goldens" / "parity"
-CLASSES = {"t5": "T5ForConditionalGeneration", "t5_gated": "T5ForConditionalGeneration", "gpt2": "GPT2LMHeadModel"}
+CLASSES = {
+    "t5": "T5ForConditionalGeneration",
+    "t5_gated": "T5ForConditionalGeneration",
+    "gpt2": "GPT2LMHeadModel",
+    "bart": "BartForConditionalGeneration",
+    "marian": "MarianMTModel",
+}
 MOST = 9
 # Width, length penalty, early stopping, how many tokens end a sequence.
 SETTINGS = [

@@ -21,11 +21,13 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # everything is made here or lies in a folde
 import torch
 import transformers
 
+import bart
 import berts
 import decoders
 import encoders
 import pretrained
 import seq2seq
+import vision
 
 COMMITTED = Path(__file__).resolve().parents[1] / "goldens" / "parity"
 
@@ -59,9 +61,17 @@ CASES = {
     **berts.CASES,
     "vit": encoders.vit,
     "vit_resized": encoders.vit_resized,
+    "deit": vision.deit,
+    "deit_taught": vision.deit_taught,
+    "dinov2": vision.dinov2,
+    "dinov2_gated": vision.dinov2_gated,
     "t5": seq2seq.t5,
     "t5_gated": seq2seq.t5_gated,
     "mt5": seq2seq.mt5,
+    "bart": bart.bart,
+    "mbart": bart.mbart,
+    "marian": bart.marian,
+    "marian_separate": bart.marian_separate,
     "transformer": seq2seq.transformer,
     "transformer_shared": seq2seq.transformer_shared,
     "stories260k": pretrained.stories260k,

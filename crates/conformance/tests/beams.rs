@@ -7,7 +7,7 @@ use regard_conformance::encoder_decoder::{CAPACITY, Model, SEED};
 use regard_conformance::parity::{Golden, folder, json};
 use regard_conformance::place::device;
 use regard_generate::{Beam, Beams, Early, Ended, Examples, Generator, Request, Sampling, Settings};
-use regard_models::import::{gpt2, t5};
+use regard_models::import::{bart, gpt2, t5};
 use regard_models::{Gpt, GptConfig, T5, T5Config, Transformer, TransformerConfig};
 use serde_json::Value;
 
@@ -43,6 +43,7 @@ const PAPER: TransformerConfig = TransformerConfig {
     final_norm: false,
     dropout: 0.0,
     mechanisms: regard_models::Mechanisms::NONE,
+    descent: None,
 };
 
 fn models() -> [(&'static str, Model); 2] {
@@ -92,7 +93,7 @@ fn log_probability(before: f64, scores: &[f32], id: i32) -> f64 {
 fn beams_are_those_of_transformers() {
     let golden = json(&folder("beams.json"));
     let cases = golden["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 27);
+    assert_eq!(cases.len(), 45);
     for case in cases {
         let name = case["model"].as_str().unwrap();
         let numbers = |value: &Value| -> Vec<i32> {
@@ -108,6 +109,14 @@ fn beams_are_those_of_transformers() {
             let generator = Generator::new(&gpt, plan, &mut store, &cpu()).unwrap();
             weights.weights.fill(&mut store, &gpt2::imports(gpt.config(), "transformer."));
             generator
+        } else if ["bart", "marian"].contains(&name) {
+            let config = bart::config_from_json(&weights.config).unwrap();
+            let model = Transformer::new(config).unwrap();
+            let mut generator = Generator::with_sources(&model, plan, &mut store, &cpu()).unwrap();
+            let table = bart::imports(&model, config.descent.unwrap().kin, None);
+            weights.weights.fill(&mut store, &table);
+            generator.read(&rows, &mut store).unwrap();
+            generator
         } else {
             let model = T5::new(t5::config_from_json(&weights.config).unwrap()).unwrap();
             let mut generator = Generator::with_sources(&model, plan, &mut store, &cpu()).unwrap();
@@ -115,7 +124,8 @@ fn beams_are_those_of_transformers() {
             generator.read(&rows, &mut store).unwrap();
             generator
         };
-        let prompts = if name == "gpt2" { rows } else { vec![vec![0]; rows.len()] };
+        let start = weights.config["decoder_start_token_id"].as_i64().unwrap_or(0) as i32;
+        let prompts = if name == "gpt2" { rows } else { vec![vec![start]; rows.len()] };
         let beams = Beams {
             length_penalty: case["length_penalty"].as_f64().unwrap(),
             stop: &stop,

@@ -40,6 +40,7 @@ const PAPER: TransformerConfig = TransformerConfig {
     final_norm: false,
     dropout: 0.0,
     mechanisms: regard_models::Mechanisms::NONE,
+    descent: None,
 };
 
 fn models() -> [(&'static str, Model); 3] {

@@ -184,7 +184,7 @@ pub fn lies<'a>(import: &Import, tensor: &Tensor<'a>) -> Option<&'a [u8]> {
             let row = tensor.bytes.len() / tensor.shape.first().copied().unwrap_or(1).max(1);
             Some(&tensor.bytes[rows.start * row..rows.end * row])
         }
-        Map::Transposed | Map::TransposedColumns(_) => None,
+        Map::Transposed | Map::TransposedColumns(_) | Map::CyclicRows { .. } => None,
     }
 }
 

@@ -6,6 +6,7 @@
 //! scores of texts of which a part was forgotten would not compare.
 
 use crate::generator::{Ended, Generator};
+use crate::rules::{Next, Rules, SoFar};
 use crate::{Error, Result};
 use regard_engine::Store;
 use std::cmp::Ordering;
@@ -105,7 +106,7 @@ impl Generator {
                 }
                 let scores: Vec<&[f32]> = scores.iter().map(|scores| &**scores).collect();
                 if !search.advance(&scores) {
-                    let length = search.prompt + search.length;
+                    let length = search.began.len() + search.length;
                     return Err(Error::Scores { row: example, length });
                 }
                 for (beam, parent) in parents[first..first + width].iter_mut().enumerate() {
@@ -131,7 +132,8 @@ impl Generator {
             at_most: if room < beams.most { Ended::Context } else { Ended::Most },
             stop: beams.stop.to_vec(),
             early: beams.early,
-            prompt: prompt.len(),
+            rules: self.rules.clone(),
+            began: prompt.to_vec(),
             length: 0,
             running: vec![Running { ids: Vec::new(), log_probability: 0.0, parent: 0 }],
             finished: Vec::new(),
@@ -159,8 +161,9 @@ struct Search {
     at_most: Ended,
     stop: Vec<i32>,
     early: Early,
-    /// Tokens of the prompt, and new ones.
-    prompt: usize,
+    rules: Rules,
+    /// The prompt, and how many tokens are new.
+    began: Vec<i32>,
     length: usize,
     /// The best first.
     running: Vec<Running>,
@@ -242,9 +245,18 @@ impl Search {
             let most = f64::from(most);
             let sum: f64 = scores.iter().map(|&score| (f64::from(score) - most).exp()).sum();
             let base = running.log_probability - most - sum.ln();
-            let own = scores.iter().enumerate().filter(|(_, score)| **score > f32::NEG_INFINITY);
-            let mut own: Vec<_> =
-                own.map(|(id, &score)| (base + f64::from(score), parent, id as i32)).collect();
+            let seen = [&self.began[..], &running.ids].concat();
+            let so_far = SoFar { seen: &seen, prompt: self.began.len(), most: self.most, stop: &self.stop };
+            let mut own: Vec<_> = match self.rules.next(so_far) {
+                Next::Only(forced) => {
+                    forced.into_iter().map(|id| (running.log_probability, parent, id)).collect()
+                }
+                Next::But(banned) => {
+                    let own = scores.iter().enumerate().map(|(id, score)| (id as i32, *score));
+                    let may = |(id, score): &(i32, f32)| *score > f32::NEG_INFINITY && !banned.contains(id);
+                    own.filter(may).map(|(id, score)| (base + f64::from(score), parent, id)).collect()
+                }
+            };
             if kept < own.len() {
                 own.select_nth_unstable_by(kept - 1, best_first);
                 own.truncate(kept);
@@ -274,7 +286,8 @@ mod tests {
             at_most: Ended::Most,
             stop: vec![0],
             early: Early::Hopeless,
-            prompt: 1,
+            rules: Rules::default(),
+            began: vec![1],
             length: 0,
             running: vec![Running { ids: Vec::new(), log_probability: 0.0, parent: 0 }],
             finished: Vec::new(),

@@ -2,6 +2,7 @@
 //! has used up the model's positions reads its newest half again as a fresh prompt, and goes on from there.
 
 use crate::reader::Reader;
+use crate::rules::{Rules, SoFar};
 use crate::steps::{Model, Steps, check_ids, plan};
 use crate::{Decoder, EncoderDecoder, Error, Result, Sampling};
 use regard_engine::{AsDevice, Device, Program, Store};
@@ -136,6 +137,7 @@ pub struct Generated {
 pub struct Generator {
     pub(crate) steps: Box<dyn Steps + Send>,
     pub(crate) settings: Settings,
+    pub(crate) rules: Rules,
     vocabulary: usize,
 }
 
@@ -192,7 +194,12 @@ impl Generator {
 
     fn planned(model: Model<'_>, settings: Settings, store: &mut Store, device: &Device) -> Result<Self> {
         let steps = plan(model, &settings, store, device)?;
-        Ok(Generator { steps, settings, vocabulary: model.vocabulary() })
+        Ok(Generator { steps, settings, rules: Rules::default(), vocabulary: model.vocabulary() })
+    }
+
+    /// Obeys these rules from now on, instead of those before.
+    pub fn obey(&mut self, rules: Rules) {
+        self.rules = rules;
     }
 
     /// Reads sources, one for each prompt of the requests that follow; those read before are forgotten.
@@ -278,7 +285,12 @@ impl Generator {
         let mut wanted = ControlFlow::Continue(());
         for (index, row) in rows.iter_mut().enumerate().filter(|(_, row)| row.goes()) {
             let example = request.examples.number(index).unwrap_or_default();
-            let Some(chosen) = request.sampling.choose(&self.steps.scores(index)?, &row.seen, example) else {
+            let scores = self.steps.scores(index)?;
+            let so_far =
+                SoFar { seen: &row.seen, prompt: row.prompt, most: request.most, stop: request.stop };
+            let ruled = self.rules.scores(&scores, so_far);
+            let scores = ruled.as_deref().unwrap_or(&scores);
+            let Some(chosen) = request.sampling.choose(scores, &row.seen, example) else {
                 return Err(Error::Scores { row: index, length: row.seen.len() });
             };
             if request.stop.contains(&chosen.id) {

@@ -15,6 +15,7 @@ mod generator;
 mod places;
 mod reader;
 mod rereading;
+mod rules;
 mod sampling;
 mod steps;
 
@@ -22,4 +23,5 @@ pub use beams::{Beam, Beams, Early};
 pub use error::{Error, Result};
 pub use generator::{Ended, Enough, Examples, Full, Generated, Generator, Request, Settings, Token};
 pub use regard_models::{Decoder, EncoderDecoder};
+pub use rules::Rules;
 pub use sampling::{Candidate, Sampling, highest};

@@ -34,7 +34,7 @@ impl Default for SaveOptions<'_> {
 }
 
 /// Settings of a foreign config that our models do not keep.
-const KEPT: [&str; 10] = [
+const KEPT: [&str; 19] = [
     "bos_token_id",
     "eos_token_id",
     "pad_token_id",
@@ -42,17 +42,27 @@ const KEPT: [&str; 10] = [
     "cls_token_id",
     "mask_token_id",
     "decoder_start_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "bad_words_ids",
+    "min_length",
+    "max_length",
+    "no_repeat_ngram_size",
+    "num_beams",
+    "length_penalty",
+    "early_stopping",
     "id2label",
     "label2id",
     "problem_type",
 ];
 
 /// Settings that an opened model was trained with and answers without.
-const DROPOUT: [&str; 13] = [
+const DROPOUT: [&str; 14] = [
     "resid_pdrop",
     "embd_pdrop",
     "attn_pdrop",
     "attention_dropout",
+    "activation_dropout",
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
     "dropout_rate",

@@ -4,9 +4,9 @@
 use crate::taps::tap;
 use crate::{
     AttentionConfig, AttentionLayer, Cached, Context, FeedForward, FeedForwardConfig, KeySource, NormConfig,
-    NormLayer, Parameters, RelativeConfig, RelativePositions,
+    NormLayer, Parameter, Parameters, RelativeConfig, RelativePositions,
 };
-use regard_graph::{Error, Graph, Result, Var};
+use regard_graph::{Error, Graph, Init, Result, Var};
 use regard_ops::prelude::*;
 
 /// Where the norms of the parts f stand, and what the parts read.
@@ -72,7 +72,8 @@ impl BlockConfig {
 }
 
 /// A block. Parameters: `attention`, `attention_norm`, `cross`, `cross_norm`, `feed_forward`,
-/// `feed_forward_norm`; for [`NormPlace::Sandwich`] also `attention_output_norm` and so on.
+/// `feed_forward_norm`; for [`NormPlace::Sandwich`] also `attention_output_norm` and so on; `attention_scale` and
+/// `feed_forward_scale` where what is added is scaled.
 #[derive(Clone, Debug)]
 pub struct Block {
     attention: AttentionLayer,
@@ -83,6 +84,8 @@ pub struct Block {
     place: NormPlace,
     dropout: f32,
     residual_scale: f32,
+    /// What the channels of self-attention and feed-forward are multiplied by before they are added.
+    scales: Option<[Parameter; 2]>,
 }
 
 /// The norms of one part.
@@ -148,12 +151,23 @@ impl Block {
             place,
             dropout,
             residual_scale: 1.0,
+            scales: None,
         })
     }
 
     /// The same block; what its parts add to the stream is multiplied by a number, as in Granite.
     pub fn residual_scale(self, residual_scale: f32) -> Self {
         Block { residual_scale, ..self }
+    }
+
+    /// The same with a learned number for each channel that attention and feed-forward add, beginning with
+    /// `begin`.
+    fn scaled(self, width: usize, begin: f32, parameters: &mut Parameters) -> Result<Self> {
+        let mut scale = |name: &str| parameters.declare(name, [width], Init::Constant(begin));
+        let scales = Some([scale("attention_scale")?, scale("feed_forward_scale")?]);
+        // The numbers are f32, and so is what they are multiplied with.
+        let (attention, feed_forward) = (self.attention.wide(true), self.feed_forward.wide(true));
+        Ok(Block { attention, feed_forward, scales, ..self })
     }
 
     /// B T C -> B T C, with what the stream may see of itself and, in a decoder, of a memory. Taps: see
@@ -171,6 +185,7 @@ impl Block {
         let mut x = g.scope("attention", |g| {
             shared = self.read(g, x, &self.attention_norms)?;
             let added = self.attention.forward(g, shared, KeySource::Own, own)?;
+            let added = self.rescaled(g, added, 0)?;
             self.add(g, x, added, &self.attention_norms)
         })?;
         if let (Some((cross, norms)), Some((source, context))) = (&self.cross, memory) {
@@ -187,9 +202,21 @@ impl Block {
                 _ => self.read(g, x, &self.feed_forward_norms)?,
             };
             let added = self.feed_forward.forward(g, read)?;
+            let added = self.rescaled(g, added, 1)?;
             self.add(g, x, added, &self.feed_forward_norms)
         })?;
         tap(g, "stream", x)
+    }
+
+    /// What a part adds, each channel times its learned number where there is one.
+    fn rescaled(&self, g: &mut Graph, added: Var, part: usize) -> Result<Var> {
+        match &self.scales {
+            None => Ok(added),
+            Some(scales) => {
+                let scale = scales[part].var(g)?;
+                g.mul(added, scale)
+            }
+        }
     }
 
     /// What a part reads of the stream: norm(x) where norms come first, x itself where they come last.
@@ -295,6 +322,17 @@ impl Stack {
     pub fn residual_scale(self, scale: f32) -> Self {
         let blocks = self.blocks.into_iter().map(|block| block.residual_scale(scale)).collect();
         Stack { blocks, ..self }
+    }
+
+    /// The same with layer scale in every block (Touvron et al. 2021): a learned number for each channel that
+    /// attention and feed-forward add, beginning with `begin`.
+    pub fn scaled(mut self, width: usize, begin: f32, parameters: &mut Parameters) -> Result<Self> {
+        let mut blocks = Vec::with_capacity(self.blocks.len());
+        for (layer, block) in self.blocks.into_iter().enumerate() {
+            blocks.push(parameters.under(format!("block.{layer}"), |p| block.scaled(width, begin, p))?);
+        }
+        self.blocks = blocks;
+        Ok(self)
     }
 
     /// B T C -> B T C

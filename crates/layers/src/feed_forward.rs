@@ -17,6 +17,8 @@ pub enum FeedForwardKind {
     Gelu,
     /// GELU in its tanh form.
     GeluTanh,
+    /// x·σ(x), as in Marian.
+    Silu,
     /// silu(gate) ⊙ up, as in Llama.
     GatedSilu,
     /// gelu(gate) ⊙ up, in the tanh form, as in T5 v1.1.
@@ -91,6 +93,7 @@ impl FeedForward {
             FeedForwardKind::Relu => Some(Activation::Relu),
             FeedForwardKind::Gelu => Some(Activation::Gelu),
             FeedForwardKind::GeluTanh => Some(Activation::GeluTanh),
+            FeedForwardKind::Silu => Some(Activation::Silu),
             FeedForwardKind::GatedSilu | FeedForwardKind::GatedGelu => None,
         };
         let hidden = match (plain, &self.gate) {

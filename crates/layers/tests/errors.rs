@@ -167,6 +167,13 @@ fn stack(hidden: usize) -> StackConfig {
 
 #[test]
 fn blocks_and_tables_that_cannot_be() {
+    let one = StackConfig::new(1, 8, 2).unwrap();
+    let mut again = Parameters::new();
+    let scaled = Stack::new(one, &mut again).unwrap().scaled(8, 1.0, &mut again).unwrap();
+    assert_eq!(
+        text(scaled.scaled(8, 1.0, &mut again)),
+        "parameter `block.0.attention_scale` is declared twice: [8], then [8]; give one of them another name"
+    );
     let nothing = "linear: 2 inputs and 0 outputs; give both a size of at least 1";
     assert_eq!(text(Block::new(block(0), &mut Parameters::new())), nothing);
     assert_eq!(text(Stack::new(stack(0), &mut Parameters::new())), nothing);

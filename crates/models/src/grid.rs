@@ -52,6 +52,22 @@ pub fn interpolate_positions(
     Ok(moved)
 }
 
+/// The same as a matrix `[P′ P]` row-major, by which the positions of patches `[P C]` are multiplied.
+pub(crate) fn interpolation(from: [usize; 2], to: [usize; 2]) -> Vec<f64> {
+    let (down, across) = (taps(from[0], to[0]), taps(from[1], to[1]));
+    let mut matrix = Vec::new();
+    for vertical in &down {
+        for horizontal in &across {
+            let mut line = vec![0.0; from[0] * from[1]];
+            for &(row, w) in vertical {
+                horizontal.iter().for_each(|&(column, v)| line[row * from[1] + column] += w * v);
+            }
+            matrix.append(&mut line);
+        }
+    }
+    matrix
+}
+
 /// For each new place along an axis the four old ones that it is made of, with their weights; places beyond
 /// the edge are those at the edge.
 fn taps(from: usize, to: usize) -> Vec<[(usize, f64); 4]> {
@@ -103,6 +119,22 @@ mod tests {
         for (from, to) in [(2, 4), (8, 4), (5, 9), (7, 3), (1, 6)] {
             for taps in taps(from, to) {
                 assert!((taps.iter().map(|(_, w)| w).sum::<f64>() - 1.0).abs() < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn the_matrix_moves_a_table_as_the_function_does() {
+        for (from, to) in [([2, 8], [4, 4]), ([3, 3], [7, 8]), ([4, 4], [2, 3])] {
+            let (table, patches) = (table(from[0] * from[1], 2), from[0] * from[1]);
+            let wanted = interpolate_positions(&table, 2, from, to).unwrap();
+            let matrix = interpolation(from, to);
+            for (place, line) in matrix.chunks(patches).enumerate() {
+                for channel in 0..2 {
+                    let rows = line.iter().zip(table[2 + channel..].iter().step_by(2));
+                    let got = rows.map(|(w, x)| w * f64::from(*x)).sum::<f64>();
+                    assert!((got - f64::from(wanted[2 + place * 2 + channel])).abs() < 1e-6);
+                }
             }
         }
     }

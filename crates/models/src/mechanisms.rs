@@ -14,10 +14,11 @@ use regard_ops::{AttentionKind, Pairing, RotarySpec};
 use serde_json::Value;
 
 /// Words for activations.
-pub const ACTIVATIONS: [(&str, FeedForwardKind); 5] = [
+pub const ACTIVATIONS: [(&str, FeedForwardKind); 6] = [
     ("relu", FeedForwardKind::Relu),
     ("gelu", FeedForwardKind::Gelu),
     ("gelu-tanh", FeedForwardKind::GeluTanh),
+    ("silu", FeedForwardKind::Silu),
     ("gated-silu", FeedForwardKind::GatedSilu),
     ("gated-gelu", FeedForwardKind::GatedGelu),
 ];
@@ -85,7 +86,7 @@ pub struct Mechanisms {
 const PAIRING_WORDS: [&str; 2] = names(&PAIRINGS);
 const NORM_WORDS: [&str; 4] = names(&NORMS);
 const PLACE_WORDS: [&str; 6] = names(&PLACES);
-const ACTIVATION_WORDS: [&str; 5] = names(&ACTIVATIONS);
+const ACTIVATION_WORDS: [&str; 6] = names(&ACTIVATIONS);
 
 /// The words of a table.
 pub const fn names<const N: usize, T: Copy>(words: &[(&'static str, T); N]) -> [&'static str; N] {

@@ -1,7 +1,9 @@
 //! ViT (Dosovitskiy et al. 2021): images cut into patches, each a row of a linear layer, a class token in
-//! front, learned positions, pre-norm blocks, a final norm, a head. Letters: B batch, Ch channels, Hh and Ww
-//! height and width of images, P patches, T = 1 + P, C width, L classes.
+//! front, learned positions, pre-norm blocks, a final norm, a head. DeiT has a second token, which a teacher
+//! taught; DINOv2 scales what its blocks add. Letters: B batch, Ch channels, Hh and Ww height and width of
+//! images, P patches, T = 1 + P or 2 + P, C width, L classes.
 
+use crate::grid::interpolation;
 use crate::mechanisms::Mechanisms;
 use crate::positions::Positions;
 use regard_graph::{Error, Graph, Init, Result, Var};
@@ -10,7 +12,7 @@ use regard_layers::{
     LinearConfig, LinearLayer, NormConfig, NormPlace, Parameter, Parameters, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
-use regard_ops::{CrossEntropyOptions, LinearOptions};
+use regard_ops::{CrossEntropyOptions, LinearOptions, MatmulOptions};
 
 /// The settings of a ViT.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,6 +51,33 @@ pub struct VitConfig {
     pub std: f32,
     /// What its blocks are made of where that is not ViT's own.
     pub mechanisms: Mechanisms,
+    /// Which of the ViTs it is.
+    pub form: VitForm,
+}
+
+/// Which of the ViTs it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum VitForm {
+    /// The first.
+    #[default]
+    Plain,
+    /// Touvron et al. 2021: a distillation token behind the class token.
+    Deit,
+    /// Oquab et al. 2023: each channel of what a block's parts add is multiplied by a learned number.
+    Dinov2 {
+        /// What these numbers begin with.
+        scale: f32,
+        /// Rows and columns of patches that the positions were learned on, where images have others: they are
+        /// interpolated.
+        learned: Option<[usize; 2]>,
+    },
+}
+
+impl VitForm {
+    /// Tokens in front of the patches.
+    pub fn tokens(self) -> usize {
+        if self == VitForm::Deit { 2 } else { 1 }
+    }
 }
 
 /// What the head reads.
@@ -59,6 +88,8 @@ pub enum VitPooling {
     Class,
     /// The mean of all patches, without the class token.
     Mean,
+    /// Both, side by side: 2 C.
+    ClassAndMean,
 }
 
 /// What stands on top.
@@ -71,6 +102,9 @@ pub enum VitHead {
     Pooler(usize),
     /// Scores of this many classes, by a linear layer.
     Linear(usize),
+    /// The mean of two linear layers' scores of this many classes: one reads the class token, the other the
+    /// distillation token.
+    Taught(usize),
     /// The same behind one hidden layer with tanh, as in pre-training.
     Mlp {
         /// Width of the hidden layer.
@@ -108,6 +142,7 @@ const fn sized(layers: usize, heads: usize, width: usize, patch: usize) -> VitCo
         attention_dropout: 0.0,
         std: 0.02,
         mechanisms: Mechanisms::NONE,
+        form: VitForm::Plain,
     }
 }
 
@@ -135,6 +170,38 @@ impl VitConfig {
     /// Rows and columns of patches.
     pub fn grid(&self) -> [usize; 2] {
         [self.image[0] / self.patch[0].max(1), self.image[1] / self.patch[1].max(1)]
+    }
+
+    /// Each of its blocks.
+    fn block(&self) -> Result<BlockConfig> {
+        let VitConfig { width, std, .. } = *self;
+        let attention = AttentionConfig {
+            biases: Biases { inputs: self.input_bias, output: true },
+            dropout: self.attention_dropout,
+            std,
+            ..self.mechanisms.attention_of(width, self.heads)?
+        };
+        let feed_forward = FeedForwardConfig {
+            width,
+            hidden: self.hidden,
+            kind: self.activation,
+            bias: true,
+            dropout: 0.0,
+            std,
+        };
+        let norm = NormConfig { epsilon: self.epsilon, ..NormConfig::layer(width) };
+        let (place, dropout) = (NormPlace::Pre, self.dropout);
+        let mut block = BlockConfig { attention, cross: None, feed_forward, norm, place, dropout };
+        self.mechanisms.apply(&mut block);
+        Ok(block)
+    }
+
+    /// Rows and columns of patches that the positions are for.
+    pub(crate) fn learned_grid(&self) -> [usize; 2] {
+        match self.form {
+            VitForm::Dinov2 { learned: Some(grid), .. } => grid,
+            _ => self.grid(),
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -173,11 +240,18 @@ impl VitConfig {
             }
         }
         if let VitHead::Linear(0)
+        | VitHead::Taught(0)
         | VitHead::Pooler(0)
         | VitHead::Mlp { hidden: 0, .. }
         | VitHead::Mlp { classes: 0, .. } = self.head
         {
             return nonsense(format!("the head is {:?}", self.head), "give every size at least 1");
+        }
+        if matches!(self.head, VitHead::Taught(_)) && self.form != VitForm::Deit {
+            return nonsense(
+                "a head for a distillation token, which only the form Deit has".into(),
+                "choose the head Linear, or the form Deit",
+            );
         }
         Ok(())
     }
@@ -190,17 +264,19 @@ pub struct Vit {
     parameters: Parameters,
     patches: LinearLayer,
     class_token: Parameter,
+    distillation_token: Option<Parameter>,
     positions: AbsolutePositions,
     stack: Stack,
     head_hidden: Option<LinearLayer>,
     head: Option<LinearLayer>,
+    taught: Option<LinearLayer>,
 }
 
 impl Vit {
     /// Declares the parameters, if the settings make sense.
     pub fn new(config: VitConfig) -> Result<Self> {
         config.check()?;
-        let VitConfig { patch: [p, q], width, std, dropout, .. } = config;
+        let VitConfig { patch: [p, q], width, std, .. } = config;
         let mut parameters = Parameters::new();
         let linear = |parameters: &mut Parameters, name: &str, inputs: usize, outputs: usize| {
             let sizes = LinearConfig { inputs, outputs, bias: true, std };
@@ -209,44 +285,51 @@ impl Vit {
         let pixels = config.channels.saturating_mul(p).saturating_mul(q);
         let patches = linear(&mut parameters, "patch_embedding", pixels, width)?;
         let class_token = parameters.declare("class_token", [width], Init::Normal(std))?;
-        let [rows, columns] = config.grid();
+        let distillation_token = match config.form {
+            VitForm::Deit => Some(parameters.declare("distillation_token", [width], Init::Normal(std))?),
+            VitForm::Plain | VitForm::Dinov2 { .. } => None,
+        };
+        let [rows, columns] = config.learned_grid();
         let mechanisms = config.mechanisms;
         let own = if config.positions { Positions::Learned } else { Positions::None };
         let chosen = mechanisms.positions.unwrap_or(own);
-        let most = rows.saturating_mul(columns).saturating_add(1);
+        let most = rows.saturating_mul(columns).saturating_add(config.form.tokens());
         let (absolute, relative) = chosen.parts(width, most, std, true);
         let positions = parameters.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
-        let attention = AttentionConfig {
-            biases: Biases { inputs: config.input_bias, output: true },
-            dropout: config.attention_dropout,
-            std,
-            ..mechanisms.attention_of(width, config.heads)?
-        };
-        let feed_forward = FeedForwardConfig {
-            width,
-            hidden: config.hidden,
-            kind: config.activation,
-            bias: true,
-            dropout: 0.0,
-            std,
-        };
-        let norm = NormConfig { epsilon: config.epsilon, ..NormConfig::layer(width) };
-        let mut block =
-            BlockConfig { attention, cross: None, feed_forward, norm, place: NormPlace::Pre, dropout };
-        mechanisms.apply(&mut block);
+        let block = config.block()?;
         let final_norm = block.place == NormPlace::Pre;
         let stack = StackConfig { layers: config.layers, block, final_norm, relative };
-        let stack = Stack::new(stack, &mut parameters)?;
-        let (head_hidden, head) = match config.head {
-            VitHead::None => (None, None),
-            VitHead::Pooler(hidden) => (Some(linear(&mut parameters, "pooler", width, hidden)?), None),
-            VitHead::Linear(classes) => (None, Some(linear(&mut parameters, "head", width, classes)?)),
-            VitHead::Mlp { hidden, classes } => (
-                Some(linear(&mut parameters, "head_hidden", width, hidden)?),
-                Some(linear(&mut parameters, "head", hidden, classes)?),
-            ),
-        };
-        Ok(Vit { config, parameters, patches, class_token, positions, stack, head_hidden, head })
+        let mut stack = Stack::new(stack, &mut parameters)?;
+        if let VitForm::Dinov2 { scale, .. } = config.form {
+            stack = stack.scaled(width, scale, &mut parameters)?;
+        }
+        let pooled = if config.pooling == VitPooling::ClassAndMean { 2 * width } else { width };
+        let (mut head_hidden, mut head, mut taught) = (None, None, None);
+        match config.head {
+            VitHead::None => {}
+            VitHead::Pooler(hidden) => head_hidden = Some(linear(&mut parameters, "pooler", pooled, hidden)?),
+            VitHead::Linear(classes) => head = Some(linear(&mut parameters, "head", pooled, classes)?),
+            VitHead::Taught(classes) => {
+                head = Some(linear(&mut parameters, "head", pooled, classes)?);
+                taught = Some(linear(&mut parameters, "taught", width, classes)?);
+            }
+            VitHead::Mlp { hidden, classes } => {
+                head_hidden = Some(linear(&mut parameters, "head_hidden", pooled, hidden)?);
+                head = Some(linear(&mut parameters, "head", hidden, classes)?);
+            }
+        }
+        Ok(Vit {
+            config,
+            parameters,
+            patches,
+            class_token,
+            distillation_token,
+            positions,
+            stack,
+            head_hidden,
+            head,
+            taught,
+        })
     }
 
     /// Its settings.
@@ -296,13 +379,37 @@ impl Vit {
     /// B Ch Hh Ww -> B T C
     fn embed(&self, g: &mut Graph, image: Var) -> Result<Var> {
         let patches = self.patch_embedding(g, image)?;
-        let one = g.slice(patches, 1, 0, 1)?; // B 1 C: the shape that the class token takes
-        let class = self.class_token.var(g)?;
-        let class = g.broadcast_to(class, one)?;
-        let x = g.concat(&[class, patches], 1)?;
-        let x = self.positions.forward(g, x, None)?;
+        let one = g.slice(patches, 1, 0, 1)?; // B 1 C: the shape that a token takes
+        let mut rows = Vec::new();
+        for token in [Some(&self.class_token), self.distillation_token.as_ref()].into_iter().flatten() {
+            let token = token.var(g)?;
+            rows.push(g.broadcast_to(token, one)?);
+        }
+        rows.push(patches);
+        let x = g.concat(&rows, 1)?;
+        let x = self.placed(g, x)?;
         let x = g.tap("stream", x)?;
         g.dropout(x, self.config.dropout)
+    }
+
+    /// B T C -> B T C, with the positions of the grid that the images have.
+    fn placed(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        let (from, to) = (self.config.learned_grid(), self.config.grid());
+        let AbsolutePositions::Learned(table) = &self.positions else {
+            return self.positions.forward(g, x, None);
+        };
+        if from == to {
+            return self.positions.forward(g, x, None);
+        }
+        let (table, tokens) = (table.var(g)?, self.config.form.tokens());
+        let [had, has] = [from, to].map(|[rows, columns]| rows * columns);
+        let front = g.slice(table, 0, 0, tokens)?;
+        let patches = g.slice(table, 0, tokens, had)?;
+        let matrix = g.constant(DType::F32, [has, had], &interpolation(from, to))?;
+        let options = MatmulOptions { output: Some(DType::F32), ..Default::default() };
+        let moved = g.matmul(matrix, patches, options)?; // P′ P, P C -> P′ C
+        let table = g.concat(&[front, moved], 0)?;
+        g.add_position(x, table, None)
     }
 
     /// What the head reads: B Ch Hh Ww -> B C.
@@ -312,19 +419,29 @@ impl Vit {
     }
 
     fn pooled_of(&self, g: &mut Graph, x: Var) -> Result<Var> {
-        g.scope("pooling", |g| {
-            let [b, t, c] = g.dims(x, "B T C")?;
-            match self.config.pooling {
-                VitPooling::Class => {
-                    let class = g.slice(x, 1, 0, 1)?;
-                    g.reshape(class, shape![b, c])
-                }
-                VitPooling::Mean => {
-                    let patches = g.slice_last(x, 1, t.bound() - 1)?; // T is fixed by the image
-                    g.mean(patches, &[1])
-                }
+        g.scope("pooling", |g| match self.config.pooling {
+            VitPooling::Class => self.token(g, x, 0),
+            VitPooling::Mean => self.mean(g, x),
+            VitPooling::ClassAndMean => {
+                let class = self.token(g, x, 0)?;
+                let mean = self.mean(g, x)?;
+                g.concat(&[class, mean], 1)
             }
         })
+    }
+
+    /// One of the tokens in front: B T C -> B C
+    fn token(&self, g: &mut Graph, x: Var, at: usize) -> Result<Var> {
+        let [b, _, c] = g.dims(x, "B T C")?;
+        let token = g.slice(x, 1, at, 1)?;
+        g.reshape(token, shape![b, c])
+    }
+
+    /// The mean of the patches: B T C -> B C
+    fn mean(&self, g: &mut Graph, x: Var) -> Result<Var> {
+        let [_, t, _] = g.dims(x, "B T C")?;
+        let patches = g.slice_last(x, 1, t.bound() - self.config.form.tokens())?; // T is fixed by the image
+        g.mean(patches, &[1])
     }
 
     /// What the pooler makes of hidden states, for a model that has one: B T C -> B F.
@@ -348,9 +465,15 @@ impl Vit {
 
     /// The same of hidden states: B T C -> B L.
     pub(crate) fn logits_of(&self, g: &mut Graph, x: Var) -> Result<Var> {
-        let (x, head) = self.before_scores(g, x)?;
-        let options = LinearOptions { output: Some(DType::F32), ..Default::default() };
-        g.scope("head", |g| head.forward_with(g, x, options))
+        let (read, head) = self.before_scores(g, x)?;
+        g.scope("head", |g| {
+            let scores = head.forward_f32(g, read)?;
+            let Some(taught) = &self.taught else { return Ok(scores) };
+            let token = self.token(g, x, 1)?;
+            let others = taught.forward_f32(g, token)?;
+            let both = g.add(scores, others)?;
+            g.scale(both, 0.5)
+        })
     }
 
     /// The sum of the losses of all targets (i32 `[B]`) times `scale`, a single number. Targets of −100 are
@@ -368,6 +491,13 @@ impl Vit {
         scale: Var,
         options: CrossEntropyOptions,
     ) -> Result<Var> {
+        if self.taught.is_some() {
+            return Err(Error::invalid(
+                "vit",
+                "two heads that were taught apart have no loss in common",
+                "train one with the head Linear",
+            ));
+        }
         let x = self.hidden(g, image)?;
         let (x, head) = self.before_scores(g, x)?;
         let (weight, bias) = (head.weight(g)?, head.bias(g)?);
@@ -381,7 +511,7 @@ impl Vit {
             return Err(Error::invalid(
                 "vit",
                 format!("a model with the head {:?} has no scores", self.config.head),
-                "make it with the head Linear or Mlp",
+                "make it with the head Linear, Taught or Mlp",
             ));
         };
         let x = self.pooled_of(g, x)?;

@@ -29,6 +29,7 @@ const SMALL: VitConfig = VitConfig {
     attention_dropout: 0.0,
     std: 0.3,
     mechanisms: regard_models::Mechanisms::NONE,
+    form: regard_models::VitForm::Plain,
 };
 
 type Recording = fn(&Vit, &mut Graph, Var) -> regard_graph::Result<Var>;
@@ -138,20 +139,21 @@ fn without_positions_the_order_of_patches_means_nothing() -> Result<()> {
 
 #[test]
 fn every_head_and_pooling_is_what_it_says() -> Result<()> {
-    let (images, mut store) = (pixels(2 * 3 * 8 * 15), Store::new(2));
+    let images = pixels(2 * 3 * 8 * 15);
     let head = VitHead::Mlp { hidden: 9, classes: 6 };
-    for pooling in [VitPooling::Class, VitPooling::Mean] {
-        let config = VitConfig { pooling, head, ..SMALL };
+    for pooling in [VitPooling::Class, VitPooling::Mean, VitPooling::ClassAndMean] {
+        let (config, mut store) = (VitConfig { pooling, head, ..SMALL }, Store::new(2));
         let hidden = answer(config, Vit::hidden, &images, &mut store)?;
         let logits = answer(config, Vit::logits, &images, &mut store)?;
         assert_eq!(logits.dims().to_vec(), [2, 6]);
         for b in 0..2 {
             let rows: Vec<&[f64]> = hidden.data()[b * 21 * 16..][..21 * 16].chunks(16).collect();
+            let mean: Vec<f64> =
+                (0..16).map(|c| rows[1..].iter().map(|row| row[c]).sum::<f64>() / 20.0).collect();
             let pooled: Vec<f64> = match pooling {
                 VitPooling::Class => rows[0].to_vec(),
-                VitPooling::Mean => {
-                    (0..16).map(|c| rows[1..].iter().map(|row| row[c]).sum::<f64>() / 20.0).collect()
-                }
+                VitPooling::Mean => mean,
+                VitPooling::ClassAndMean => [rows[0].to_vec(), mean].concat(),
             };
             let linear = |x: &[f64], name: &str| -> Result<Vec<f64>> {
                 let (weight, bias) =
@@ -334,6 +336,6 @@ fn images_of_the_wrong_kind_are_refused_when_recorded() {
     let image = g.input("image", DType::F32, [1, 3, 8, 15]).unwrap();
     assert_eq!(
         headless.logits(&mut g, image).unwrap_err().to_string(),
-        "vit: a model with the head None has no scores; make it with the head Linear or Mlp"
+        "vit: a model with the head None has no scores; make it with the head Linear, Taught or Mlp"
     );
 }

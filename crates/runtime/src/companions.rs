@@ -10,6 +10,7 @@ use crate::{Error, Result};
 use regard_data::dataset::Labels;
 use regard_data::tokenizer::Special;
 use regard_data::{Tokenizer, whole};
+use regard_generate::Rules;
 use regard_models::Model;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -46,7 +47,7 @@ impl Companions {
             classes: classes(config)?,
             problem: Problem::of(config, model.task().map(|task| task.choices))?,
             pixels: reads.pixels.map(|pixels| PixelScale::open(path, pixels)).transpose()?,
-            written: Written::read(path, config)?,
+            written: Written::read(path, config, reads.source.is_some())?,
             folder: reads.given().map(|_| path.to_path_buf()),
             vocabulary: reads.vocabulary().unwrap_or(0),
             target_vocabulary: reads.source.and(reads.ids).map(|tokens| tokens.vocabulary),
@@ -175,6 +176,14 @@ impl Companions {
         let pair = self.target_vocabulary.is_some();
         let own = self.target().ok().and_then(|tokenizer| stop_of(tokenizer, pair));
         own.and_then(|id| i32::try_from(id).ok()).into_iter().collect()
+    }
+
+    /// What the files of an encoder-decoder say about the texts that it writes, which end with these. A text
+    /// that no token ends is not forced to end with one.
+    pub fn rules(&self, stop: &[i32]) -> Rules {
+        let mut rules = self.written.rules.clone();
+        rules.last.retain(|id| stop.contains(id));
+        rules
     }
 
     /// What short rows are filled with: nobody sees it.

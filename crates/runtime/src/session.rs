@@ -8,6 +8,7 @@ use crate::classify::{Classifier, Problem};
 use crate::companions::Companions;
 use crate::embed::Embedder;
 use crate::open::{OpenOptions, open};
+use crate::pixels::PixelScale;
 use crate::sentence::{Prompt, SentenceForm};
 use crate::sure::{Answered, sureness};
 use crate::translate::{Translating, Translator};
@@ -73,7 +74,15 @@ pub enum TooLong {
 impl Session {
     /// Opens a model: a folder, a run, a name in a local Hugging Face cache, or a file of llama2.c.
     pub fn open(name: &str, options: &OpenOptions<'_>, device: &impl AsDevice) -> Result<Session> {
-        let opened = open(name, options)?;
+        let mut opened = open(name, options)?;
+        // What prepares pictures decides how large they are, where the model can see any size.
+        if let Some(own) = opened.model.reads().pixels
+            && let Some(asked) = PixelScale::asked_size(&opened.path)?
+            && asked != [own.height, own.width]
+            && let Some(resized) = opened.model.for_images(asked)
+        {
+            opened.model = resized?;
+        }
         let companions = Companions::open(&*opened.model, &opened.config, &opened.path)?;
         let (name, weights, device) = (name.to_owned(), options.weights, device.as_device());
         Ok(Session { name, opened, companions, weights, store: None, device, writer: None })
@@ -155,10 +164,12 @@ impl Session {
         let is_text = matches!(prompts, Prompts::Texts(_));
         let tokenizer = if is_text { Some(self.companions.target()?.clone()) } else { None };
         let stop = if is_text { self.companions.stop() } else { Vec::new() };
+        let rules = self.companions.rules(&stop);
         self.plan_writer(settings)?;
         let (Some((_, generator)), Some(store)) = (&mut self.writer, &mut self.store) else {
             return Err(Error::invalid("nothing was planned", "give at least one prompt"));
         };
+        generator.obey(rules);
         let mut order: Vec<usize> = (0..given.len()).collect();
         order.sort_by_key(|&at| given[at].len());
         let mut results: Vec<Option<Written>> = given.iter().map(|_| None).collect();
@@ -265,11 +276,13 @@ impl Session {
         // Before the weights are read: what can be wrong is said first.
         self.companions.target()?;
         let (start, stop) = (self.companions.start(start)?, self.companions.stop());
+        let rules = self.companions.rules(&stop);
         let longest = sources.iter().map(|(_, ids)| ids.len()).max().unwrap_or(1);
         let how = Translating { batch: how.batch.min(sources.len()), ..how };
         let device = self.device.clone();
         let store = self.without_caches()?;
-        let mut translator = Translator::new(&*model, how, longest, start, stop, store, &device)?;
+        let translator = Translator::new(&*model, how, longest, start, stop, store, &device)?;
+        let mut translator = translator.obeying(rules);
         let (places, sources): (Vec<usize>, Vec<Vec<i32>>) = sources.into_iter().unzip();
         let Session { companions, store: Some(store), .. } = self else { return Ok(translations) };
         let mut failed = None;

@@ -3,7 +3,7 @@
 use crate::batches::{Progress, in_batches};
 use crate::{Error, Result};
 use regard_engine::{AsDevice, Store};
-use regard_generate::{Beam, Beams, Generator, Settings};
+use regard_generate::{Beam, Beams, Generator, Rules, Settings};
 use regard_graph::Precision;
 use regard_models::Model;
 
@@ -75,6 +75,12 @@ impl Translator {
         };
         let generator = Generator::with_sources(pair, settings, store, device)?;
         Ok(Translator { generator, how, start, stop })
+    }
+
+    /// The same, by rules for what it writes.
+    pub fn obeying(mut self, rules: Rules) -> Translator {
+        self.generator.obey(rules);
+        self
     }
 
     /// The best translation of each source.

@@ -184,6 +184,63 @@ pub fn read_image(path: impl AsRef<Path>, form: ImageForm) -> Result<Vec<u8>> {
     Ok(pixels)
 }
 
+/// How large a picture is made before its middle is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// So high and so wide.
+    Size {
+        /// In pixels.
+        height: usize,
+        /// In pixels.
+        width: usize,
+    },
+    /// Its shorter edge becomes so long, and the longer one in step.
+    ShorterEdge(usize),
+}
+
+/// The most pixels that a picture is made before its middle is taken.
+const MOST_BEFORE: usize = 1 << 28;
+
+/// The middle of a PNG or JPEG file, as high and wide as the form says, after the whole was brought to a size
+/// if one is given. Where there is not enough of it, it is black.
+pub fn read_middle(path: impl AsRef<Path>, form: ImageForm, before: Option<Before>) -> Result<Vec<u8>> {
+    let path = path.as_ref();
+    let image = decode(path)?;
+    let (own_width, own_height) = (image.width() as usize, image.height() as usize);
+    let (width, height) = match before {
+        None => (own_width, own_height),
+        Some(Before::Size { height, width }) => (width, height),
+        Some(Before::ShorterEdge(edge)) => {
+            let shorter = own_width.min(own_height).max(1);
+            let scaled = |side: usize| side.saturating_mul(edge) / shorter;
+            (scaled(own_width), scaled(own_height))
+        }
+    };
+    if width.saturating_mul(height) > MOST_BEFORE {
+        let what = format!("is {own_width}x{own_height}, and would have to be made {width}x{height} first");
+        return Err(Error::file(path, what, "cut it to what matters"));
+    }
+    let mut whole = Vec::new();
+    append(&mut whole, &image, ImageForm { width, height, ..form });
+    // Where the middle begins, in a picture that may be smaller.
+    let begin = |whole: usize, part: usize| match whole >= part {
+        true => ((whole - part) / 2) as isize,
+        false => -(((part - whole) / 2) as isize),
+    };
+    let (top, left) = (begin(height, form.height), begin(width, form.width));
+    let inside = |at: usize, begin: isize, most: usize| at.checked_add_signed(begin).filter(|&at| at < most);
+    let channels = if form.grey { 1 } else { 3 };
+    let mut pixels = Vec::with_capacity(channels * form.height * form.width);
+    for plane in whole.chunks((width * height).max(1)).take(channels) {
+        for y in (0..form.height).map(|y| inside(y, top, height)) {
+            for x in (0..form.width).map(|x| inside(x, left, width)) {
+                pixels.push(y.zip(x).map_or(0, |(y, x)| plane[y * width + x]));
+            }
+        }
+    }
+    Ok(pixels)
+}
+
 /// Appends the bytes of a picture, brought to a form.
 fn append(pixels: &mut Vec<u8>, image: &DynamicImage, form: ImageForm) {
     let (w, h) = (form.width as u32, form.height as u32);

@@ -13,7 +13,7 @@ mod split;
 mod table;
 mod text;
 
-pub use images::{FolderOptions, ImageForm, Images, Resample, read_image};
+pub use images::{Before, FolderOptions, ImageForm, Images, Resample, read_image, read_middle};
 pub use labels::Labels;
 pub use lines::{Lines, MOST_OF_A_TEXT};
 pub use packed::Cifar100;

@@ -6,7 +6,9 @@ use crate::scratch::Scratch;
 use crate::{shared, text};
 use flate2::{Compression, write::GzEncoder};
 use image::{GrayImage, ImageFormat, Luma, Rgb, RgbImage};
-use regard_data::dataset::{Cifar100, FolderOptions, ImageForm, Images, Labels, Resample, read_image};
+use regard_data::dataset::{
+    Before, Cifar100, FolderOptions, ImageForm, Images, Labels, Resample, read_image, read_middle,
+};
 use std::io::{Cursor, Write};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -263,4 +265,13 @@ fn one_image_that_is_none_is_named() {
     let path = scratch.put("words.png", b"no picture");
     let words = text(read_image(&path, form), &scratch);
     assert!(words.contains("words.png"), "{words}");
+    let middle = text(read_middle(&path, form, None), &scratch);
+    assert!(middle.contains("words.png"), "{middle}");
+    let line = scratch.join("line.png");
+    image::GrayImage::from_pixel(3000, 1, image::Luma([7])).save(&line).unwrap();
+    let long = text(read_middle(&line, form, Some(Before::ShorterEdge(500))), &scratch);
+    assert!(
+        long.ends_with("is 3000x1, and would have to be made 1500000x500 first; cut it to what matters"),
+        "{long}"
+    );
 }

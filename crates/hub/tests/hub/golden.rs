@@ -6,12 +6,17 @@ use regard_models::{Model, Registry};
 use std::path::{Path, PathBuf};
 
 /// Every case with weights of its own that names its scores `logits`, a row for each position or text.
-pub const CASES: [&str; 35] = [
+pub const CASES: [&str; 43] = [
+    "bart",
     "bert_classify",
     "bert_labels",
     "bert_masked",
     "bert_pretraining",
     "bert_value",
+    "deit",
+    "deit_taught",
+    "dinov2",
+    "dinov2_gated",
     "distilbert_classify",
     "distilbert_masked",
     "electra_classify",
@@ -26,6 +31,9 @@ pub const CASES: [&str; 35] = [
     "llama_stretched",
     "llama_tied",
     "llama_yarn",
+    "marian",
+    "marian_separate",
+    "mbart",
     "mingpt",
     "mistral",
     "mpnet_classify",

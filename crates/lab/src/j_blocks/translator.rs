@@ -172,6 +172,7 @@ fn transformer() -> Result<Transformer> {
         final_norm: true,
         dropout: 0.0,
         mechanisms: Default::default(),
+        descent: None,
     })?)
 }
 

@@ -32,6 +32,7 @@ pub fn config() -> VitConfig {
         attention_dropout: 0.0,
         std: 0.3,
         mechanisms: Default::default(),
+        form: Default::default(),
     }
 }
 

@@ -108,6 +108,7 @@ pub(super) fn activation_of(kind: FeedForwardKind) -> Activation {
     match kind {
         FeedForwardKind::Relu => Activation::Relu,
         FeedForwardKind::GeluTanh => Activation::GeluTanh,
+        FeedForwardKind::Silu => Activation::Silu,
         _ => Activation::Gelu,
     }
 }

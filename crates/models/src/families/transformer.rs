@@ -1,12 +1,12 @@
 //! Transformers of 2017: encoder-decoders, in the words of PyTorch's `nn.Transformer`, or in our own where
-//! that has none.
+//! that has none; BART, mBART and Marian in those of transformers.
 
 use super::{CONTEXT, HEADS, HIDDEN, LAYERS, TIED, VOCABULARY, WIDTH, with_mechanisms};
 use crate::family::{Dropout, Family, Form, Needs, Weights};
 use crate::import::{self, Files, native};
 use crate::keys::{Key, ModelKeys};
 use crate::model::{Labels, Outputs, Promises, Task};
-use crate::{EncoderDecoder, Inputs, Mechanisms, Model, Reads, Tokens, Transformer, TransformerConfig};
+use crate::{EncoderDecoder, Inputs, Kin, Mechanisms, Model, Reads, Tokens, Transformer, TransformerConfig};
 use regard_graph::{Graph, Result, Var};
 use regard_layers::Parameters;
 use regard_ops::CrossEntropyOptions;
@@ -18,7 +18,11 @@ const SINUSOIDS: usize = 1024;
 
 impl Model for Transformer {
     fn family(&self) -> &str {
-        if self.config().mechanisms.are_the_family_s() { "transformer" } else { native::TRANSFORMER }
+        match self.config().descent {
+            Some(descent) => import::bart::model_type(descent.kin),
+            None if self.config().mechanisms.are_the_family_s() => "transformer",
+            None => native::TRANSFORMER,
+        }
     }
 
     fn kind(&self) -> &str {
@@ -74,6 +78,9 @@ impl Model for Transformer {
     }
 
     fn config_to_json(&self) -> Result<Value> {
+        if let Some(descent) = &self.config().descent {
+            return Ok(import::bart::config_to_json(self.config(), descent));
+        }
         if !self.config().mechanisms.are_the_family_s() {
             return Ok(native::transformer_to_json(self.config()));
         }
@@ -82,7 +89,17 @@ impl Model for Transformer {
         Ok(config)
     }
 
-    fn files(&self, _: Option<&dyn Weights>) -> Files {
+    fn files(&self, weights: Option<&dyn Weights>) -> Files {
+        if let Some(descent) = self.config().descent {
+            return Files {
+                imports: import::bart::imports(self, descent.kin, weights),
+                ignored: match descent.kin {
+                    Kin::Marian => &import::bart::IGNORED,
+                    Kin::Bart | Kin::MBart => &import::bart::IGNORED[4..],
+                },
+                copies: &import::bart::COPIES,
+            };
+        }
         Files::new(match self.config().mechanisms.are_the_family_s() {
             true => import::transformer::imports(self),
             false => native::imports(Transformer::parameters(self)),
@@ -104,19 +121,30 @@ impl Family for Transformers {
     }
 
     fn about(&self) -> &str {
-        "the encoder-decoder of 2017"
+        "the encoder-decoder of 2017, and BART, mBART and Marian"
     }
 
     fn forms(&self) -> Vec<Form> {
-        vec![
+        let own = [
             Form { model_type: "transformer", architectures: &["Transformer"] },
             Form { model_type: native::TRANSFORMER, architectures: &[] },
-        ]
+        ];
+        let descendants =
+            import::bart::KIN.map(|(model_type, _, architectures)| Form { model_type, architectures });
+        own.into_iter().chain(descendants).collect()
     }
 
-    fn open(&self, model_type: &str, config: &Value, _: &dyn Weights) -> Result<Arc<dyn Model>> {
+    fn open(&self, model_type: &str, config: &Value, weights: &dyn Weights) -> Result<Arc<dyn Model>> {
         let config = match model_type {
             native::TRANSFORMER => native::transformer_from_json(config)?,
+            "bart" | "mbart" | "marian" => {
+                let mut config = import::bart::config_from_json(config)?;
+                // Files without a bias of scores, such as those of a bare model, mean zeros.
+                if let (Some(descent), Some(_)) = (&mut config.descent, weights.count()) {
+                    descent.logits_bias = weights.has("final_logits_bias");
+                }
+                config
+            }
             _ => {
                 let context = config["context"].as_u64().map_or(SINUSOIDS, |most| most as usize);
                 import::transformer::config_from_json(config, context)?

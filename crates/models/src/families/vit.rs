@@ -1,4 +1,5 @@
-//! ViTs: encoders of images, in transformers' form, or in our own where that has no words for them.
+//! ViTs: encoders of images, in transformers' form, or in our own where that has no words for them; DeiT and
+//! DINOv2 in transformers' form alone.
 
 use super::{HEADS, HIDDEN, LAYERS, POOLING, PRESET, STD, WIDTH, with_mechanisms};
 use crate::family::{Dropout, Family, Form, Needs, Weights};
@@ -6,17 +7,20 @@ use crate::import::{self, Files, native};
 use crate::keys::{Expected, Key, ModelKeys};
 use crate::model::{Labels, Outputs, Promises, Task, no_loss, refused_task};
 use crate::vit::PRESETS;
-use crate::{Inputs, Mechanisms, Model, Pixels, Reads, Vit, VitConfig, VitHead, VitPooling};
+use crate::{Inputs, Mechanisms, Model, Pixels, Reads, Vit, VitConfig, VitForm, VitHead, VitPooling};
 use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::Parameters;
 use regard_ops::CrossEntropyOptions;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Whether transformers has no form for it.
+/// Whether it is kept in our own form: a plain ViT that transformers has no words for.
 fn is_native(config: &VitConfig) -> bool {
+    if config.form != VitForm::Plain {
+        return false;
+    }
     !config.positions
-        || config.pooling == VitPooling::Mean
+        || config.pooling != VitPooling::Class
         || matches!(config.head, VitHead::Mlp { .. })
         || config.activation.is_gated()
         || !config.mechanisms.are_the_family_s()
@@ -24,7 +28,7 @@ fn is_native(config: &VitConfig) -> bool {
 
 impl Model for Vit {
     fn family(&self) -> &str {
-        if is_native(self.config()) { native::VIT } else { "vit" }
+        if is_native(self.config()) { native::VIT } else { import::vit::model_type(self.config().form) }
     }
 
     fn kind(&self) -> &str {
@@ -55,7 +59,7 @@ impl Model for Vit {
     fn task(&self) -> Option<Task> {
         let choices = match self.config().head {
             VitHead::None | VitHead::Pooler(_) => return None,
-            VitHead::Linear(classes) | VitHead::Mlp { classes, .. } => classes,
+            VitHead::Linear(classes) | VitHead::Taught(classes) | VitHead::Mlp { classes, .. } => classes,
         };
         Some(Task { name: "images", labels: Labels::Example, choices })
     }
@@ -92,8 +96,21 @@ impl Model for Vit {
     fn files(&self, _: Option<&dyn Weights>) -> Files {
         match is_native(self.config()) {
             true => Files::new(native::imports(Vit::parameters(self))),
-            false => Files::new(import::vit::imports(self.config())),
+            false => {
+                let ignored = match self.config().form {
+                    VitForm::Dinov2 { .. } => &import::vit::IGNORED[..],
+                    VitForm::Plain | VitForm::Deit => &[],
+                };
+                Files { ignored, ..Files::new(import::vit::imports(self.config())) }
+            }
         }
+    }
+
+    fn for_images(&self, image: [usize; 2]) -> Option<Result<Arc<dyn Model>>> {
+        let VitForm::Dinov2 { scale, .. } = self.config().form else { return None };
+        let form = VitForm::Dinov2 { scale, learned: Some(self.config().learned_grid()) };
+        let resized = Vit::new(VitConfig { image, form, ..*self.config() });
+        Some(resized.map(|vit| Arc::new(vit) as Arc<dyn Model>))
     }
 
     fn for_task(&self, keys: &ModelKeys, needs: &Needs) -> Result<Arc<dyn Model>> {
@@ -113,7 +130,11 @@ impl Model for Vit {
                 "start from a model of the same sizes",
             ));
         }
-        let pooling = keys.word("pooling", &native::POOLINGS)?.unwrap_or(self.config().pooling);
+        let own = match self.config().form {
+            VitForm::Dinov2 { .. } => VitPooling::ClassAndMean,
+            VitForm::Plain | VitForm::Deit => self.config().pooling,
+        };
+        let pooling = keys.word("pooling", &native::POOLINGS)?.unwrap_or(own);
         let head = VitHead::Linear(needs.classes);
         Ok(Arc::new(Vit::new(VitConfig { pooling, head, ..dropped(*self.config(), needs.dropout) })?))
     }
@@ -138,10 +159,9 @@ impl Family for Vits {
     }
 
     fn forms(&self) -> Vec<Form> {
-        vec![
-            Form { model_type: "vit", architectures: &["ViTModel", "ViTForImageClassification"] },
-            Form { model_type: native::VIT, architectures: &[] },
-        ]
+        let theirs = ["vit", "deit", "dinov2"]
+            .map(|model_type| Form { model_type, architectures: import::vit::architectures(model_type) });
+        theirs.into_iter().chain([Form { model_type: native::VIT, architectures: &[] }]).collect()
     }
 
     fn open(&self, model_type: &str, config: &Value, weights: &dyn Weights) -> Result<Arc<dyn Model>> {

@@ -1,6 +1,7 @@
 //! Foreign checkpoints: for each family a table from our names to theirs, and their config.json to ours and
 //! back. Reading files is not done here.
 
+pub mod bart;
 pub mod bert;
 mod bert_forms;
 mod bert_variant;

@@ -14,7 +14,7 @@ use crate::perceiver::{PerceiverConfig, PerceiverMasking};
 use crate::positions::Positions;
 use crate::t5::T5Config;
 use crate::transformer::TransformerConfig;
-use crate::vit::{VitConfig, VitHead, VitPooling};
+use crate::vit::{VitConfig, VitForm, VitHead, VitPooling};
 use regard_graph::Result;
 use regard_layers::Parameters;
 use serde_json::{Value, json};
@@ -42,7 +42,8 @@ pub const MASKINGS: [(&str, PerceiverMasking); 5] = [
     ("open", PerceiverMasking::Open),
 ];
 /// Words for what the head of a ViT reads.
-pub const POOLINGS: [(&str, VitPooling); 2] = [("class", VitPooling::Class), ("mean", VitPooling::Mean)];
+pub const POOLINGS: [(&str, VitPooling); 3] =
+    [("class", VitPooling::Class), ("mean", VitPooling::Mean), ("class-and-mean", VitPooling::ClassAndMean)];
 
 /// Every parameter under its own name.
 pub fn imports(parameters: &Parameters) -> Vec<Import> {
@@ -278,6 +279,7 @@ pub fn vit_from_json(config: &Value) -> Result<VitConfig> {
         attention_dropout: number(&fields, "attention_dropout")? as f32,
         std: number(&fields, "std")? as f32,
         mechanisms: mechanisms(&fields, config)?,
+        form: VitForm::Plain,
     };
     crate::Vit::new(config).map(|_| config)
 }
@@ -287,7 +289,7 @@ pub fn vit_to_json(config: &VitConfig) -> Value {
     let (classes, head_hidden) = match config.head {
         VitHead::None => (None, None),
         VitHead::Pooler(width) => (None, Some(width)),
-        VitHead::Linear(classes) => (Some(classes), None),
+        VitHead::Linear(classes) | VitHead::Taught(classes) => (Some(classes), None),
         VitHead::Mlp { hidden, classes } => (Some(classes), Some(hidden)),
     };
     let words = json!({
@@ -377,6 +379,7 @@ pub fn transformer_from_json(config: &Value) -> Result<TransformerConfig> {
         final_norm: truth(&fields, "final_norm")?,
         dropout: number(&fields, "dropout")? as f32,
         mechanisms: mechanisms(&fields, config)?,
+        descent: None,
     };
     crate::Transformer::new(config).map(|_| config)
 }

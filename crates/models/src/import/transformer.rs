@@ -78,6 +78,7 @@ pub fn config_from_json(json: &Value, context: usize) -> Result<TransformerConfi
         final_norm: !shared,
         dropout: dropout as f32,
         mechanisms: Mechanisms::default(),
+        descent: None,
     })
 }
 

@@ -6,6 +6,7 @@ mod places;
 mod sentences;
 mod sessions;
 mod workers;
+mod writes;
 
 use regard_device::Level;
 use regard_engine::Cpu;

@@ -202,6 +202,41 @@ fn several_labels_have_a_probability_each() {
     assert!(values.probabilities.is_empty(), "values have no probabilities");
 }
 
+#[test]
+fn the_middle_is_taken_where_the_folder_says_so() {
+    let vit = Scratch::model("vit", SMALL);
+    let size = Pixels { channels: 3, height: 10, width: 14 };
+    let path = vit.0.join("steps.png");
+    // Each pixel says where it stands: 3 for each row, 1 for each column.
+    let steps =
+        |width, height| image::GrayImage::from_fn(width, height, |x, y| image::Luma([(3 * y + x) as u8]));
+    let read = |asked: Value| {
+        vit.put("preprocessor_config.json", &asked.to_string());
+        let scale = session(vit.path()).companions().pixels.clone().unwrap();
+        scale.read(&path, size).unwrap()[..140].iter().map(|x| (x * 255.0).round() as i32).collect::<Vec<_>>()
+    };
+    let asked = |size: Value| {
+        json!({ "do_center_crop": true, "crop_size": { "height": 10, "width": 14 }, "size": size, "do_normalize": false,
+            "do_resize": !size.is_null() })
+    };
+    // 21 by 17: 7 columns and 7 rows too many, of which the larger half is on the right and below.
+    steps(21, 17).save(&path).unwrap();
+    let whole = read(asked(Value::Null));
+    assert_eq!((whole[0], whole[13], whole[139]), (3 * 3 + 3, 3 * 3 + 16, 3 * 12 + 16));
+    // As large as asked for already, by the shorter edge or by both.
+    assert_eq!(read(asked(json!({ "shortest_edge": 17 }))), whole);
+    assert_eq!(read(asked(json!({ "height": 17, "width": 21 }))), whole);
+    // Made half as large: 10 by 16 of 20 by 32, one column less on either side.
+    image::GrayImage::from_fn(32, 20, |x, _| image::Luma([8 * (x / 2) as u8])).save(&path).unwrap();
+    let half = read(asked(json!({ "shortest_edge": 10 })));
+    assert!((half[0] - 8).abs() <= 2 && (half[13] - 8 * 14).abs() <= 2, "{half:?}");
+    // Too small: black around it.
+    steps(4, 4).save(&path).unwrap();
+    let small = read(asked(Value::Null));
+    assert_eq!((small[0], small[3 * 14 + 5], small[6 * 14 + 8], small[7 * 14 + 8]), (0, 0, 9 + 3, 0));
+    assert_eq!(small[3 * 14 + 6], 1);
+}
+
 /// A picture of one grey.
 fn picture(model: &Scratch, width: u32, height: u32) -> PathBuf {
     let path = model.0.join("grey.png");
@@ -255,12 +290,30 @@ fn pixels_are_prepared_as_the_folder_says() {
         "`resample` is 0, which is not done here; what can be done is 1 (Lanczos), 2 (bilinear) and 3 (bicubic)"
     );
     assert_eq!(
-        refusal(json!({ "do_center_crop": true })),
-        "`do_center_crop` is true, which is not done here; give the model pictures that were prepared so, and set it to false"
+        refusal(json!({ "do_pad": true })),
+        "`do_pad` is true, which is not done here; give the model pictures that were prepared so, and set it to false"
     );
     assert_eq!(
         refusal(json!({ "size": { "shortest_edge": 14 } })),
-        "`size` is {\"shortest_edge\":14}, which is not done here; only one height and one width for all pictures can be used"
+        "`size` is {\"shortest_edge\":14}, which is not done here; without `do_center_crop`, only one height and one width \
+         for all pictures can be used"
+    );
+    assert_eq!(
+        refusal(json!({ "do_center_crop": true, "crop_size": 14 })),
+        "`crop_size` is 14, expected that of the model, height 10 and width 14; put the file of this model there"
+    );
+    let crop = json!({ "height": 10, "width": 14 });
+    assert_eq!(
+        refusal(json!({ "do_center_crop": true, "crop_size": crop, "size": { "longest_edge": 20 } })),
+        "`size` is {\"longest_edge\":20}, which is not done here; what can be done is a height and a width, or a \
+         `shortest_edge`"
+    );
+    assert_eq!(
+        refusal(
+            json!({ "image_processor_type": "CLIPImageProcessor", "do_resize": true, "do_center_crop": true })
+        ),
+        "it is one of a CLIPImageProcessor, and does not say `size`; put the file of this model there, with all of its \
+         settings"
     );
     assert_eq!(
         refusal(json!({ "size": 14 })),

@@ -172,7 +172,7 @@ fn what_lies_beside_a_model_or_does_not() {
     fs::write(scratch.0.join("generation_config.json"), "{").unwrap();
     for message in [
         text(Companions::open(&*opened.model, &opened.config, &opened.path)),
-        text(Written::read(&opened.path, &opened.config)),
+        text(Written::read(&opened.path, &opened.config, false)),
     ] {
         assert!(message.contains("generation_config.json:1:1"), "{message}");
     }
