@@ -4,13 +4,14 @@
 use crate::machine::Machine;
 use crate::model::Weights;
 use crate::printer::{Printer, note};
+use crate::sampling::SamplingOptions;
 use crate::stopping::on_interrupt;
 use crate::weight_precision::WeightPrecision;
 use anyhow::{Result, bail};
 use clap::Args;
-use regard::generate::{Beam, Sampling};
+use regard::generate::Beam;
 use regard::models::Registry;
-use regard_runtime::{End, Piece, Prompts, Searching, Session, Writing, Written};
+use regard_runtime::{Chat, End, Piece, Prompts, Searching, Session, Writing, Written};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::ops::ControlFlow;
@@ -21,7 +22,8 @@ use std::time::Instant;
 #[derive(Args)]
 #[command(
     after_help = "Examples:  regard generate crates/conformance/goldens/parity/gpt2/model --ids 1,2,3 --max 5\n           \
-                  regard generate runs/shakespeare --prompt \"ROMEO:\" --temperature 0.8\n\n\
+                  regard generate runs/shakespeare --prompt \"ROMEO:\" --temperature 0.8\n           \
+                  regard generate SmolLM2-135M-Instruct --chat \"What is the capital of France?\" --greedy\n\n\
                   The second after regard train recipes/shakespeare.toml; a folder or a file of llama2.c goes as well."
 )]
 pub struct Options {
@@ -29,38 +31,25 @@ pub struct Options {
     /// cache, or a llama2.c .bin file with its tokenizer beside it
     model: String,
     /// The text to continue; for an encoder-decoder such as T5, the text to answer
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, required_unless_present = "ids")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, required_unless_present_any = ["ids", "chat"])]
     prompt: Option<String>,
+    /// A message to reply to, by the chat template that lies beside the model; prints the reply alone
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with_all = ["prompt", "ids", "start"])]
+    chat: Option<String>,
+    /// What the system is told before the message
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, requires = "chat")]
+    system: Option<String>,
     /// Ids to continue instead of a text, with commas between; prints ids, and needs no tokenizer
     #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with_all = ["prompt", "stop"])]
     ids: Vec<i32>,
     /// The most new tokens
     #[arg(long, value_name = "N", default_value_t = 128)]
     max: usize,
-    /// Below 1 keeps to what is likely, above 1 dares more; 0 is --greedy
-    #[arg(long, value_name = "T", default_value_t = 1.0, allow_negative_numbers = true)]
-    temperature: f64,
-    /// Only the K likeliest tokens
-    #[arg(long, value_name = "K")]
-    top_k: Option<usize>,
-    /// Only the fewest tokens that have this much of the probability together
-    #[arg(long, value_name = "P", default_value_t = 0.9, allow_negative_numbers = true)]
-    top_p: f64,
-    /// Only tokens with at least this part of the likeliest one's probability
-    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
-    min_p: f64,
-    /// More than 1 makes tokens that were there before less likely
-    #[arg(long, value_name = "R", default_value_t = 1.0, allow_negative_numbers = true)]
-    repetition_penalty: f64,
-    /// The same seed gives the same text
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    seed: u64,
+    #[command(flatten)]
+    sampling: SamplingOptions,
     /// End before this text; may be given several times
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
-    /// Always the likeliest token
-    #[arg(long, conflicts_with = "temperature")]
-    greedy: bool,
     /// Search with this many continuations side by side for the likeliest whole, instead of drawing tokens
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=256),
         conflicts_with_all = ["greedy", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed"])]
@@ -101,12 +90,18 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     }
     let printer = Printer::new(options.json);
     let (texts, ids);
-    let prompts = match &options.prompt {
-        Some(text) => {
+    let prompts = match (&options.prompt, &options.chat) {
+        (Some(text), _) => {
             texts = [text.clone()];
             Prompts::Texts(&texts)
         }
-        None => {
+        (None, Some(message)) => {
+            let mut chat = Chat::new(options.system.clone());
+            chat.ask(message);
+            texts = [session.companions().chat_template()?.render(&chat.messages(), true)?.text];
+            Prompts::Rendered(&texts)
+        }
+        (None, None) => {
             ids = [options.ids.clone()];
             Prompts::Ids(&ids)
         }
@@ -117,12 +112,9 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let mut before = options.prompt.as_deref().filter(|_| !answers);
     let mut failed = None;
     let mut written = session.generate(prompts, &writing, &mut |Piece { id, text, .. }| {
-        let shown = match (&options.prompt, id) {
-            (Some(_), _) => {
-                printer.write(before.take().unwrap_or_default()).and_then(|()| printer.write(text))
-            }
-            (None, Some(id)) => printer.write(&format!("{id} ")),
-            (None, None) => Ok(()),
+        let shown = match id.filter(|_| !options.ids.is_empty()) {
+            Some(id) => printer.write(&format!("{id} ")),
+            None => printer.write(before.take().unwrap_or_default()).and_then(|()| printer.write(text)),
         };
         failed = shown.err();
         if failed.is_some() || interrupted.load(Ordering::Relaxed) {
@@ -151,7 +143,7 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
 fn print_json(options: &Options, session: &Session, written: &Written, seconds: f64) -> Result<()> {
     let Written { given, ids, text, end, reread, beams } = written;
     let mut page = json!({
-        "prompt": options.prompt,
+        "prompt": options.prompt.as_ref().or(options.chat.as_ref()),
         "prompt_ids": given,
         "text": text,
         "ids": ids,
@@ -193,24 +185,13 @@ impl Options {
     fn writing(&self) -> Writing {
         Writing {
             most: self.max,
-            sampling: self.sampling(),
+            sampling: self.sampling.sampling(),
             search: self
                 .beams
                 .map(|width| Searching { width: width.into(), length_penalty: self.length_penalty }),
             stop: self.stop.clone(),
             start: self.start,
             ..Writing::default()
-        }
-    }
-
-    fn sampling(&self) -> Sampling {
-        Sampling {
-            temperature: if self.greedy { 0.0 } else { self.temperature },
-            top_k: self.top_k,
-            top_p: self.top_p,
-            min_p: self.min_p,
-            repetition_penalty: self.repetition_penalty,
-            seed: self.seed,
         }
     }
 }

@@ -18,6 +18,7 @@ mod audit;
 mod bars;
 mod bench;
 mod calibrate;
+mod chat;
 mod claims;
 mod classify;
 mod cost;
@@ -44,6 +45,7 @@ mod printer;
 mod prove;
 mod recipe;
 mod runs;
+mod sampling;
 mod stopping;
 mod study;
 mod trace;
@@ -79,6 +81,8 @@ enum Command {
     /// Continue a text with a decoder (GPT-2, minGPT, Llama, a llama2.c file), or answer one with T5 or a
     /// Transformer.
     Generate(generate::Options),
+    /// Talk with a model that has a chat template, in the terminal or line by line from a pipe.
+    Chat(chat::Options),
     /// Turn texts into others, line by line, with an encoder-decoder: T5 or a Transformer.
     Translate(translate::Options),
     /// Bring a model from elsewhere into a folder as Hugging Face's tools keep it.
@@ -157,6 +161,7 @@ pub fn run_with<A: Into<OsString> + Clone>(
         Command::Forward(options) => forward::run(&options, registry),
         Command::Embed(options) => embed::run(&options, registry),
         Command::Generate(options) => generate::run(&options, registry),
+        Command::Chat(options) => chat::run(&options, registry),
         Command::Translate(options) => translate::run(&options, registry),
         Command::Import(options) => import::run(&options, registry),
         Command::Export(options) => export::run(&options, registry),

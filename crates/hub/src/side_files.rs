@@ -9,10 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files that belong to a model.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
+    "chat_template.jinja",
     "added_tokens.json",
     "vocab.json",
     "vocab.txt",

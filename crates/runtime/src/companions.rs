@@ -3,6 +3,7 @@
 //! the model; everything that opens a folder reads it here. Tokenizers are read when they are first asked
 //! for.
 
+use crate::chat::ChatTemplate;
 use crate::classify::Problem;
 use crate::pixels::PixelScale;
 use crate::special::{Written, start_of, stop_of};
@@ -33,6 +34,7 @@ pub struct Companions {
     pub written: Written,
     tokenizer: OnceLock<Tokenizer>,
     target: OnceLock<Tokenizer>,
+    chat: OnceLock<ChatTemplate>,
     /// Where tokenizers are looked for, and for how many tokens.
     folder: Option<PathBuf>,
     vocabulary: usize,
@@ -140,6 +142,58 @@ impl Companions {
                 "use the tokenizer that came with the model",
             )
         })
+    }
+
+    /// How conversations become texts: the chat template beside the model.
+    pub fn chat_template(&self) -> Result<&ChatTemplate> {
+        if let Some(template) = self.chat.get() {
+            return Ok(template);
+        }
+        let folder = self.folder.as_ref().filter(|folder| folder.is_dir());
+        let found = folder.map(|folder| ChatTemplate::beside(folder)).transpose()?.flatten();
+        let Some(template) = found else {
+            let place = folder.map_or_else(|| "the model".into(), |folder| folder.display().to_string());
+            return Err(Error::invalid(
+                format!("there is no chat template beside {place}: it was not made to be talked to"),
+                "put chat_template.jinja or tokenizer_config.json of a model for conversations there, or give a plain \
+                 text: regard generate --prompt",
+            ));
+        };
+        Ok(self.chat.get_or_init(|| template))
+    }
+
+    /// The ids of a text that holds its special tokens itself, as chat templates write it.
+    pub fn encode_rendered(&self, text: &str) -> Result<Vec<i32>> {
+        let tokenizer = self.tokenizer()?;
+        let ids = tokenizer.encode_bare(text)?;
+        let known = |id: u32| {
+            i32::try_from(id).ok().filter(|id| self.vocabulary == 0 || (*id as usize) < self.vocabulary)
+        };
+        let numbers = ids.iter().map(|&id| known(id).ok_or(id)).collect::<Result<_, u32>>();
+        numbers.map_err(|id| {
+            Error::invalid(
+                format!("the tokenizer gives the id {id}, the model knows {} tokens", self.vocabulary),
+                "use the tokenizer that came with the model",
+            )
+        })
+    }
+
+    /// The tokens that end a reply: those that end a text, the `eos_token` of the tokenizer's settings, and
+    /// the special token with which the chat template closes a reply.
+    pub fn end_of_reply(&self) -> Result<Vec<i32>> {
+        let (template, tokenizer) = (self.chat_template()?, self.tokenizer()?);
+        let mut stop = self.stop();
+        let eos = template.token("eos_token").and_then(|text| tokenizer.id(text));
+        let after = template.end_of_reply().map(|text| tokenizer.encode_bare(&text)).transpose()?;
+        let closing = after.and_then(|ids| ids.first().copied());
+        // What is special has no text.
+        let closing = closing.filter(|&id| tokenizer.decode(&[id]).is_ok_and(|text| text.is_empty()));
+        for id in eos.into_iter().chain(closing).filter_map(|id| i32::try_from(id).ok()) {
+            if !stop.contains(&id) {
+                stop.push(id);
+            }
+        }
+        Ok(stop)
     }
 
     /// The text of ids that a model wrote. One that only rounds up its size is the sign for what has no sign.

@@ -30,6 +30,7 @@
 
 mod ask;
 mod batches;
+mod chat;
 mod classify;
 mod companions;
 mod embed;
@@ -47,6 +48,7 @@ mod write;
 
 pub use ask::Answerer;
 pub use batches::{Progress, image_batch, in_batches, text_batch, unheard};
+pub use chat::{Chat, ChatTemplate, Fitted, Marked, Message, Rendered, Replies};
 pub use classify::{Classifier, Problem, probabilities};
 pub use companions::Companions;
 pub use embed::Embedder;

@@ -156,14 +156,23 @@ impl Session {
             ));
         }
         let given = self.given(prompts)?;
-        let settings = settings(&*model, writing, &given)?;
+        let mut settings = settings(&*model, writing, &given)?;
+        if let (Prompts::Rendered(_), Some(capacity)) = (prompts, &mut settings.capacity) {
+            // The next turn of a conversation is longer: it finds its programs planned.
+            let room = model.context().unwrap_or(usize::MAX);
+            *capacity = capacity.next_multiple_of(512).min(room).max(*capacity);
+        }
         let begun: Vec<Vec<i32>> = match is_pair {
             true => vec![vec![self.companions.start(writing.start)?]; given.len()],
             false => given.clone(),
         };
-        let is_text = matches!(prompts, Prompts::Texts(_));
+        let is_text = !matches!(prompts, Prompts::Ids(_));
         let tokenizer = if is_text { Some(self.companions.target()?.clone()) } else { None };
-        let stop = if is_text { self.companions.stop() } else { Vec::new() };
+        let stop = match prompts {
+            Prompts::Texts(_) => self.companions.stop(),
+            Prompts::Rendered(_) => self.companions.end_of_reply()?,
+            Prompts::Ids(_) => Vec::new(),
+        };
         let rules = self.companions.rules(&stop);
         self.plan_writer(settings)?;
         let (Some((_, generator)), Some(store)) = (&mut self.writer, &mut self.store) else {
@@ -214,6 +223,9 @@ impl Session {
     fn given(&self, prompts: Prompts<'_>) -> Result<Vec<Vec<i32>>> {
         let given = match prompts {
             Prompts::Ids(all) => all.to_vec(),
+            Prompts::Rendered(texts) => {
+                texts.iter().map(|text| self.companions.encode_rendered(text)).collect::<Result<_>>()?
+            }
             Prompts::Texts(texts) => {
                 texts.iter().map(|text| self.companions.encode(text)).collect::<Result<_>>()?
             }

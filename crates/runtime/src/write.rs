@@ -14,6 +14,9 @@ use std::ops::ControlFlow;
 pub enum Prompts<'a> {
     /// Texts, by the model's tokenizer. They end where the model's own texts end.
     Texts(&'a [String]),
+    /// Texts that hold their special tokens themselves, as chat templates write them. They end where a reply
+    /// ends.
+    Rendered(&'a [String]),
     /// Ids. They need no tokenizer, and have no end of their own.
     Ids(&'a [Vec<i32>]),
 }
