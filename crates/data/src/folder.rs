@@ -71,7 +71,11 @@ impl Folder {
             .filter(|name| !name.starts_with('.'))
             .collect();
         inside.sort();
-        let weights = |name: &String| name.ends_with(".safetensors") || name.contains(".safetensors.index.");
+        let weights = |name: &String| {
+            let pickle = name.starts_with("pytorch_model") && name.ends_with(".bin");
+            let pickle = pickle || name.ends_with(".pt") || name.ends_with(".pth");
+            pickle || name.ends_with(".safetensors") || name.contains(".safetensors.index.")
+        };
         if inside.iter().any(|name| name == "config.json" || weights(name)) {
             return Ok(Folder { path });
         }
@@ -81,12 +85,17 @@ impl Folder {
             format!("it holds {}", listed(&inside))
         };
         let what = "is no model's folder: looked for config.json, model.safetensors, \
-                    model.safetensors.index.json and any *.safetensors";
+                    model.safetensors.index.json, any *.safetensors, and pytorch_model.bin";
         let advice = match inside.iter().find(|name| name.ends_with(".bin") && !name.starts_with("tok")) {
             Some(bin) => format!("for a model of llama2.c, name its file: {}", shown_path(&path.join(bin))),
             None => "name the folder that holds these".into(),
         };
         Err(Error::file(&path, format!("{what}; {here}"), advice))
+    }
+
+    /// The folder that a file of weights lies in.
+    pub fn around(file: &Path) -> Result<Folder> {
+        Folder::open(crate::whole::folder_of(file))
     }
 
     /// Where it is.

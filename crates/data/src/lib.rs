@@ -33,6 +33,7 @@ pub mod folder;
 pub mod llama2c;
 pub mod loader;
 pub mod names;
+pub mod pickle;
 pub mod reading;
 pub mod tokenizer;
 pub mod whole;

@@ -32,16 +32,30 @@ pub struct Opened {
     ignored: Vec<String>,
 }
 
-/// Opens a model: a folder with `config.json` and weights, the name of one in a local Hugging Face cache, or
-/// a `.bin` file of llama2.c. Which families can be opened is the registry's. Costs the headers of the files
-/// only.
+/// Opens a model: a folder with `config.json` and weights, a file of weights in such a folder, the name of one
+/// in a local Hugging Face cache, or a `.bin` file of llama2.c. Which families can be opened is the
+/// registry's. Costs the headers of the files only.
 pub fn open(model: impl AsRef<str>, registry: &Registry) -> Result<Opened> {
     let model = model.as_ref();
     let path = Path::new(model);
-    if path.is_file() && path.extension().is_some_and(|ending| ending == "bin") {
-        refuse_pickle(path)?;
-        let found = llama2c::open(path)?;
-        return Opened::new(path.into(), None, found.config.hugging_face(), found.checkpoint, registry);
+    let ending = path.extension().filter(|_| path.is_file()).and_then(|ending| ending.to_str());
+    match ending {
+        Some("bin") if !is_pickle(path) => {
+            let found = llama2c::open(path)?;
+            return Opened::new(path.into(), None, found.config.hugging_face(), found.checkpoint, registry);
+        }
+        Some("bin" | "pt" | "pth" | "safetensors") => {
+            let folder = Folder::around(path)?;
+            let checkpoint = Checkpoint::open(path)?;
+            return Opened::new(
+                folder.path().into(),
+                Some(folder.clone()),
+                folder.config()?,
+                checkpoint,
+                registry,
+            );
+        }
+        _ => {}
     }
     let folder = Folder::find(model)?;
     let config = folder.config()?;
@@ -197,16 +211,9 @@ fn refuse_quantised(config: &Value, path: &Path) -> Result<()> {
     })
 }
 
-/// `pytorch_model.bin` has the ending of llama2.c's files, and is something else.
-fn refuse_pickle(path: &Path) -> Result<()> {
-    let mut head = [0; 2];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut head));
-    if read.is_ok() && (head == *b"PK" || head == [0x80, 0x02]) {
-        return Err(Error::Refused {
-            path: path.display().to_string(),
-            what: "is a pickle of PyTorch, which can run code when it is read".into(),
-            advice: "save the model as safetensors (`model.save_pretrained`) and name its folder".into(),
-        });
-    }
-    Ok(())
+/// Whether a file begins as `torch.save` writes it: `pytorch_model.bin` has the ending of llama2.c's files.
+fn is_pickle(path: &Path) -> bool {
+    let mut head = [0; 4];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && (head == *b"PK\x03\x04" || matches!(head, [0x80, 2..=5, ..]))
 }

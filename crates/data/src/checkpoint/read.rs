@@ -3,6 +3,7 @@
 
 use super::{Bytes, Checkpoint, Entry, Source, header};
 use crate::error::{listed, shown, shown_path};
+use crate::pickle::{self, Parts};
 use crate::{Error, Result};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
@@ -16,6 +17,8 @@ use std::time::SystemTime;
 
 pub(super) const SINGLE: &str = "model.safetensors";
 pub(super) const INDEX: &str = "model.safetensors.index.json";
+const PICKLE: &str = "pytorch_model.bin";
+const PICKLE_INDEX: &str = "pytorch_model.bin.index.json";
 
 /// The longest JSON file that is read, for the reason that bounds a header.
 pub(crate) const JSON_LIMIT: u64 = header::MAX_HEADER;
@@ -54,19 +57,33 @@ fn open_file(path: PathBuf) -> Result<Checkpoint> {
     if name.ends_with(".json") {
         return sharded(&path);
     }
-    if [".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx", ".npz"]
-        .iter()
-        .any(|end| name.ends_with(end))
-        || (name.ends_with(".bin") && name.starts_with("pytorch_model"))
-    {
+    if FOREIGN.iter().any(|end| name.ends_with(end)) {
         return Err(Error::file(&path, "is no safetensors file", CONVERT));
     }
-    let bytes = Bytes::map(&path)?;
-    Checkpoint::assemble(vec![source(path, bytes)?])
+    Checkpoint::assemble(load(path)?)
 }
 
-const CONVERT: &str = "other formats are not read (pickles can run code): convert it, in Python, with \
-                       `safetensors.torch.save_file(torch.load(path, weights_only=True), \"model.safetensors\")`";
+/// Weights in formats that are not read.
+const FOREIGN: [&str; 5] = [".ckpt", ".h5", ".msgpack", ".onnx", ".npz"];
+
+const CONVERT: &str = "read are safetensors, GGUF and what `torch.save` writes of a state_dict: convert it, in Python, \
+                       with `safetensors.torch.save_file(model.state_dict(), \"model.safetensors\")`";
+
+/// One file, by what it begins with: its tensors stay where they are.
+fn load(path: PathBuf) -> Result<Parts> {
+    let bytes = Bytes::map(&path)?;
+    let named = PICKLES.iter().any(|end| path.to_string_lossy().to_lowercase().ends_with(end));
+    match named || pickle::is_pickle(bytes.as_slice()) {
+        true => pickle::parts(path, bytes),
+        false => Ok(vec![source(path, bytes)?]),
+    }
+}
+
+/// How files of `torch.save` are called.
+const PICKLES: [&str; 3] = [".bin", ".pt", ".pth"];
+
+/// What lies beside the weights of a run of transformers, and is none.
+const NO_WEIGHTS: [&str; 4] = ["training_args.bin", "optimizer.", "scheduler.", "rng_state"];
 
 /// One file: its header is read, its tensors stay where they are.
 pub(super) fn source(path: PathBuf, bytes: Bytes) -> Result<(Source, Vec<(String, Entry)>)> {
@@ -74,51 +91,56 @@ pub(super) fn source(path: PathBuf, bytes: Bytes) -> Result<(Source, Vec<(String
     Ok((Source { path, bytes, metadata: header.metadata }, header.tensors))
 }
 
-/// The file of a folder that holds its weights.
+/// The file of a folder that holds its weights: safetensors before pickles, the usual names before others.
 fn choose(folder: &Path) -> Result<PathBuf> {
-    for usual in [SINGLE, INDEX] {
-        if folder.join(usual).is_file() {
-            return Ok(folder.join(usual));
-        }
-    }
-    let mut found = Vec::new();
-    let mut foreign = Vec::new();
+    let mut names = Vec::new();
     for item in fs::read_dir(folder).map_err(|e| Error::io("list", folder, e))? {
         let name = item.map_err(|e| Error::io("list", folder, e))?.file_name();
-        let Some(name) = name.to_str() else { continue };
-        // `model.safetensors.index.fp16.json` is how a variant's index is called.
-        let index = name.contains(".safetensors.index.") && name.ends_with(".json");
-        if !name.starts_with('.') && (name.ends_with(".safetensors") || index) {
-            found.push(name.to_owned());
-        } else if [".bin", ".pt", ".pth", ".gguf"].iter().any(|end| name.ends_with(end)) {
-            foreign.push(name.to_owned());
+        names.extend(name.to_str().filter(|name| !name.starts_with('.')).map(str::to_owned));
+    }
+    names.sort();
+    let ending = |name: &str, ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+    let safe = |name: &str| ending(name, &[".safetensors"]);
+    let pickled = |name: &str| {
+        let beside = name.starts_with("tok") || NO_WEIGHTS.iter().any(|part| name.starts_with(part));
+        ending(name, &PICKLES) && !beside
+    };
+    for (usual, file) in
+        [([SINGLE, INDEX], &safe as &dyn Fn(&str) -> bool), ([PICKLE, PICKLE_INDEX], &pickled)]
+    {
+        if let Some(name) = usual.iter().find(|name| folder.join(name).is_file()) {
+            return Ok(folder.join(name));
+        }
+        // `model.safetensors.index.fp16.json` is how a variant's index is called; it speaks for its shards.
+        let indices = names.iter().filter(|name| {
+            name.split_once(".index.").is_some_and(|(of, rest)| file(of) && rest.ends_with("json"))
+        });
+        let indices: Vec<&String> = indices.collect();
+        let files: Vec<&String> = names.iter().filter(|name| file(name)).collect();
+        match (indices.as_slice(), files.as_slice()) {
+            ([only], _) | ([], [only]) => return Ok(folder.join(only)),
+            ([], []) => {}
+            (indices, files) => {
+                let mut found: Vec<&String> = [indices, files].concat();
+                found.sort();
+                let what = format!("holds several files of weights: {}", listed(&found));
+                return Err(Error::file(folder, what, "name the one to read"));
+            }
         }
     }
-    found.sort();
-    foreign.sort();
-    // An index speaks for its shards.
-    let indices: Vec<&String> = found.iter().filter(|name| name.ends_with(".json")).collect();
-    match (indices.as_slice(), found.as_slice()) {
-        ([only], _) => Ok(folder.join(only)),
-        ([], [only]) => Ok(folder.join(only)),
-        ([], []) if foreign.is_empty() => Err(Error::file(
+    let foreign: Vec<&String> = names.iter().filter(|name| ending(name, &FOREIGN)).collect();
+    let looked = format!("looked for {SINGLE}, {INDEX}, any single *.safetensors, and {PICKLE}");
+    match foreign.is_empty() {
+        true => Err(Error::file(
             folder,
-            format!("no weights here: looked for {SINGLE}, {INDEX} and any single *.safetensors"),
-            "name the folder or the file that holds them",
+            format!("no weights here: {looked}"),
+            "name the folder or the file that holds them; on a model's page they stand under \"Files\", beside \
+             config.json",
         )),
-        ([], []) => Err(Error::file(
+        false => Err(Error::file(
             folder,
-            format!(
-                "no weights here that are read: looked for {SINGLE}, {INDEX} and any single *.safetensors, and \
-                 found {}",
-                listed(&foreign)
-            ),
+            format!("no weights here that are read: {looked}, and found {}", listed(&foreign)),
             CONVERT,
-        )),
-        _ => Err(Error::file(
-            folder,
-            format!("holds several files of weights: {}", listed(&found)),
-            "name the one to read",
         )),
     }
 }
@@ -142,15 +164,15 @@ fn sharded(path: &Path) -> Result<Checkpoint> {
         );
         return Err(Error::file(path, what, format!("copy or download them to {}", shown_path(folder))));
     }
-    let mut parts = Vec::with_capacity(shards.len());
+    let mut loaded: Vec<Parts> = Vec::with_capacity(shards.len());
     for shard in &shards {
-        let file = folder.join(shard);
-        let bytes = Bytes::map(&file)?;
-        parts.push(source(file, bytes)?);
+        loaded.push(load(folder.join(shard))?);
     }
-    let inside: Vec<BTreeSet<&str>> =
-        parts.iter().map(|(_, entries)| entries.iter().map(|(name, _)| name.as_str()).collect()).collect();
-    let by_shard: BTreeMap<&str, &BTreeSet<&str>> = shards.iter().copied().zip(&inside).collect();
+    let names = |parts: &Parts| -> BTreeSet<String> {
+        parts.iter().flat_map(|(_, entries)| entries.iter().map(|(name, _)| name.clone())).collect()
+    };
+    let inside: Vec<BTreeSet<String>> = loaded.iter().map(names).collect();
+    let by_shard: BTreeMap<&str, &BTreeSet<String>> = shards.iter().copied().zip(&inside).collect();
     let absent: Vec<String> = index
         .iter()
         .filter(|(name, shard)| !by_shard[shard.as_str()].contains(name.as_str()))
@@ -165,7 +187,7 @@ fn sharded(path: &Path) -> Result<Checkpoint> {
             "index and shards are of different checkpoints: copy all of them again",
         ));
     }
-    Checkpoint::assemble(parts)
+    Checkpoint::assemble(loaded.into_iter().flatten().collect())
 }
 
 /// The `weight_map` of an index: which tensor lies in which file.
@@ -186,11 +208,12 @@ pub(super) fn is_plain(name: &str) -> bool {
 }
 
 fn check_shard_name(path: &Path, shard: &str) -> Result<()> {
-    if is_plain(shard) && shard.ends_with(".safetensors") {
+    let pickled = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".bin.index."));
+    let ending = if pickled { ".bin" } else { ".safetensors" };
+    if is_plain(shard) && shard.ends_with(ending) {
         return Ok(());
     }
-    let what =
-        format!("names the shard `{}`, which is not a plain name ending in .safetensors", shown(shard));
+    let what = format!("names the shard `{}`, which is not a plain name ending in {ending}", shown(shard));
     Err(Error::file(path, what, "shards lie beside their index; do not trust this file"))
 }
 

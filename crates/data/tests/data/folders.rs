@@ -8,15 +8,15 @@ use regard_data::folder::read_json_list;
 #[test]
 fn a_folder_is_a_model_or_says_why_not() {
     let scratch = Scratch::new();
-    let looked = "is no model's folder: looked for config.json, model.safetensors, model.safetensors.index.json and any \
-                  *.safetensors";
+    let looked = "is no model's folder: looked for config.json, model.safetensors, model.safetensors.index.json, any \
+                  *.safetensors, and pytorch_model.bin";
     assert_eq!(
         text(Folder::open(scratch.path()), &scratch),
         format!("DIR: {looked}; the folder is empty; name the folder that holds these")
     );
     scratch.put("notes.txt", "");
     assert_eq!(
-        text(Folder::open(scratch.path()), &scratch),
+        text(Folder::around(&scratch.join("notes.txt")), &scratch),
         format!("DIR: {looked}; it holds `notes.txt`; name the folder that holds these")
     );
     let file = scratch.join("notes.txt").display().to_string();

@@ -274,17 +274,25 @@ fn what_is_no_checkpoint_says_so() {
     let scratch = Scratch::new();
     let open = |name: &str| text(Checkpoint::open(scratch.join(name)), &scratch);
     assert_eq!(open("no"), "cannot open no: No such file or directory (os error 2); check the path");
-    let looked = "looked for model.safetensors, model.safetensors.index.json and any single *.safetensors";
+    let looked = "looked for model.safetensors, model.safetensors.index.json, any single *.safetensors, and \
+                  pytorch_model.bin";
     assert_eq!(
         text(Checkpoint::open(scratch.path()), &scratch),
-        format!("DIR: no weights here: {looked}; name the folder or the file that holds them")
+        format!(
+            "DIR: no weights here: {looked}; name the folder or the file that holds them; on a model's page they stand \
+             under \"Files\", beside config.json"
+        )
     );
+    scratch.put("model.onnx", "no tensors of ours");
+    let foreign = text(Checkpoint::open(scratch.path()), &scratch);
+    assert!(foreign.contains(&format!("{looked}, and found `model.onnx`; read are safetensors, GGUF")));
+    assert!(open("model.onnx").contains("is no safetensors file; read are safetensors, GGUF"));
     scratch.put("pytorch_model.bin", "pickle");
-    let pickles = text(Checkpoint::open(scratch.path()), &scratch);
-    assert!(
-        pickles.contains(&format!("{looked}, and found `pytorch_model.bin`; other formats are not read"))
+    assert_eq!(
+        text(Checkpoint::open(scratch.path()), &scratch),
+        "pytorch_model.bin: is no file of `torch.save`: it begins neither as a zip nor as a pickle; name the file that \
+         holds the weights"
     );
-    assert!(open("pytorch_model.bin").contains("is no safetensors file; other formats are not read"));
     scratch.put("a.safetensors", "");
     assert!(text(Checkpoint::open(scratch.path()), &scratch).starts_with("a.safetensors: has 0 bytes"));
     scratch.put("model.fp16.safetensors", "");

@@ -12,6 +12,7 @@ mod learned;
 mod llama;
 mod many;
 mod noise;
+mod pickles;
 mod pictures;
 mod scratch;
 mod tables;

@@ -161,8 +161,8 @@ fn damaged_and_absent_files_are_told_apart() {
     fs::write(&file, b"PK\x03\x04 a pickle in a zip").unwrap();
     assert_eq!(
         refused(&file),
-        "HERE: is a pickle of PyTorch, which can run code when it is read; save the model as safetensors \
-         (`model.save_pretrained`) and name its folder"
+        "HERE: is a zip without its directory: it is cut short, which a whole copy is not; it is damaged or no file of \
+         `torch.save`: copy or download it again"
     );
     assert!(refused(own.0.join("absent")).starts_with("no folder is called `HERE`; a model is a folder"));
 }
