@@ -12,7 +12,11 @@ use regard_models::Registry;
 #[derive(Args)]
 #[command(after_help = "\
 Without --dtype the weights keep the dtype of most numbers of the model. With --shard-bytes they are written in several
-files and an index; a tensor that is larger than N has a file of its own. The tokenizer comes along.
+files and an index; a tensor that is larger than N has a file of its own. The tokenizer comes along, and what else lies in
+the folder of a sentence-transformer.
+
+A model that transformers has a form for is written in that form, also one that was made here; of any other it is said what
+differs, and it is written in our own.
 
 Example:  regard export crates/conformance/goldens/parity/gpt2/model gpt2-bf16 --dtype bf16")]
 pub struct Options {

@@ -2,6 +2,7 @@
 //! local cache) becomes a folder that every command here takes and that transformers loads: `config.json` and
 //! `model.safetensors`.
 
+use crate::model::say_unread;
 use crate::model_folder::{Target, WeightDtype};
 use anyhow::Result;
 use clap::Args;
@@ -22,6 +23,10 @@ pub struct Options {
     /// The dtype of the weights in the new folder
     #[arg(long, default_value = "f32", value_name = "DTYPE")]
     dtype: WeightDtype,
+    /// Pass over tensors of the source that the model does not have, such as a head: `cls.*`, where * stands for
+    /// any signs; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    ignore: Vec<String>,
     #[command(flatten)]
     target: Target,
 }
@@ -29,6 +34,7 @@ pub struct Options {
 /// Imports.
 pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     options.target.check()?;
-    let opened = regard_hub::open(&options.source, registry)?;
+    let opened = regard_hub::open_ignoring(&options.source, registry, &options.ignore)?;
+    say_unread(&opened);
     options.target.write(&opened, options.dtype.dtype(), None)
 }

@@ -1,6 +1,7 @@
 //! Which model a command uses, and how it is opened: shared by all commands that use one.
 
 use crate::machine::Machine;
+use crate::printer::note;
 use crate::weight_precision::WeightPrecision;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -13,12 +14,16 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Which weights of a run are used.
-#[derive(Args, Clone, Copy, Debug, Default)]
+/// Which weights of a run or a folder are used.
+#[derive(Args, Clone, Debug, Default)]
 pub struct Weights {
     /// Take a checkpoint of the run instead of the model that it exported: also of one that is not finished
     #[arg(long, value_enum, value_name = "WHICH")]
     checkpoint: Option<Checkpoint>,
+    /// Pass over tensors of the files that the model does not have, such as a head: `cls.*`, where * stands for
+    /// any signs; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    ignore: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -30,7 +35,7 @@ enum Checkpoint {
 }
 
 impl Weights {
-    fn which(self) -> Which {
+    fn which(&self) -> Which {
         match self.checkpoint {
             None => Which::Exported,
             Some(Checkpoint::Best) => Which::Best,
@@ -39,21 +44,39 @@ impl Weights {
     }
 
     /// Opens the model without reading its weights.
-    pub fn open(self, model: &str, registry: &Registry) -> Result<Opened> {
-        let options = OpenOptions { which: self.which(), ..OpenOptions::new(registry) };
-        Ok(regard_runtime::open(model, &options)?)
+    pub fn open(&self, model: &str, registry: &Registry) -> Result<Opened> {
+        let opened = regard_runtime::open(model, &self.options(registry))?;
+        say_unread(&opened);
+        Ok(opened)
+    }
+
+    fn options<'a>(&'a self, registry: &'a Registry) -> OpenOptions<'a> {
+        OpenOptions { which: self.which(), ignored: &self.ignore, ..OpenOptions::new(registry) }
     }
 
     /// Opens the model to use it.
     pub fn session(
-        self,
+        &self,
         model: &str,
         precision: WeightPrecision,
         machine: &Machine,
         registry: &Registry,
     ) -> Result<Session> {
-        let options = OpenOptions { registry, which: self.which(), weights: precision.weights() };
-        Ok(Session::open(model, &options, &machine.device()?)?)
+        let options = OpenOptions { weights: precision.weights(), ..self.options(registry) };
+        let session = Session::open(model, &options, &machine.device()?)?;
+        say_unread(session.opened());
+        Ok(session)
+    }
+}
+
+/// Says which tensors of a model's files are not read: on the side, for results go elsewhere.
+pub fn say_unread(opened: &Opened) {
+    if !opened.unread.is_empty() {
+        let (count, names) = (opened.unread.len(), opened.unread.join(", "));
+        note(&format!(
+            "{}: {count} tensors are no part of this model and were not read: {names}",
+            opened.path.display()
+        ));
     }
 }
 

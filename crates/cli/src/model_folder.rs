@@ -8,6 +8,7 @@ use regard_hub::{DType, Opened, SaveOptions, save};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where to write, and what to print.
 #[derive(Args)]
@@ -64,12 +65,13 @@ impl Target {
         let mut store = Store::new(0);
         let report = opened.load_into(&mut store)?;
         let options = SaveOptions { dtype, shard_bytes, like: Some(opened), ..Default::default() };
-        let saved = save(&*opened.model, &store, &self.folder, &options)?;
+        let model = opened.model.in_other_form().unwrap_or_else(|| Arc::clone(&opened.model));
+        let saved = save(&*model, &store, &self.folder, &options)?;
         let mut out = std::io::stdout().lock();
         if self.json {
             let files: Vec<String> = saved.files.iter().map(|path| path.display().to_string()).collect();
             let line = json!({
-                "family": opened.model.family(), "parameters": report.numbers, "dtype": dtype.to_string(),
+                "family": model.family(), "departs": model.departs(), "parameters": report.numbers, "dtype": dtype.to_string(),
                 "files": files, "bytes": saved.bytes, "left_out": report.ignored,
                 "checksum": saved.digest.to_string(),
             });
@@ -80,16 +82,25 @@ impl Target {
             out,
             "{}: {}, {} parameters in {dtype}, {} files, {} bytes",
             self.folder.display(),
-            opened.model.family(),
+            model.family(),
             report.numbers,
             saved.files.len(),
             saved.bytes
         )?;
-        if !report.ignored.is_empty() {
-            writeln!(out, "  left out, for they are no parameters: {}", left_out(&report.ignored))?;
+        if let Some(what) = model.departs() {
+            writeln!(out, "  in our own form, which transformers does not read: {what}")?;
+        }
+        let no_parameters: Vec<String> =
+            report.ignored.iter().filter(|name| !is_unread(opened, name)).cloned().collect();
+        if !no_parameters.is_empty() {
+            writeln!(out, "  left out, for they are no parameters: {}", left_out(&no_parameters))?;
         }
         Ok(())
     }
+}
+
+fn is_unread(opened: &Opened, name: &str) -> bool {
+    opened.unread.iter().any(|unread| unread == name)
 }
 
 fn same(a: &Path, b: &Path) -> bool {

@@ -82,7 +82,7 @@ fn check_forward(case: &str, outputs: &[&str], set: &str) -> Result<()> {
     for (ours, theirs) in streams.chain(scores) {
         let (got, wanted) = (program.array(ours)?, golden.answers.get(&theirs));
         assert_eq!(got.dims(), wanted.dims(), "{case}: {theirs}");
-        let width = wanted.len() / mask.len();
+        let width = wanted.data().len() / mask.len();
         let (mut got, mut wanted) = (got.data().to_vec(), wanted.data().to_vec());
         if wanted.len() == mask.len() * width {
             // Rows of padding mean nothing.
@@ -119,7 +119,7 @@ fn check_steps(case: &str) -> Result<()> {
         let inputs = declared(g, model, &golden, "train")?;
         let outputs = model.pass(g, &inputs)?;
         let logits = output(&outputs, "logits").expect("scores");
-        let (Some(mask), 3) = (inputs.mask, g.shape(logits).rank()) else { return Ok(logits) };
+        let (Some(mask), 3) = (inputs.mask, g.shape(logits).len()) else { return Ok(logits) };
         let [b, t] = g.dims(mask, "B T")?;
         let mask = g.reshape(mask, shape![b, t, 1])?;
         let nothing = g.fill(DType::F32, [1], 0.0)?;

@@ -332,7 +332,7 @@ impl fmt::Display for Problems {
             (
                 &self.surplus,
                 "in the checkpoint but not in the model",
-                "name what may be left out, or use its own model",
+                "use its own model, or pass over them: --ignore",
             ),
             (
                 &self.whole,

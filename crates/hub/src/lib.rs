@@ -31,7 +31,7 @@ pub mod table;
 
 pub use error::{Error, Result};
 pub use forward::{Batch, Images, forward};
-pub use open::{Opened, open};
+pub use open::{Opened, open, open_ignoring};
 pub use regard_data::DType;
 pub use save::{SaveOptions, save};
 pub use store_files::StoreFiles;

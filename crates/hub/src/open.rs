@@ -25,6 +25,9 @@ pub struct Opened {
     pub path: PathBuf,
     /// How many of our tensors there are, how many numbers they hold, and what the files hold besides.
     pub report: Report,
+    /// Tensors that are no part of this model and were passed over: other heads, and what [`open_ignoring`] was
+    /// told.
+    pub unread: Vec<String>,
     folder: Option<Folder>,
     trained: Arc<dyn Model>,
     checkpoint: Arc<Checkpoint>,
@@ -36,31 +39,32 @@ pub struct Opened {
 /// in a local Hugging Face cache, or a `.bin` file of llama2.c. Which families can be opened is the
 /// registry's. Costs the headers of the files only.
 pub fn open(model: impl AsRef<str>, registry: &Registry) -> Result<Opened> {
+    open_ignoring(model, registry, &[])
+}
+
+/// The same, and tensors that the model does not have are passed over where a pattern names them; `*` stands for
+/// any signs. Without that they are refused: a file that holds more than its config says may be another model.
+pub fn open_ignoring(model: impl AsRef<str>, registry: &Registry, patterns: &[String]) -> Result<Opened> {
     let model = model.as_ref();
     let path = Path::new(model);
     let ending = path.extension().filter(|_| path.is_file()).and_then(|ending| ending.to_str());
     match ending {
         Some("bin") if !is_pickle(path) => {
             let found = llama2c::open(path)?;
-            return Opened::new(path.into(), None, found.config.hugging_face(), found.checkpoint, registry);
+            let config = found.config.hugging_face();
+            return Opened::new(path.into(), None, config, found.checkpoint, registry, patterns);
         }
         Some("bin" | "pt" | "pth" | "safetensors") => {
             let folder = Folder::around(path)?;
-            let checkpoint = Checkpoint::open(path)?;
-            return Opened::new(
-                folder.path().into(),
-                Some(folder.clone()),
-                folder.config()?,
-                checkpoint,
-                registry,
-            );
+            let (place, config) = (folder.path().into(), folder.config()?);
+            return Opened::new(place, Some(folder), config, Checkpoint::open(path)?, registry, patterns);
         }
         _ => {}
     }
     let folder = Folder::find(model)?;
     let config = folder.config()?;
     let checkpoint = Checkpoint::open(folder.path())?;
-    Opened::new(folder.path().into(), Some(folder), config, checkpoint, registry)
+    Opened::new(folder.path().into(), Some(folder), config, checkpoint, registry, patterns)
 }
 
 impl Opened {
@@ -70,6 +74,7 @@ impl Opened {
         config: Value,
         checkpoint: Checkpoint,
         registry: &Registry,
+        patterns: &[String],
     ) -> Result<Opened> {
         let shown = || path.display().to_string();
         refuse_quantised(&config, &path)?;
@@ -99,11 +104,16 @@ impl Opened {
             }
             ignored.push(copy.to_string());
         }
+        let mut unread = files.unread;
+        unread.extend(passed_over(&checkpoint, &table, patterns, &path)?);
+        unread.sort();
+        unread.dedup();
+        ignored.extend(unread.iter().cloned());
         let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;
         let checkpoint = Arc::new(checkpoint);
-        Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
+        Ok(Opened { model, config, path, report, unread, folder, trained, checkpoint, table, ignored })
     }
 
     /// A model whose weights are a checkpoint of training: under our own names, among moments and what else a
@@ -126,7 +136,8 @@ impl Opened {
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;
         let (folder, checkpoint) = (Folder::open(&path).ok(), Arc::new(checkpoint));
-        Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
+        let unread = Vec::new();
+        Ok(Opened { model, config, path, report, unread, folder, trained, checkpoint, table, ignored })
     }
 
     /// The model with the dropout of its config.
@@ -173,6 +184,53 @@ impl Opened {
         })?;
         Ok(report)
     }
+}
+
+/// The tensors that patterns name. One that names none, or one that the model reads, is a slip of the pen.
+fn passed_over(
+    checkpoint: &Checkpoint,
+    table: &[Import],
+    patterns: &[String],
+    path: &Path,
+) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for pattern in patterns {
+        let named: Vec<&str> = checkpoint.names().filter(|name| is_like(name, pattern)).collect();
+        let read = named.iter().find(|name| table.iter().any(|line| line.theirs == **name));
+        let (what, advice) = match (read, named.is_empty()) {
+            (Some(read), _) => (
+                format!(
+                    "`{pattern}` is to be passed over, and `{read}`, which it names, is read by the model"
+                ),
+                "name only what the model does not have",
+            ),
+            (None, true) => (
+                format!("`{pattern}` is to be passed over, and no tensor has such a name"),
+                "leave it out, or see which there are: the message without it lists them",
+            ),
+            (None, false) => {
+                all.extend(named.into_iter().map(str::to_owned));
+                continue;
+            }
+        };
+        return Err(Error::Refused { path: path.display().to_string(), what, advice: advice.into() });
+    }
+    Ok(all)
+}
+
+/// Whether a name is like a pattern, in which `*` stands for any signs.
+fn is_like(name: &str, pattern: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return name == pattern };
+    let Some(mut left) = name.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let Some(last) = parts.pop() else { return true };
+    for part in parts {
+        match left.find(part) {
+            Some(at) => left = &left[at + part.len()..],
+            None => return false,
+        }
+    }
+    left.ends_with(last)
 }
 
 /// What a checkpoint tells a family before it is read.

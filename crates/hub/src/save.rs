@@ -86,7 +86,14 @@ pub fn save(
     let folder = folder.as_ref();
     let mut config = model.config_to_json()?;
     if let Some(opened) = options.like {
-        let trained = opened.for_training().config_to_json()?;
+        let trained = match opened.for_training() {
+            trained if trained.family() == model.family() => trained.config_to_json()?,
+            // Written in another form than it was opened in, which may have no words for its dropout.
+            trained => match trained.in_other_form().filter(|other| other.family() == model.family()) {
+                Some(other) => other.config_to_json()?,
+                None => serde_json::Value::Null,
+            },
+        };
         let kept = KEPT.map(|name| (name, opened.config.get(name)));
         let dropout = DROPOUT.map(|name| (name, trained.get(name)));
         for (name, value) in kept.into_iter().chain(dropout) {

@@ -61,6 +61,17 @@ pub trait Model: Any + Debug + Send + Sync {
         Files::new(native::imports(self.parameters()))
     }
 
+    /// The same model in a form that other software reads, where it is kept in our own and theirs has words for
+    /// it, too: for who takes it elsewhere.
+    fn in_other_form(&self) -> Option<Arc<dyn Model>> {
+        None
+    }
+
+    /// What other software has no words for, where it is kept in our own form for that.
+    fn departs(&self) -> Option<String> {
+        self.family().starts_with("regard-").then(|| "no other software has a form for it".into())
+    }
+
     /// A model of the same blocks for a task that needs another head, as training from a known model does.
     /// The keys are those of `[model]` that may differ. By itself, a model does the task that it has.
     fn for_task(&self, keys: &ModelKeys, needs: &Needs) -> Result<Arc<dyn Model>> {

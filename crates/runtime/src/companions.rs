@@ -305,10 +305,25 @@ fn write_json(path: &Path, value: &Value) -> Result<()> {
     Ok(whole::write(path, |file| file.write_all(text.as_bytes()))?)
 }
 
-/// The names of classes that a config has, if it names all of them.
+/// The names of classes that a config has, if it names all of them. A single one is no class: it names the
+/// value of a regression, or says nothing.
 fn classes(config: &Value) -> Result<Option<Labels>> {
     let Some(names) = config["id2label"].as_object() else { return Ok(None) };
     let name = |class: usize| names.get(&class.to_string()).and_then(Value::as_str);
     let names: Option<Vec<&str>> = (0..names.len()).map(name).collect();
-    Ok(names.map(Labels::in_order).transpose()?)
+    Ok(names.filter(|names| names.len() != 1).map(Labels::in_order).transpose()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_single_label_names_no_class() {
+        let found = |labels: Value| classes(&json!({ "id2label": labels }));
+        assert_eq!(found(json!({ "0": "LABEL_0" })).unwrap(), None);
+        assert_eq!(found(json!({ "0": "no", "1": "yes" })).unwrap().unwrap().len(), 2);
+        assert!(found(json!({ "0": "no", "1": "no" })).is_err());
+    }
 }

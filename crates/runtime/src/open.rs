@@ -19,12 +19,15 @@ pub struct OpenOptions<'a> {
     pub which: Which,
     /// How weights are held while the model runs.
     pub weights: Weights,
+    /// Tensors to be passed over though the model does not have them, as [`regard_hub::open_ignoring`] takes
+    /// them.
+    pub ignored: &'a [String],
 }
 
 impl<'a> OpenOptions<'a> {
     /// The weights that a run exported, held as they are.
     pub fn new(registry: &'a Registry) -> OpenOptions<'a> {
-        OpenOptions { registry, which: Which::Exported, weights: Weights::Full }
+        OpenOptions { registry, which: Which::Exported, weights: Weights::Full, ignored: &[] }
     }
 }
 
@@ -32,7 +35,7 @@ impl<'a> OpenOptions<'a> {
 /// headers of the files, and for a checkpoint of a run its checksum.
 pub fn open(name: &str, options: &OpenOptions<'_>) -> Result<Opened> {
     match Place::find(name, options.which)? {
-        Place::Model(model) => Ok(regard_hub::open(model, options.registry)?),
+        Place::Model(model) => Ok(regard_hub::open_ignoring(model, options.registry, options.ignored)?),
         Place::Checkpoint { weights, folder } => open_checkpoint(&weights, &folder, options.registry),
     }
 }

@@ -94,7 +94,7 @@ fn everything_that_does_not_fit_is_listed_at_once_and_nothing_is_taken() {
     `bias` ← `h.0.c_attn.bias`: ours is [7], theirs [6]
     `flat` ← `h.0.c_attn.bias`: theirs is [6]; only a matrix can be transposed
     `folded` ← `h.0.c_attn.bias`: ours is [5], theirs [6] holds another number of elements
-  3 in the checkpoint but not in the model (name what may be left out, or use its own model):
+  3 in the checkpoint but not in the model (use its own model, or pass over them: --ignore):
     2..4 of `h.0.c_attn.weight` [2, 6]
     `h.0.mask` [1, 1, 2]
     3..5 of `h.0.qkv.weight` [6, 2]

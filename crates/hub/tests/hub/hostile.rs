@@ -22,14 +22,14 @@ fn refused(path: impl AsRef<Path>) -> String {
 }
 
 /// A tensor on its way into a folder of one's own.
-struct Part {
-    name: String,
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
+pub struct Part {
+    pub name: String,
+    pub shape: Vec<usize>,
+    pub bytes: Vec<u8>,
 }
 
 /// A golden's folder with other tensors or another config.
-fn edited(own: &Own, case: &str, tensors: impl FnOnce(&mut Vec<Part>), config: impl FnOnce(&mut Value)) {
+pub fn edited(own: &Own, case: &str, tensors: impl FnOnce(&mut Vec<Part>), config: impl FnOnce(&mut Value)) {
     let from = folder(case).join("model");
     let checkpoint = Checkpoint::open(&from).unwrap();
     let mut parts: Vec<Part> = checkpoint
@@ -82,7 +82,7 @@ fn everything_that_does_not_fit_is_told_at_once() {
          `final_norm.bias` ← `transformer.ln_f.bias`\n  \
          1 of another shape (compare the sizes in its config.json):\n    \
          `position_embedding.weight` ← `transformer.wpe.weight`: ours is [19, 24], theirs [24, 19]\n  \
-         1 in the checkpoint but not in the model (name what may be left out, or use its own model):\n    \
+         1 in the checkpoint but not in the model (use its own model, or pass over them: --ignore):\n    \
          `transformer.ln_last.bias` [24]"
     );
 }

@@ -6,4 +6,5 @@ mod hostile;
 mod kept;
 mod lent;
 mod native;
+mod originals;
 mod store_files;

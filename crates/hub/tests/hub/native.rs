@@ -8,7 +8,7 @@ use regard_graph::Init;
 use regard_hub::{Batch, Images, Opened, SaveOptions, forward, save};
 use regard_layers::{FeedForwardKind, HeadScale, NormKind, NormPlace};
 use regard_models::{
-    Bert, BertConfig, BertHead, Gpt, GptConfig, Mechanisms, Model, Perceiver, PerceiverConfig,
+    Bert, BertConfig, BertHead, BertVariant, Gpt, GptConfig, Mechanisms, Model, Perceiver, PerceiverConfig,
     PerceiverMasking, Positions, Registry, T5, T5Config, Transformer, TransformerConfig, Vit, VitConfig,
     VitHead, VitPooling, vit,
 };
@@ -56,6 +56,10 @@ fn models() -> Vec<(&'static str, Arc<dyn Model>)> {
         ..Mechanisms::NONE
     };
     let masked = BertConfig { head: BertHead::Masked, mechanisms: alibi, ..bert };
+    // Of the families that descend from BERT, what differs around the blocks is kept.
+    let mpnet = BertConfig { token_types: 0, variant: BertVariant::MPNET, ..bert };
+    let narrow = BertVariant { embedding_width: Some(3), head_dropout: Some(0.25), ..BertVariant::ELECTRA };
+    let electra = BertConfig { variant: narrow, ..masked };
     let vit = VitConfig {
         image: [4, 4],
         patch: [2, 2],
@@ -101,6 +105,8 @@ fn models() -> Vec<(&'static str, Arc<dyn Model>)> {
     vec![
         ("regard-gpt", Arc::new(Gpt::new(strange).unwrap())),
         ("regard-bert", Arc::new(Bert::new(masked).unwrap())),
+        ("regard-bert", Arc::new(Bert::new(mpnet).unwrap())),
+        ("regard-bert", Arc::new(Bert::new(electra).unwrap())),
         ("regard-vit", Arc::new(Vit::new(vit).unwrap())),
         ("regard-t5", Arc::new(T5::new(t5).unwrap())),
         ("regard-transformer", Arc::new(Transformer::new(transformer).unwrap())),
@@ -183,4 +189,42 @@ fn what_is_no_checkpoint_of_the_model_is_refused() {
     }
     let message = Opened::of_checkpoint(own.0.clone(), config, save(1), &registry).unwrap_err().to_string();
     assert!(message.contains(&numbers[0].0), "{message}");
+}
+
+/// A GPT that was made here and is GPT-2 or Llama by its settings goes elsewhere in their form.
+#[test]
+fn what_transformers_has_a_form_for_is_written_in_it() {
+    let small = GptConfig { layers: 1, heads: 2, width: 8, vocabulary: 11, context: 6, ..GptConfig::GPT2 };
+    let llama = GptConfig { layers: 1, heads: 2, width: 8, vocabulary: 11, context: 6, ..GptConfig::LLAMA };
+    for (config, family) in [(small, "gpt2"), (llama, "llama")] {
+        let gpt = Gpt::new(config).unwrap();
+        assert_eq!((gpt.family(), gpt.departs()), ("regard-gpt", None));
+        let other = gpt.in_other_form().unwrap();
+        assert_eq!((other.family(), other.departs()), (family, None));
+        assert!(other.in_other_form().is_none(), "it is in their form already");
+        let mut store = Store::new(3);
+        for declared in gpt.parameters().all() {
+            store.declare(&declared.name, &declared.shape, regard_graph::Init::Normal(0.3)).unwrap();
+        }
+        let own = Own::new(&format!("other-{family}"));
+        save(&*other, &store, &own.0, &Default::default()).unwrap();
+        let again = open(own.text()).unwrap();
+        let mut read = Store::new(0);
+        again.load_into(&mut read).unwrap();
+        let cpu = Cpu::with(1, regard_device::Level::best()).unwrap();
+        let batch = regard_hub::Batch { ids: vec![vec![1, 5, 2]], ..Default::default() };
+        let ours = regard_hub::forward(&gpt, &mut store, &cpu, &batch, &[]).unwrap();
+        let theirs = regard_hub::forward(&*again.model, &mut read, &cpu, &batch, &[]).unwrap();
+        assert_eq!(ours[0].numbers, theirs[0].numbers, "{family}");
+    }
+    let mixed = Gpt::new(GptConfig { positions: Positions::Alibi, ..small }).unwrap();
+    assert!(mixed.in_other_form().is_none());
+    let why = mixed.departs().unwrap();
+    assert!(why.contains("GPT-2 has learned positions, LayerNorm and no window"), "{why}");
+    assert!(why.contains("Llama has rotary positions"), "{why}");
+    let mean = BertConfig { head: BertHead::MeanClasses(2), ..Default::default() };
+    assert_eq!(
+        Bert::new(mean).unwrap().departs().unwrap(),
+        "transformers has no BERT that classifies by the mean"
+    );
 }

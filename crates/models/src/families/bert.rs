@@ -130,6 +130,10 @@ impl Model for Bert {
         }
     }
 
+    fn departs(&self) -> Option<String> {
+        import::bert::departs(self.config())
+    }
+
     fn for_task(&self, keys: &ModelKeys, needs: &Needs) -> Result<Arc<dyn Model>> {
         keys.none_but(&["pooling", "context"])?;
         let head = match (self.config().head, needs.task) {
@@ -203,7 +207,7 @@ impl Family for Berts {
         }
         if model_type != native::BERT
             && config.head == BertHead::Pooler
-            && !weights.has("pooler.dense.weight")
+            && !import::bert::has_pooler(&config, weights)
         {
             config.head = BertHead::None;
         }

@@ -217,8 +217,50 @@ impl Model for Gpt {
         self.form().files(self, weights)
     }
 
+    fn in_other_form(&self) -> Option<Arc<dyn Model>> {
+        let form = others(self).find(|form| form.departs(self.config()).is_none())?;
+        Some(Arc::new(self.clone().in_form(form)))
+    }
+
+    fn departs(&self) -> Option<String> {
+        let reasons: Option<Vec<String>> = others(self).map(|form| form.departs(self.config())).collect();
+        reasons.filter(|reasons| !reasons.is_empty()).map(|reasons| reasons.join(". "))
+    }
+
     fn as_decoder(&self) -> Option<&dyn Decoder> {
         Some(self)
+    }
+}
+
+/// The forms of transformers that a GPT in our own could have.
+fn others(gpt: &Gpt) -> impl Iterator<Item = &'static GptForm> {
+    let is_ours = gpt.family() == native::GPT;
+    let theirs = |form: &&&GptForm| ![native::GPT, MINGPT.form.model_type].contains(&form.form.model_type);
+    FORMS.iter().filter(theirs).filter(move |_| is_ours).copied()
+}
+
+impl GptForm {
+    /// What this form has no words for; none if it says all of these settings. Dropout acts in training alone.
+    fn departs(&self, config: &GptConfig) -> Option<String> {
+        let plain = |config: &GptConfig| GptConfig {
+            groups: Some(config.groups()),
+            head_width: Some(config.head_width()),
+            hidden: Some(config.hidden()),
+            dropout: 0.0,
+            attention_dropout: None,
+            hidden_dropout: None,
+            ..*config
+        };
+        let config = plain(config);
+        let written = match (self.to_json)(&config) {
+            Ok(written) => written,
+            Err(Error::Invalid { what, .. }) => return Some(what),
+            Err(error) => return Some(error.to_string()),
+        };
+        match (self.from_json)(&written) {
+            Ok(read) if plain(&read) == config => None,
+            _ => Some(format!("{} does not have all of its settings", self.form.model_type)),
+        }
     }
 }
 

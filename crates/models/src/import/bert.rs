@@ -282,10 +282,64 @@ fn imports_under(config: &BertConfig, prefix: &str) -> Vec<Import> {
     table
 }
 
-/// How the files look.
-pub(crate) fn files(config: &BertConfig, _weights: Option<&dyn Weights>) -> Files {
+/// How the files look. Those of the first BERTs are read as well: with a prefix where there is no head, with
+/// `gamma` and `beta` in their norms, and with heads besides that which the architecture names.
+pub(crate) fn files(config: &BertConfig, weights: Option<&dyn Weights>) -> Files {
     let form = form_of(config.variant.family);
-    Files { ignored: form.ignored, copies: form.copies, ..Files::new(imports(config)) }
+    let mut imports = match weights {
+        Some(weights) if has_prefix(config, weights) => imports_under(config, form.prefix),
+        _ => imports(config),
+    };
+    if let Some(weights) = weights {
+        for line in &mut imports {
+            let older = line.theirs.replace("LayerNorm.weight", "LayerNorm.gamma");
+            let older = older.replace("LayerNorm.bias", "LayerNorm.beta");
+            if !weights.has(&line.theirs) && weights.has(&older) {
+                line.theirs = older;
+            }
+        }
+    }
+    let unread = weights.map_or(Vec::new(), |weights| unread(form, &imports, weights));
+    Files { ignored: form.ignored, copies: form.copies, unread, ..Files::new(imports) }
+}
+
+/// Whether a model without a head stands under the prefix of one with a head.
+pub(crate) fn has_prefix(config: &BertConfig, weights: &dyn Weights) -> bool {
+    let first = form_of(config.variant.family).embedding[0].1;
+    let prefix = form_of(config.variant.family).prefix;
+    prefix_of(config).is_empty() && !weights.has(first) && weights.has(&format!("{prefix}{first}"))
+}
+
+/// Whether a checkpoint has the pooler of a model without a head.
+pub(crate) fn has_pooler(config: &BertConfig, weights: &dyn Weights) -> bool {
+    let imports = files(config, Some(weights)).imports;
+    imports.iter().any(|line| line.ours == "pooler.weight" && weights.has(&line.theirs))
+}
+
+/// The tensors of other heads of a family that a checkpoint has.
+fn unread(form: &BertForm, imports: &[Import], weights: &dyn Weights) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let names = form.heads.iter().flat_map(|head| head.names).map(|(_, theirs)| *theirs);
+    // Where masked tokens are scored, copies of tied matrices are compared with those, and nothing is lost.
+    let is_scored = imports.iter().any(|line| line.ours == "transform_norm.weight");
+    let copies = form.copies.iter().filter(|_| !is_scored).map(|(copy, _)| *copy);
+    for name in names.chain(copies) {
+        let places = match name.strip_prefix('.') {
+            Some(inside) => vec![inside.to_owned(), format!("{}{inside}", form.prefix)],
+            None => vec![name.to_owned()],
+        };
+        for place in places {
+            let parts: &[&str] =
+                if place.ends_with('.') { &["weight", "bias", "gamma", "beta"] } else { &[""] };
+            for name in parts.iter().map(|part| format!("{place}{part}")) {
+                let is_read = imports.iter().any(|line| line.theirs == name);
+                if weights.has(&name) && !is_read && !found.contains(&name) {
+                    found.push(name);
+                }
+            }
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -27,12 +27,14 @@ pub struct Files {
     pub ignored: &'static [&'static str],
     /// Tied matrices that some files hold twice: the other name, and the one that counts.
     pub copies: &'static [(&'static str, &'static str)],
+    /// Heads of the same family that some files hold besides, and this model has not: passed over, and said.
+    pub unread: Vec<String>,
 }
 
 impl Files {
     /// Files of parameters alone.
     pub fn new(imports: Vec<Import>) -> Files {
-        Files { imports, ignored: &[], copies: &[] }
+        Files { imports, ignored: &[], copies: &[], unread: Vec::new() }
     }
 }
 

@@ -5,9 +5,7 @@ use regard_data::{Batch, Source, Tokenizer};
 use regard_engine::Store;
 use regard_graph::{Init, Precision};
 use regard_models::sentence::SentenceHead;
-use regard_models::{
-    Bert, BertConfig, BertHead, Gpt, GptConfig, Model, Pixels, Transformer, TransformerConfig,
-};
+use regard_models::{Bert, BertConfig, BertHead, Gpt, GptConfig, Pixels, Transformer, TransformerConfig};
 use regard_runtime::special::Written;
 use regard_runtime::{
     Answerer, Classifier, Companions, Embedder, OpenOptions, PixelScale, TooLong, Translating, Translator,
