@@ -22,6 +22,7 @@ mod positions;
 mod presets;
 mod registry;
 pub mod t5;
+pub mod t5_encoder;
 pub mod transformer;
 pub mod vit;
 
@@ -40,5 +41,6 @@ pub use perceiver::{Perceiver, PerceiverConfig, PerceiverMasking};
 pub use positions::Positions;
 pub use registry::Registry;
 pub use t5::{T5, T5Config};
+pub use t5_encoder::T5Encoder;
 pub use transformer::{Transformer, TransformerConfig};
 pub use vit::{Vit, VitConfig, VitForm, VitHead, VitPooling};

@@ -6,7 +6,7 @@ use regard_models::{Model, Registry};
 use std::path::{Path, PathBuf};
 
 /// Every case with weights of its own.
-pub const CASES: [&str; 22] = [
+pub const CASES: [&str; 23] = [
     "bart",
     "bert_classify",
     "bert_masked",
@@ -27,6 +27,7 @@ pub const CASES: [&str; 22] = [
     "t5_gated",
     "transformer",
     "transformer_shared",
+    "umt5",
     "vit",
     "vit_resized",
 ];
