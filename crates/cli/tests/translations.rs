@@ -186,6 +186,24 @@ fn lines_are_translated_in_order_whatever_the_batch() {
 }
 
 #[test]
+fn a_marian_translates_by_the_rules_of_its_folder() {
+    let letters: String = ('a'..='z').chain('A'..='O').collect();
+    let written = fs::read_to_string(goldens("marian").join("written.json")).unwrap();
+    let case = &serde_json::from_str::<Value>(&written).unwrap()[0];
+    let model = Scratch::model("marian");
+    model.put("tokenizer.json", &signs(&letters));
+    let mut rules = case["rules"].clone();
+    rules["decoder_start_token_id"] = case["start"].clone();
+    model.put("generation_config.json", &rules.to_string());
+    for row in case["rows"].as_array().unwrap() {
+        let ids = row["source"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as usize);
+        let text: String = ids.map(|id| letters.chars().nth(id).unwrap()).collect();
+        let page = page(&["translate", model.path(), "--text", &text, "--max", "9", "--beams", "3"]);
+        assert_eq!(page["translations"][0]["ids"], row["3"], "{text}");
+    }
+}
+
+#[test]
 fn source_and_target_may_have_tokenizers_of_their_own() {
     let model = Scratch::model("transformer");
     model.put("tokenizer.json", &signs(SMALL));

@@ -68,6 +68,8 @@ CASES = {
     "t5": seq2seq.t5,
     "t5_gated": seq2seq.t5_gated,
     "mt5": seq2seq.mt5,
+    "umt5": seq2seq.umt5,
+    "t5_encoder": seq2seq.t5_encoder,
     "bart": bart.bart,
     "mbart": bart.mbart,
     "marian": bart.marian,

@@ -1,5 +1,5 @@
-"""Encoder-decoders: T5 as first published (ReLU, tied) and as v1.1 (gated GELU, untied), mT5, and the Transformer of
-2017 on `torch.nn.Transformer`.
+"""Encoder-decoders: T5 as first published (ReLU, tied) and as v1.1 (gated GELU, untied), its encoder alone, mT5, umT5, and
+the Transformer of 2017 on `torch.nn.Transformer`.
 """
 
 import json
@@ -7,11 +7,12 @@ import json
 import torch
 from safetensors.torch import save_file
 from torch import nn
-from transformers import MT5Config, MT5ForConditionalGeneration, T5Config, T5ForConditionalGeneration
+from transformers import (MT5Config, MT5ForConditionalGeneration, T5Config, T5EncoderModel, T5ForConditionalGeneration,
+                          UMT5Config, UMT5ForConditionalGeneration)
 from transformers.modeling_outputs import BaseModelOutput
 
 from modules import Translator, sinusoids
-from record import (GREEDY_TOKENS, IGNORED, Golden, agree, chosen, ids, pretrained_names, reads_alike, right_mask,
+from record import (GREEDY_TOKENS, IGNORED, Golden, agree, chosen, ids, pretrained_names, reads_alike, real_rows, right_mask,
                     spread, study, training, write_json)
 
 LENGTHS = [17, 9, 4]
@@ -99,6 +100,40 @@ def t5_gated(folder):
 
 def mt5(folder):
     t5_with(folder, mt5_model, 6900)
+
+
+def umt5(folder):
+    """A table of distances in every block; as transformers 5 saves it, tied and scaled."""
+    config = UMT5Config(vocab_size=31, d_model=12, d_kv=5, d_ff=14, num_layers=2, num_decoder_layers=1, num_heads=2,
+                        relative_attention_num_buckets=8, relative_attention_max_distance=12, dropout_rate=0.0,
+                        layer_norm_epsilon=1e-5, decoder_start_token_id=0, attn_implementation="eager")
+    model, golden = spread(UMT5ForConditionalGeneration(config), 6700), Golden()
+    model.save_pretrained(folder / "model")
+    stacks = {"encoder": (model.encoder.block, model.encoder.final_layer_norm),
+              "decoder": (model.decoder.block, model.decoder.final_layer_norm)}
+    study(golden, "one", model, {"input_ids": ids((1, 19), 31, 6701), "decoder_input_ids": ids((1, 16), 31, 6702)}, stacks)
+    mask = right_mask(LENGTHS, 17)
+    source = {"input_ids": ids((3, 17), 31, 6703, first=2) * mask, "attention_mask": mask}
+    right = {**source, "decoder_input_ids": ids((3, 13), 31, 6704)}
+    study(golden, "right", model, right, stacks, None, {"encoder": mask})
+    t5_greedy(golden, model, source)
+    golden.write(folder)
+
+
+@torch.no_grad()
+def t5_encoder(folder):
+    """The encoder by itself has no logits: what it makes of a text is `last_hidden_state`."""
+    config = t5_model(True).config
+    model, golden = spread(T5EncoderModel(config), 6800), Golden()
+    model.save_pretrained(folder / "model")
+    mask = right_mask(LENGTHS, 17)
+    sets = {"one": {"input_ids": ids((1, 19), 59, 6801)},
+            "right": {"input_ids": ids((3, 17), 59, 6802, first=2) * mask, "attention_mask": mask}}
+    for name, batch in sets.items():
+        golden.put_all(name, batch)
+        hidden = model(**batch).last_hidden_state
+        golden.put(f"{name}.last_hidden_state", real_rows(hidden, batch.get("attention_mask")))
+    golden.write(folder)
 
 
 def transformer_with(folder, config, seed):

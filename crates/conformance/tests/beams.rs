@@ -25,6 +25,7 @@ const TINY: T5Config = T5Config {
     tied: false,
     scaled: false,
     multilingual: false,
+    own_tables: false,
     epsilon: 1e-6,
     dropout: 0.0,
     mechanisms: regard_models::Mechanisms::NONE,

@@ -274,12 +274,15 @@ impl StackConfig {
 /// The most blocks of a stack: a hundred times as many as the deepest models have.
 pub const MOST_LAYERS: usize = 10_000;
 
-/// Blocks one after another. Parameters: `block.0`, `block.1`, …, `final_norm`, `relative`.
+/// Blocks one after another. Parameters: `block.0`, `block.1`, …, `final_norm`, `relative`, or `relative` of
+/// each block.
 #[derive(Clone, Debug)]
 pub struct Stack {
     blocks: Vec<Block>,
     final_norm: Option<NormLayer>,
     relative: RelativePositions,
+    /// Of each block its own, instead of one for all.
+    own_relatives: Vec<RelativePositions>,
 }
 
 impl Stack {
@@ -315,7 +318,22 @@ impl Stack {
             true => Some(parameters.under("final_norm", |p| NormLayer::new(usual.norm, p))?),
             false => None,
         };
-        Ok(Stack { blocks, final_norm, relative })
+        Ok(Stack { blocks, final_norm, relative, own_relatives: Vec::new() })
+    }
+
+    /// The same, where each block has a table of distances of its own instead of one for all, as in umT5.
+    pub fn with_own_relatives(
+        mut self,
+        relative: RelativeConfig,
+        heads: usize,
+        parameters: &mut Parameters,
+    ) -> Result<Self> {
+        for layer in 0..self.blocks.len() {
+            let name = format!("block.{layer}.relative");
+            let own = parameters.under(name, |p| RelativePositions::new(relative, heads, p))?;
+            self.own_relatives.push(own);
+        }
+        Ok(self)
     }
 
     /// The same stack; what its parts add to the stream is multiplied by a number, as in Granite.
@@ -346,6 +364,10 @@ impl Stack {
         let own = Context { bias: self.relative.bias(g)?, ..*own };
         let mut x = x;
         for (layer, block) in self.blocks.iter().enumerate() {
+            let own = match self.own_relatives.get(layer) {
+                Some(relative) => Context { bias: relative.bias(g)?, ..own },
+                None => own,
+            };
             x = g.scope(format!("block.{layer}"), |g| block.forward(g, x, &own, memory))?;
         }
         match &self.final_norm {

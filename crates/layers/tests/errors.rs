@@ -174,6 +174,13 @@ fn blocks_and_tables_that_cannot_be() {
         text(scaled.scaled(8, 1.0, &mut again)),
         "parameter `block.0.attention_scale` is declared twice: [8], then [8]; give one of them another name"
     );
+    let buckets = RelativeConfig::Buckets { buckets: 4, max_distance: 9, bidirectional: true };
+    let own = Stack::new(one, &mut Parameters::new()).unwrap();
+    let own = own.with_own_relatives(buckets, 2, &mut again).unwrap();
+    assert_eq!(
+        text(own.with_own_relatives(buckets, 2, &mut again)),
+        "parameter `block.0.relative.table` is declared twice: [4 2], then [4 2]; give one of them another name"
+    );
     let nothing = "linear: 2 inputs and 0 outputs; give both a size of at least 1";
     assert_eq!(text(Block::new(block(0), &mut Parameters::new())), nothing);
     assert_eq!(text(Stack::new(stack(0), &mut Parameters::new())), nothing);

@@ -2,7 +2,7 @@
 //! pre-norm blocks with RMSNorm and no biases. Scores are q·k without 1/√D, plus one learned number for each
 //! bucket of distances and head; the table is shared by all blocks of a stack, and attention to the memory
 //! has none. v1.0: ReLU, the head is the embedding and its input is scaled by 1/√C. v1.1: gated GELU, a head
-//! of its own. Letters: B batch, S source positions, T target positions, C width, H heads, D head width, F
+//! of its own. umT5 (Chung et al. 2023): a table of distances for each block. Letters: B batch, S source positions, T target positions, C width, H heads, D head width, F
 //! hidden, V vocabulary.
 
 use crate::decoding::{EncoderDecoder, padded};
@@ -12,7 +12,7 @@ use regard_graph::{Error, Graph, Result, Var};
 use regard_layers::{
     AttentionConfig, Biases, BlockConfig, Context, EmbeddingConfig, EmbeddingLayer, FeedForwardConfig,
     FeedForwardKind, HeadScale, KeySource, KeySourceConfig, LinearConfig, LinearLayer, NormConfig, NormPlace,
-    Parameters, Stack, StackConfig,
+    Parameters, RelativeConfig, Stack, StackConfig,
 };
 use regard_ops::prelude::*;
 use regard_ops::{CrossEntropyOptions, LinearOptions};
@@ -46,6 +46,8 @@ pub struct T5Config {
     pub scaled: bool,
     /// Kept as an mT5: the same model under a name of its own.
     pub multilingual: bool,
+    /// Each block has its own table of distances: umT5.
+    pub own_tables: bool,
     /// Added to mean squares in the norms.
     pub epsilon: f32,
     /// Probability with which activations are dropped in training.
@@ -78,13 +80,14 @@ impl T5Config {
             tied: true,
             scaled: true,
             multilingual: false,
+            own_tables: false,
             epsilon: 1e-6,
             dropout: 0.1,
             mechanisms: Mechanisms::NONE,
         }
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let nonsense = |what: String, advice: &str| Err(Error::invalid("t5", what, advice));
         let T5Config { vocabulary, width, heads, head_width, hidden, buckets, max_distance, .. } = *self;
         let layers = [self.encoder_layers, self.decoder_layers];
@@ -105,6 +108,12 @@ impl T5Config {
             );
         }
         self.mechanisms.check("t5", true)?;
+        if self.own_tables && self.mechanisms.positions.is_some() {
+            return nonsense(
+                "a table of distances for each block, beside other positions".into(),
+                "choose one of the two",
+            );
+        }
         if self.mechanisms.positions.is_some_and(Positions::end) {
             return nonsense(
                 "a table of positions, where T5 tells distances".into(),
@@ -118,7 +127,19 @@ impl T5Config {
         Ok(())
     }
 
-    /// One of the two stacks.
+    /// One of the two stacks, with its parameters declared.
+    pub(crate) fn declare(&self, decoder: bool, p: &mut Parameters) -> Result<Stack> {
+        let layers = if decoder { self.decoder_layers } else { self.encoder_layers };
+        let config = self.stack(layers, decoder);
+        if !self.own_tables {
+            return Stack::new(config, p);
+        }
+        let relative = config.relative;
+        let stack = Stack::new(StackConfig { relative: RelativeConfig::None, ..config }, p)?;
+        stack.with_own_relatives(relative, self.heads, p)
+    }
+
+    /// The settings of one of the two stacks.
     fn stack(&self, layers: usize, decoder: bool) -> StackConfig {
         let T5Config { width, heads, head_width, hidden, dropout, .. } = *self;
         let own = AttentionConfig {
@@ -179,13 +200,13 @@ impl T5 {
     /// A model of these sizes, if they make sense.
     pub fn new(config: T5Config) -> Result<Self> {
         config.check()?;
-        let T5Config { vocabulary, width, encoder_layers, decoder_layers, tied, .. } = config;
+        let T5Config { vocabulary, width, tied, .. } = config;
         let mut parameters = Parameters::new();
         let p = &mut parameters;
         let table = EmbeddingConfig { tokens: vocabulary, width, std: 1.0 };
         let embedding = p.under("token_embedding", |p| EmbeddingLayer::new(table, p))?;
-        let encoder = p.under("encoder", |p| Stack::new(config.stack(encoder_layers, false), p))?;
-        let decoder = p.under("decoder", |p| Stack::new(config.stack(decoder_layers, true), p))?;
+        let encoder = p.under("encoder", |p| config.declare(false, p))?;
+        let decoder = p.under("decoder", |p| config.declare(true, p))?;
         let own =
             LinearConfig { inputs: width, outputs: vocabulary, bias: false, std: (width as f32).powf(-0.5) };
         let head = if tied { None } else { Some(p.under("head", |p| LinearLayer::new(own, p))?) };
@@ -204,11 +225,7 @@ impl T5 {
 
     /// The memory: B S -> B S C. `mask` is bool [B S], true where there is a token.
     pub fn encode(&self, g: &mut Graph, source: Var, mask: Option<Var>) -> Result<Var> {
-        g.scope("encoder", |g| {
-            let x = self.embed(g, source)?;
-            let x = self.encoder.forward(g, x, &padded(mask), None)?;
-            g.dropout(x, self.config.dropout)
-        })
+        encode(g, (&self.embedding, &self.encoder), source, mask, self.config.dropout)
     }
 
     /// The decoder's stream after its last norm: B T and a memory B S C -> B T C.
@@ -264,15 +281,30 @@ impl T5 {
         })
     }
 
-    fn embed(&self, g: &mut Graph, ids: Var) -> Result<Var> {
-        let x = g.scope("token_embedding", |g| self.embedding.forward(g, ids))?;
-        g.dropout(x, self.config.dropout)
-    }
-
     /// x / √C, because the embedding that is the head has vectors of length √C.
     fn scaled(&self, g: &mut Graph, x: Var) -> Result<Var> {
         if self.config.scaled { g.scale(x, (self.config.width as f32).powf(-0.5)) } else { Ok(x) }
     }
+}
+
+/// What an encoder makes of a text: B S -> B S C.
+pub(crate) fn encode(
+    g: &mut Graph,
+    (embedding, encoder): (&EmbeddingLayer, &Stack),
+    source: Var,
+    mask: Option<Var>,
+    dropout: f32,
+) -> Result<Var> {
+    g.scope("encoder", |g| {
+        let x = embed(g, embedding, source, dropout)?;
+        let x = encoder.forward(g, x, &padded(mask), None)?;
+        g.dropout(x, dropout)
+    })
+}
+
+fn embed(g: &mut Graph, embedding: &EmbeddingLayer, ids: Var, dropout: f32) -> Result<Var> {
+    let x = g.scope("token_embedding", |g| embedding.forward(g, ids))?;
+    g.dropout(x, dropout)
 }
 
 impl EncoderDecoder for T5 {
@@ -300,7 +332,7 @@ impl EncoderDecoder for T5 {
         memory: (KeySource, &Context),
     ) -> Result<Var> {
         g.scope("decoder", |g| {
-            let x = self.embed(g, target)?;
+            let x = embed(g, &self.embedding, target, self.config.dropout)?;
             let x = self.decoder.forward(g, x, own, Some(memory))?;
             g.dropout(x, self.config.dropout)
         })

@@ -4,8 +4,8 @@ use regard_engine::{Cpu, Program, Store};
 use regard_layers::{Context, FeedForwardKind, KeySource};
 use regard_models::import::json::Fields;
 use regard_models::{
-    Bert, BertConfig, BertHead, BertText, Cached, Decoder, Decoding, EncoderDecoder, Gpt, GptConfig,
-    Perceiver, PerceiverConfig, PerceiverMasking, T5, T5Config, Transformer, TransformerConfig, View, Vit,
+    Bert, BertConfig, BertHead, BertText, Cached, Decoder, Decoding, EncoderDecoder, Gpt, GptConfig, Mechanisms,
+    Perceiver, PerceiverConfig, PerceiverMasking, T5, T5Config, T5Encoder, Transformer, TransformerConfig, View, Vit,
     VitConfig,
 };
 use regard_ops::CrossEntropyOptions;
@@ -166,6 +166,13 @@ fn encoder_decoders_that_do_not_fit() {
     let g = &mut Graph::new();
     let (floats, ids, labels, narrow, scale) = leaves(g);
     assert_eq!(text(t5.encode(g, floats, None)), ids_expected);
+    let encoder = T5Encoder::new(*t5.config()).unwrap();
+    assert_eq!(text(encoder.hidden(g, floats, None)), ids_expected);
+    let rms = Mechanisms { groups: Some(2), ..Mechanisms::NONE };
+    assert_eq!(
+        text(T5Encoder::new(T5Config { mechanisms: rms, ..*t5.config() })),
+        "t5: an encoder by itself with mechanisms that T5 does not have; make an encoder-decoder of them"
+    );
     assert_eq!(text(t5.logits(g, floats, None, ids)), ids_expected);
     assert_eq!(text(t5.loss(g, [floats, ids, ids], None, scale)), ids_expected);
     let message = text(t5.loss_with(g, [ids, ids, labels], None, scale, options()));

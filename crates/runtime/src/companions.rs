@@ -83,6 +83,16 @@ impl Companions {
         };
         match Tokenizer::of_model(folder, self.vocabulary) {
             Err(regard_data::Error::NoTokenizer { .. }) if self.vocabulary == 256 => Ok(Tokenizer::bytes()),
+            Err(regard_data::Error::NoTokenizer { .. }) if folder.join("source.spm").is_file() => {
+                Err(Error::invalid(
+                    format!(
+                        "{}: its tokenizer is kept as Marian keeps it, in source.spm, target.spm and vocab.json, which \
+                         are not read here",
+                        folder.display()
+                    ),
+                    "put a tokenizer.json of the same tokens there, or give ids: regard generate --ids",
+                ))
+            }
             other => Ok(other?),
         }
     }

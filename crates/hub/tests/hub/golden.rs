@@ -6,7 +6,7 @@ use regard_models::{Model, Registry};
 use std::path::{Path, PathBuf};
 
 /// Every case with weights of its own that names its scores `logits`, a row for each position or text.
-pub const CASES: [&str; 43] = [
+pub const CASES: [&str; 44] = [
     "bart",
     "bert_classify",
     "bert_labels",
@@ -48,6 +48,7 @@ pub const CASES: [&str; 43] = [
     "t5_gated",
     "transformer",
     "transformer_shared",
+    "umt5",
     "vit",
     "vit_resized",
 ];

@@ -223,8 +223,12 @@ impl Model for Gpt {
     }
 
     fn departs(&self) -> Option<String> {
+        // Of the two that most others come from; where any form has it all, nothing departs.
         let reasons: Option<Vec<String>> = others(self).map(|form| form.departs(self.config())).collect();
-        reasons.filter(|reasons| !reasons.is_empty()).map(|reasons| reasons.join(". "))
+        let known = FORMS.iter().filter(|form| [&GPT2.form, &LLAMA.form].contains(&&form.form));
+        let reasons = reasons.filter(|reasons| !reasons.is_empty()).map(|_| known)?;
+        let reasons: Vec<String> = reasons.filter_map(|form| form.departs(self.config())).collect();
+        Some(reasons.join(". "))
     }
 
     fn as_decoder(&self) -> Option<&dyn Decoder> {
@@ -252,12 +256,12 @@ impl GptForm {
             ..*config
         };
         let config = plain(config);
-        let written = match (self.to_json)(&config) {
+        let written = match self.config_to_json(&config) {
             Ok(written) => written,
             Err(Error::Invalid { what, .. }) => return Some(what),
             Err(error) => return Some(error.to_string()),
         };
-        match (self.from_json)(&written) {
+        match self.config_from_json(&written) {
             Ok(read) if plain(&read) == config => None,
             _ => Some(format!("{} does not have all of its settings", self.form.model_type)),
         }

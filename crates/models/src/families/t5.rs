@@ -1,12 +1,12 @@
 //! T5s: encoder-decoders that tell distances, in transformers' form, or in our own where that has no words
-//! for them.
+//! for them; and their encoders alone.
 
 use super::{HEADS, HIDDEN, LAYERS, TIED, VOCABULARY, WIDTH, with_mechanisms};
 use crate::family::{Dropout, Family, Form, Needs, Weights};
 use crate::import::{self, Files, native};
 use crate::keys::{Key, ModelKeys};
-use crate::model::{Labels, Outputs, Promises, Task};
-use crate::{EncoderDecoder, Inputs, Mechanisms, Model, Positions, Reads, T5, T5Config, Tokens};
+use crate::model::{Labels, Outputs, Promises, SentenceEncoder, SentencePooling, Task, no_loss};
+use crate::{EncoderDecoder, Inputs, Mechanisms, Model, Positions, Reads, T5, T5Config, T5Encoder, Tokens};
 use regard_graph::{Graph, Result, Var};
 use regard_layers::{FeedForwardKind, Parameters};
 use regard_ops::CrossEntropyOptions;
@@ -91,6 +91,71 @@ impl Model for T5 {
     }
 }
 
+impl Model for T5Encoder {
+    fn family(&self) -> &str {
+        "t5"
+    }
+
+    fn kind(&self) -> &str {
+        "an encoder of text"
+    }
+
+    fn parameters(&self) -> &Parameters {
+        T5Encoder::parameters(self)
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::text(Tokens::masked(self.config().vocabulary, None))
+    }
+
+    fn pass(&self, g: &mut Graph, inputs: &Inputs) -> Result<Outputs> {
+        Ok(vec![("hidden", self.hidden(g, inputs.ids()?, inputs.mask)?)])
+    }
+
+    fn task(&self) -> Option<Task> {
+        None
+    }
+
+    fn loss(&self, _: &mut Graph, _: &Inputs, _: Var, _: Var, _: CrossEntropyOptions) -> Result<Var> {
+        Err(no_loss("t5", "None", "train an encoder-decoder"))
+    }
+
+    fn promises(&self) -> Promises {
+        Promises { anywhere: true, ..Promises::ENCODER }
+    }
+
+    fn with_dropout(&self, dropout: Dropout) -> Result<Arc<dyn Model>> {
+        let config = *self.config();
+        let mechanisms = config.mechanisms.with_dropout(dropout);
+        Ok(Arc::new(T5Encoder::new(T5Config { dropout: dropout.activations, mechanisms, ..config })?))
+    }
+
+    fn config_to_json(&self) -> Result<Value> {
+        Ok(import::t5::encoder_config_to_json(self.config()))
+    }
+
+    fn files(&self, _: Option<&dyn Weights>) -> Files {
+        Files {
+            copies: &[("encoder.embed_tokens.weight", "shared.weight")],
+            ..Files::new(import::t5::encoder_imports(self.config()))
+        }
+    }
+
+    fn as_sentence_encoder(&self) -> Option<&dyn SentenceEncoder> {
+        Some(self)
+    }
+}
+
+impl SentenceEncoder for T5Encoder {
+    fn sentence(&self, g: &mut Graph, inputs: &Inputs, pooling: SentencePooling) -> Result<Var> {
+        T5Encoder::sentence(self, g, inputs.ids()?, inputs.mask, pooling)
+    }
+
+    fn width(&self) -> usize {
+        self.config().width
+    }
+}
+
 /// Encoder-decoders with relative positions.
 #[derive(Clone, Copy, Debug)]
 pub struct T5s;
@@ -106,8 +171,12 @@ impl Family for T5s {
 
     fn forms(&self) -> Vec<Form> {
         vec![
-            Form { model_type: "t5", architectures: &["T5ForConditionalGeneration", "T5WithLMHeadModel"] },
-            Form { model_type: "mt5", architectures: &["MT5ForConditionalGeneration"] },
+            Form {
+                model_type: "t5",
+                architectures: &["T5ForConditionalGeneration", "T5WithLMHeadModel", "T5EncoderModel"],
+            },
+            Form { model_type: "mt5", architectures: &["MT5ForConditionalGeneration", "MT5EncoderModel"] },
+            Form { model_type: "umt5", architectures: &["UMT5ForConditionalGeneration", "UMT5EncoderModel"] },
             Form { model_type: native::T5, architectures: &[] },
         ]
     }
@@ -116,7 +185,11 @@ impl Family for T5s {
         if model_type == native::T5 {
             return Ok(Arc::new(T5::new(native::t5_from_json(config)?)?));
         }
+        let encoder = config["architectures"][0].as_str().is_some_and(|name| name.ends_with("EncoderModel"));
         let config = import::t5::config_from_json(config)?;
+        if encoder {
+            return Ok(Arc::new(T5Encoder::new(config)?));
+        }
         // Older files hold the tied matrix once more under the head's name.
         let own = match weights.same("lm_head.weight", "shared.weight") {
             Some(same) => !same,
@@ -163,6 +236,7 @@ impl Family for T5s {
             tied,
             scaled: tied,
             multilingual: false,
+            own_tables: false,
             epsilon: own.epsilon.unwrap_or(plain.epsilon),
             dropout: needs.dropout.activations,
             mechanisms: Mechanisms { positions, activation, head_width: None, epsilon: None, ..own }

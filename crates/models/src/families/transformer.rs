@@ -98,6 +98,7 @@ impl Model for Transformer {
                     Kin::Bart | Kin::MBart => &import::bart::IGNORED[4..],
                 },
                 copies: &import::bart::COPIES,
+                unread: Vec::new(),
             };
         }
         Files::new(match self.config().mechanisms.are_the_family_s() {

@@ -334,6 +334,7 @@ pub fn t5_from_json(config: &Value) -> Result<T5Config> {
         tied: truth(&fields, "tied")?,
         scaled: truth(&fields, "scaled")?,
         multilingual: false,
+        own_tables: false,
         epsilon: number(&fields, "epsilon")? as f32,
         dropout: number(&fields, "dropout")? as f32,
         mechanisms: mechanisms(&fields, config)?,

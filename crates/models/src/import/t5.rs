@@ -1,4 +1,5 @@
-//! T5 as transformers writes it (`T5ForConditionalGeneration`): names and `config.json`.
+//! T5, mT5 and umT5 as transformers writes them (`T5ForConditionalGeneration`, `T5EncoderModel`): names and
+//! `config.json`.
 
 use super::json::Fields;
 use super::{Import, Map};
@@ -10,48 +11,63 @@ use serde_json::{Value, json};
 /// Where each parameter of a model stands in transformers' checkpoints.
 pub fn imports(model: &T5) -> Vec<Import> {
     let config = model.config();
-    let mut table = vec![same("token_embedding.weight", "shared.weight")];
-    for (stack, layers, decoder) in
-        [("encoder", config.encoder_layers, false), ("decoder", config.decoder_layers, true)]
-    {
-        let mut add = |ours: String, theirs: String| {
-            table.push(same(format!("{stack}.{ours}"), format!("{stack}.{theirs}")));
-        };
-        let shared = "block.0.layer.0.SelfAttention.relative_attention_bias.weight";
-        add("relative.table".into(), shared.into());
-        for block in 0..layers {
-            let mut parts = vec![("attention", "SelfAttention")];
-            parts.extend(decoder.then_some(("cross", "EncDecAttention")));
-            let last = parts.len();
-            for (layer, (ours, theirs)) in parts.into_iter().enumerate() {
-                let at = format!("block.{block}.layer.{layer}");
-                for (own, letter) in [("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")] {
-                    add(
-                        format!("block.{block}.{ours}.{own}.weight"),
-                        format!("{at}.{theirs}.{letter}.weight"),
-                    );
-                }
-                add(format!("block.{block}.{ours}_norm.weight"), format!("{at}.layer_norm.weight"));
-            }
-            let at = format!("block.{block}.layer.{last}");
-            // wi_0 passes through the activation: it is the gate.
-            let matrices = match config.gated {
-                true => vec![("gate", "wi_0"), ("up", "wi_1"), ("down", "wo")],
-                false => vec![("up", "wi"), ("down", "wo")],
-            };
-            for (ours, theirs) in matrices {
-                add(
-                    format!("block.{block}.feed_forward.{ours}.weight"),
-                    format!("{at}.DenseReluDense.{theirs}.weight"),
-                );
-            }
-            add(format!("block.{block}.feed_forward_norm.weight"), format!("{at}.layer_norm.weight"));
-        }
-        add("final_norm.weight".into(), "final_layer_norm.weight".into());
-    }
+    let mut table = encoder_imports(config);
+    table.extend(stack_imports(config, true));
     if !config.tied {
         table.push(same("head.weight", "lm_head.weight"));
     }
+    table
+}
+
+/// The same for an encoder by itself.
+pub fn encoder_imports(config: &T5Config) -> Vec<Import> {
+    let mut table = vec![same("token_embedding.weight", "shared.weight")];
+    table.extend(stack_imports(config, false));
+    table
+}
+
+fn stack_imports(config: &T5Config, decoder: bool) -> Vec<Import> {
+    let mut table = Vec::new();
+    let (stack, layers) = match decoder {
+        true => ("decoder", config.decoder_layers),
+        false => ("encoder", config.encoder_layers),
+    };
+    let mut add = |ours: String, theirs: String| {
+        table.push(same(format!("{stack}.{ours}"), format!("{stack}.{theirs}")));
+    };
+    let distances = "layer.0.SelfAttention.relative_attention_bias.weight";
+    if !config.own_tables {
+        add("relative.table".into(), format!("block.0.{distances}"));
+    }
+    for block in 0..layers {
+        if config.own_tables {
+            add(format!("block.{block}.relative.table"), format!("block.{block}.{distances}"));
+        }
+        let mut parts = vec![("attention", "SelfAttention")];
+        parts.extend(decoder.then_some(("cross", "EncDecAttention")));
+        let last = parts.len();
+        for (layer, (ours, theirs)) in parts.into_iter().enumerate() {
+            let at = format!("block.{block}.layer.{layer}");
+            for (own, letter) in [("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")] {
+                add(format!("block.{block}.{ours}.{own}.weight"), format!("{at}.{theirs}.{letter}.weight"));
+            }
+            add(format!("block.{block}.{ours}_norm.weight"), format!("{at}.layer_norm.weight"));
+        }
+        let at = format!("block.{block}.layer.{last}");
+        // wi_0 passes through the activation: it is the gate.
+        let matrices = match config.gated {
+            true => vec![("gate", "wi_0"), ("up", "wi_1"), ("down", "wo")],
+            false => vec![("up", "wi"), ("down", "wo")],
+        };
+        for (ours, theirs) in matrices {
+            add(
+                format!("block.{block}.feed_forward.{ours}.weight"),
+                format!("{at}.DenseReluDense.{theirs}.weight"),
+            );
+        }
+        add(format!("block.{block}.feed_forward_norm.weight"), format!("{at}.layer_norm.weight"));
+    }
+    add("final_norm.weight".into(), "final_layer_norm.weight".into());
     table
 }
 
@@ -61,12 +77,14 @@ pub fn imports(model: &T5) -> Vec<Import> {
 /// `scale_decoder_outputs`, and then `tie_word_embeddings` is always true. Published models scale if and only
 /// if they tie, so `tied` is taken to be the same; whether a checkpoint has an `lm_head.weight` of its own
 /// decides. An mT5 is never scaled: newer files of it say `tie_word_embeddings: true` like all others, and
-/// have no word for the scale.
+/// have no word for the scale. A umT5 is scaled if its config says `tie_word_embeddings: true`, as newer files
+/// all do; published ones say false and are not (newer versions of transformers scale them nevertheless, which
+/// changes probabilities, and no order).
 pub fn config_from_json(json: &Value) -> Result<T5Config> {
-    let multilingual = json["model_type"] == "mt5";
-    let fields = Fields::new(if multilingual { "mt5" } else { "t5" }, json)?;
+    let (multilingual, own_tables) = (json["model_type"] == "mt5", json["model_type"] == "umt5");
+    let fields = Fields::new(if multilingual { "mt5" } else if own_tables { "umt5" } else { "t5" }, json)?;
     let gated = match fields.text("feed_forward_proj")? {
-        None => multilingual,
+        None => multilingual || own_tables,
         Some("relu") => false,
         Some("gated-gelu") => true,
         Some(other) => {
@@ -79,6 +97,7 @@ pub fn config_from_json(json: &Value) -> Result<T5Config> {
     let own = fields.truth("tie_word_embeddings")?;
     let (tied, scaled) = match fields.truth("scale_decoder_outputs")? {
         _ if multilingual => (own.unwrap_or(false), false),
+        _ if own_tables => (own.unwrap_or(true), own.unwrap_or(true)),
         Some(scaled) => (scaled, scaled),
         None => (own.unwrap_or(true), own.unwrap_or(true)),
     };
@@ -99,6 +118,7 @@ pub fn config_from_json(json: &Value) -> Result<T5Config> {
         tied,
         scaled,
         multilingual,
+        own_tables,
         epsilon: number_or("layer_norm_epsilon", 1e-6)?,
         dropout: number_or("dropout_rate", 0.1)?,
         mechanisms: Mechanisms::default(),
@@ -109,9 +129,10 @@ pub fn config_from_json(json: &Value) -> Result<T5Config> {
 /// for the scaling, and untie when the checkpoint has an `lm_head.weight`; an mT5 has no scaling, and the
 /// field means what it says.
 pub fn config_to_json(config: &T5Config) -> Value {
-    let (architecture, model_type, tie) = match config.multilingual {
-        true => ("MT5ForConditionalGeneration", "mt5", config.tied),
-        false => ("T5ForConditionalGeneration", "t5", config.scaled),
+    let (architecture, model_type, tie) = match (config.multilingual, config.own_tables) {
+        (true, _) => ("MT5ForConditionalGeneration", "mt5", config.tied),
+        (false, true) => ("UMT5ForConditionalGeneration", "umt5", config.scaled),
+        (false, false) => ("T5ForConditionalGeneration", "t5", config.scaled),
     };
     json!({
         "architectures": [architecture],
@@ -136,6 +157,19 @@ pub fn config_to_json(config: &T5Config) -> Value {
     })
 }
 
+/// The same for an encoder by itself.
+pub fn encoder_config_to_json(config: &T5Config) -> Value {
+    let mut json = config_to_json(config);
+    let architecture = match (config.multilingual, config.own_tables) {
+        (true, _) => "MT5EncoderModel",
+        (false, true) => "UMT5EncoderModel",
+        (false, false) => "T5EncoderModel",
+    };
+    json["architectures"] = json!([architecture]);
+    json["is_encoder_decoder"] = json!(false);
+    json
+}
+
 fn same(ours: impl Into<String>, theirs: impl Into<String>) -> Import {
     Import::new(ours, theirs, Map::Same)
 }
@@ -150,6 +184,7 @@ mod tests {
             T5Config { decoder_layers: 3, ..T5Config::small() },
             T5Config { gated: true, tied: false, scaled: false, ..T5Config::small() },
             T5Config { gated: true, scaled: false, multilingual: true, ..T5Config::small() },
+            T5Config { gated: true, own_tables: true, ..T5Config::small() },
         ] {
             let model = T5::new(config).unwrap();
             let table = imports(&model);

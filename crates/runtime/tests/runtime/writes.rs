@@ -52,6 +52,21 @@ fn texts_are_written_by_the_rules_of_their_folder() {
 }
 
 #[test]
+fn tokenizers_that_cannot_be_read_are_named() {
+    let model = Scratch::model("marian", LETTERS);
+    fs::remove_file(model.0.join("tokenizer.json")).unwrap();
+    model.put("source.spm", "");
+    let texts = ["a".to_string()];
+    let mut own = session(model.path());
+    let message = own.translate(&texts, Translating::default(), None, &mut |_, _| ControlFlow::Continue(()));
+    assert_eq!(
+        message.unwrap_err().to_string().replace(model.path(), "HERE"),
+        "HERE: its tokenizer is kept as Marian keeps it, in source.spm, target.spm and vocab.json, which are not read \
+         here; put a tokenizer.json of the same tokens there, or give ids: regard generate --ids"
+    );
+}
+
+#[test]
 fn what_is_not_done_is_refused_and_what_is_no_rule_is_named() {
     let model = Scratch::model("bart", LETTERS);
     let text = |settings: Value| {
