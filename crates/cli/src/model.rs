@@ -11,14 +11,18 @@ use regard_hub::Opened;
 use regard_runtime::{Companions, OpenOptions, Session, Which};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Which weights of a run are used.
-#[derive(Args, Clone, Copy, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Weights {
     /// Take a checkpoint of the run instead of the model that it exported: also of one that is not finished
     #[arg(long, value_enum, value_name = "WHICH")]
     checkpoint: Option<Checkpoint>,
+    /// A TOML file that says what the model is and what its tensors are called, for weights that no family
+    /// knows by name; names.toml in the model's folder is found by itself
+    #[arg(long, value_name = "FILE", conflicts_with = "checkpoint")]
+    names: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -30,7 +34,7 @@ enum Checkpoint {
 }
 
 impl Weights {
-    fn which(self) -> Which {
+    fn which(&self) -> Which {
         match self.checkpoint {
             None => Which::Exported,
             Some(Checkpoint::Best) => Which::Best,
@@ -39,21 +43,34 @@ impl Weights {
     }
 
     /// Opens the model without reading its weights.
-    pub fn open(self, model: &str, registry: &Registry) -> Result<Opened> {
-        let options = OpenOptions { which: self.which(), ..OpenOptions::new(registry) };
-        Ok(regard_runtime::open(model, &options)?)
+    pub fn open(&self, model: &str, registry: &Registry) -> Result<Opened> {
+        let options =
+            OpenOptions { which: self.which(), names: self.names.as_deref(), ..OpenOptions::new(registry) };
+        let opened = regard_runtime::open(model, &options)?;
+        tell(&opened);
+        Ok(opened)
     }
 
     /// Opens the model to use it.
     pub fn session(
-        self,
+        &self,
         model: &str,
         precision: WeightPrecision,
         machine: &Machine,
         registry: &Registry,
     ) -> Result<Session> {
-        let options = OpenOptions { registry, which: self.which(), weights: precision.weights() };
-        Ok(Session::open(model, &options, &machine.device()?)?)
+        let names = self.names.as_deref();
+        let options = OpenOptions { registry, which: self.which(), weights: precision.weights(), names };
+        let session = Session::open(model, &options, &machine.device()?)?;
+        tell(session.opened());
+        Ok(session)
+    }
+}
+
+/// Says what was decided while a model was opened, beside the answer.
+pub fn tell(opened: &Opened) {
+    for note in &opened.notes {
+        eprintln!("{}: {note}", opened.path.display());
     }
 }
 

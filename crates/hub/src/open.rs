@@ -1,9 +1,11 @@
 //! Finds a model, reads its config and compares its weights with what the config promises: every tensor that
 //! is missing, left over or of another shape is told at once, before a number is read.
 
+use crate::mapping::{Mapping, NAMES};
+use crate::recognise::recognise;
 use crate::table;
 use crate::{Error, Result};
-use regard_data::{Checkpoint, Folder, Import, Report, llama2c, names};
+use regard_data::{Checkpoint, Folder, Import, Report, gguf, llama2c, names};
 use regard_engine::Store;
 use regard_graph::Init;
 use regard_models::{Model, NoWeights, Registry, Weights, import};
@@ -24,6 +26,8 @@ pub struct Opened {
     pub path: PathBuf,
     /// How many of our tensors there are, how many numbers they hold, and what the files hold besides.
     pub report: Report,
+    /// What was decided while it was opened and a person should know, a sentence each.
+    pub notes: Vec<String>,
     folder: Option<Folder>,
     trained: Arc<dyn Model>,
     checkpoint: Checkpoint,
@@ -32,13 +36,15 @@ pub struct Opened {
 }
 
 /// Opens a model: a folder with `config.json` and weights, a file of weights in such a folder, the name of one
-/// in a local Hugging Face cache, or a `.bin` file of llama2.c. Which families can be opened is the
+/// in a local Hugging Face cache, a `.gguf` file (or a folder with one and no config), or a `.bin` file of
+/// llama2.c. Which families can be opened is the
 /// registry's. Costs the headers of the files only.
 pub fn open(model: impl AsRef<str>, registry: &Registry) -> Result<Opened> {
     let model = model.as_ref();
     let path = Path::new(model);
     let ending = path.extension().filter(|_| path.is_file()).and_then(|ending| ending.to_str());
     match ending {
+        Some("gguf") => return open_gguf(path, registry),
         Some("bin") if !is_pickle(path) => {
             let found = llama2c::open(path)?;
             return Opened::new(path.into(), None, found.config.hugging_face(), found.checkpoint, registry);
@@ -56,22 +62,85 @@ pub fn open(model: impl AsRef<str>, registry: &Registry) -> Result<Opened> {
         }
         _ => {}
     }
+    let names = path.join(NAMES);
+    if names.is_file() && !path.join("config.json").exists() {
+        return open_named(path, &names, registry);
+    }
+    if let Some(file) = only_gguf(path)? {
+        return open_gguf(&file, registry);
+    }
     let folder = Folder::find(model)?;
     let config = folder.config()?;
     let checkpoint = Checkpoint::open(folder.path())?;
     Opened::new(folder.path().into(), Some(folder), config, checkpoint, registry)
 }
 
+/// Opens weights whose names nobody knows, by a file that says them: see [`Mapping`]. `model` is the file of
+/// weights, or a folder with one.
+pub fn open_named(model: impl AsRef<Path>, names: impl AsRef<Path>, registry: &Registry) -> Result<Opened> {
+    let (path, names) = (model.as_ref(), names.as_ref());
+    let mapping = Mapping::open(names)?;
+    let checkpoint = Checkpoint::open(path)?;
+    let model = mapping.model(names, registry)?;
+    let table = table::imports(&*model, &mapping.imports(names, &*model)?)?;
+    let ignored = mapping.ignored().to_vec();
+    let known: Vec<&str> = ignored.iter().map(String::as_str).collect();
+    let report = regard_data::names::check(&table, &checkpoint, &known)
+        .map_err(|error| Error::Weights { path: path.display().to_string(), error })?;
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+    Ok(Opened {
+        config: model.config_to_json()?,
+        path: folder.into(),
+        report,
+        notes: vec![format!("its tensors have the names of {}", names.display())],
+        // What lies there was not written for a model of ours, but its tokenizer is its tokenizer.
+        folder: Folder::open(folder).ok(),
+        trained: model.clone(),
+        model,
+        checkpoint,
+        table,
+        ignored,
+    })
+}
+
+/// The model of a GGUF file, which says everything by itself.
+fn open_gguf(path: &Path, registry: &Registry) -> Result<Opened> {
+    let found = gguf::Model::open(path)?;
+    let mut opened = Opened::new(path.into(), None, found.config, found.checkpoint, registry)?;
+    opened.notes.extend(found.note);
+    Ok(opened)
+}
+
+/// The GGUF file of a folder that holds no `config.json`; of several, none is chosen.
+fn only_gguf(folder: &Path) -> Result<Option<PathBuf>> {
+    if !folder.is_dir() || folder.join("config.json").exists() {
+        return Ok(None);
+    }
+    let items = std::fs::read_dir(folder).map_err(|error| regard_data::Error::io("list", folder, error))?;
+    let mut found: Vec<PathBuf> = items.flatten().map(|item| item.path()).collect();
+    found.retain(|path| path.extension().is_some_and(|ending| ending == "gguf"));
+    found.sort();
+    match found.len() {
+        0 | 1 => Ok(found.pop()),
+        several => Err(Error::Refused {
+            path: folder.display().to_string(),
+            what: format!("holds {several} GGUF files"),
+            advice: format!("name the one to use, as in {}", found[0].display()),
+        }),
+    }
+}
+
 impl Opened {
     fn new(
         path: PathBuf,
         folder: Option<Folder>,
-        config: Value,
+        mut config: Value,
         checkpoint: Checkpoint,
         registry: &Registry,
     ) -> Result<Opened> {
         let shown = || path.display().to_string();
         refuse_quantised(&config, &path)?;
+        let notes: Vec<String> = recognise(&mut config, &checkpoint).into_iter().collect();
         let weights = CheckpointWeights(&checkpoint);
         let trained =
             registry.open(&config, &weights).map_err(|error| Error::Config { path: shown(), error })?;
@@ -101,7 +170,7 @@ impl Opened {
         let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;
-        Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
+        Ok(Opened { model, config, path, report, notes, folder, trained, checkpoint, table, ignored })
     }
 
     /// A model whose weights are a checkpoint of training: under our own names, among moments and what else a
@@ -124,7 +193,18 @@ impl Opened {
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;
         let folder = Folder::open(&path).ok();
-        Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
+        Ok(Opened {
+            model,
+            config,
+            path,
+            report,
+            notes: Vec::new(),
+            folder,
+            trained,
+            checkpoint,
+            table,
+            ignored,
+        })
     }
 
     /// The model with the dropout of its config.

@@ -3,7 +3,9 @@
 //! the model's own folder, and who may not read one there may not read its copy either.
 
 use crate::{Error, Result};
+use regard_data::gguf;
 use regard_data::whole::Access;
+use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +57,32 @@ pub(crate) fn read(folder: &Path, target: &Path) -> Result<Vec<Beside>> {
         let bytes = fs::read(&path).map_err(failed)?;
         all.push(Beside { name, bytes, access: Access::of(&[path]) });
     }
+    Ok(all)
+}
+
+/// What a GGUF file holds inside and a folder has beside its weights: its tokenizer, where that is understood,
+/// and its template of chats.
+pub(crate) fn inside(model: &Path) -> Result<Vec<(&'static str, String)>> {
+    if !model.is_file() || model.extension().is_none_or(|ending| ending != "gguf") {
+        return Ok(Vec::new());
+    }
+    let file = gguf::File::open(model)?;
+    let mut all = Vec::new();
+    if let Some(text) = gguf::tokenizer::of(&file).ok().and_then(|tokenizer| tokenizer.to_json()) {
+        all.push(("tokenizer.json", text));
+    }
+    let mut config = json!({"tokenizer_class": "PreTrainedTokenizerFast"});
+    if let Some(template) = file.get("tokenizer.chat_template").and_then(gguf::Value::as_text) {
+        config["chat_template"] = json!(template);
+    }
+    let tokens = file.get("tokenizer.ggml.tokens").and_then(gguf::Value::as_texts).unwrap_or(&[]);
+    for (theirs, ours) in [("bos", "bos_token"), ("eos", "eos_token"), ("padding", "pad_token")] {
+        let id = file.get(&format!("tokenizer.ggml.{theirs}_token_id")).and_then(gguf::Value::as_int);
+        if let Some(token) = id.and_then(|id| tokens.get(usize::try_from(id).ok()?)) {
+            config[ours] = json!(token);
+        }
+    }
+    all.push(("tokenizer_config.json", format!("{config:#}\n")));
     Ok(all)
 }
 

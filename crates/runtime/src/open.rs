@@ -19,12 +19,14 @@ pub struct OpenOptions<'a> {
     pub which: Which,
     /// How weights are held while the model runs.
     pub weights: Weights,
+    /// A file that says what the tensors are called, for a model that no family knows by name.
+    pub names: Option<&'a Path>,
 }
 
 impl<'a> OpenOptions<'a> {
     /// The weights that a run exported, held as they are.
     pub fn new(registry: &'a Registry) -> OpenOptions<'a> {
-        OpenOptions { registry, which: Which::Exported, weights: Weights::Full }
+        OpenOptions { registry, which: Which::Exported, weights: Weights::Full, names: None }
     }
 }
 
@@ -32,7 +34,10 @@ impl<'a> OpenOptions<'a> {
 /// headers of the files, and for a checkpoint of a run its checksum.
 pub fn open(name: &str, options: &OpenOptions<'_>) -> Result<Opened> {
     match Place::find(name, options.which)? {
-        Place::Model(model) => Ok(regard_hub::open(model, options.registry)?),
+        Place::Model(model) => Ok(match options.names {
+            Some(names) => regard_hub::open_named(model, names, options.registry)?,
+            None => regard_hub::open(model, options.registry)?,
+        }),
         Place::Checkpoint { weights, folder } => open_checkpoint(&weights, &folder, options.registry),
     }
 }
