@@ -7,13 +7,15 @@ use regard_data::dataset::{
     Cifar100, Cut, Format as TableFormat, ImageForm, Images, Resample, Table, TextRows,
 };
 use regard_data::dataset::{Parallel, read_image};
-use regard_data::{Checkpoint, DType, Data, Save, SaveOptions, Tokenizer, llama2c, save_file};
+use regard_data::{Checkpoint, DType, Data, Save, SaveOptions, Tokenizer, gguf, llama2c, pickle, save_file};
 use regard_graph::Precision;
+use regard_hub::Mapping;
 use regard_models::{Model, Registry, Sizes, Weights};
 use regard_recipe::Recipe;
 use regard_runtime::Companions;
 use regard_train::{History, Snapshot};
 use serde_json::Value;
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// Reads bytes as a format.
@@ -22,6 +24,10 @@ pub type Format = fn(&[u8]);
 /// Every format, by the name of its corpus.
 pub const FORMATS: &[(&str, Format)] = &[
     ("safetensors", safetensors),
+    ("pickle", pickles),
+    ("gguf", ggufs),
+    ("sentencepiece", sentencepiece),
+    ("names", names),
     ("index", index),
     ("config", config),
     ("beside", beside),
@@ -55,6 +61,51 @@ fn safetensors(bytes: &[u8]) {
     if let Ok(checkpoint) = Checkpoint::from_bytes("model.safetensors", bytes.to_vec()) {
         use_checkpoint(&checkpoint);
     }
+}
+
+/// What `torch.save` writes, of either form.
+fn pickles(bytes: &[u8]) {
+    if let Ok(checkpoint) = pickle::from_bytes("model.pt", bytes.to_vec()) {
+        use_checkpoint(&checkpoint);
+    }
+}
+
+/// A GGUF file: its numbers, its tokenizer, and the model that it holds.
+fn ggufs(bytes: &[u8]) {
+    let Ok(file) = gguf::File::from_bytes("model.gguf", bytes.to_vec()) else { return };
+    use_checkpoint(&file.checkpoint);
+    if let Ok(tokenizer) = gguf::tokenizer::of(&file) {
+        use_tokenizer(&tokenizer);
+        let _ = gguf::tokenizer::settings(&tokenizer);
+    }
+    if let Ok(model) = gguf::Model::of(file) {
+        use_checkpoint(&model.checkpoint);
+        let _ = registry().open(&model.config, &FewWeights);
+    }
+}
+
+/// A SentencePiece model; the first byte says of which class of tokenizers.
+fn sentencepiece(bytes: &[u8]) {
+    let Some((&class, rest)) = bytes.split_first() else { return };
+    let class = ["LlamaTokenizer", "T5Tokenizer", "XLMRobertaTokenizer"][usize::from(class % 3)];
+    scratch::file("tokenizer_config.json", format!(r#"{{"tokenizer_class": "{class}"}}"#).as_bytes());
+    scratch::file("tokenizer.model", rest);
+    if let Ok(tokenizer) = Tokenizer::of_model(scratch::folder(), 0) {
+        use_tokenizer(&tokenizer);
+    }
+}
+
+/// A table of names. The sizes that it gives are those of whoever wrote it, as in a recipe: a small model is
+/// asked for its names instead.
+fn names(bytes: &[u8]) {
+    let (Ok(text), path) = (std::str::from_utf8(bytes), Path::new("names.toml")) else { return };
+    let Ok(mapping) = Mapping::parse(path, text) else { return };
+    static VIT: OnceLock<std::sync::Arc<dyn Model>> = OnceLock::new();
+    let vit = VIT.get_or_init(|| {
+        let text = "family = \"vit\"\nimage = [1, 8, 8]\nclasses = 2\n[model]\nlayers = 1\nwidth = 8\nheads = 2\n[names]";
+        Mapping::parse(path, text).expect("a table").model(path, registry()).expect("a model")
+    });
+    let _ = mapping.imports(path, &**vit);
 }
 
 /// An index of shards; of its shards one is there.

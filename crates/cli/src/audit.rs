@@ -27,8 +27,8 @@ somewhere. Ends with status 0 if all that is promised holds and with 1 if not, s
 
 Example:  regard audit crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3 4 5 6\"")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
-    /// `.bin` of llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, a
+    /// .gguf file, or a `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// A text, for a model with a tokenizer beside it [default: made-up ids]

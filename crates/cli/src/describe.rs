@@ -25,8 +25,8 @@ use std::io::Write;
 Example:  regard describe crates/conformance/goldens/parity/gpt2/model --tokens 16 --batch 2
 Example:  regard describe crates/conformance/goldens/parity/gpt2/model --taps")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
-    /// `.bin` of llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, a
+    /// .gguf file, or a `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// Positions of each text; of an encoder-decoder, of source and target [default: 128, or all that the

@@ -1,12 +1,16 @@
 //! `regard export`: writes a model for others, under the names and in the layout that transformers expects,
-//! in the dtype and in files of the size that they ask for.
+//! in the dtype and in files of the size that they ask for; or as one GGUF file for llama.cpp.
 
-use crate::model::Weights;
+use crate::model::{Weights, store};
 use crate::model_folder::{Target, WeightDtype};
+use crate::output::{Replace, files_of};
 use anyhow::{Result, bail};
-use clap::Args;
-use regard_hub::DType;
+use clap::{Args, ValueEnum};
+use regard_hub::{DType, save_gguf};
 use regard_models::Registry;
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// Options of `regard export`.
 #[derive(Args)]
@@ -18,10 +22,14 @@ the folder of a sentence-transformer.
 A model that transformers has a form for is written in that form, also one that was made here; of any other it is said what
 differs, and it is written in our own.
 
-Example:  regard export crates/conformance/goldens/parity/gpt2/model gpt2-bf16 --dtype bf16")]
+With --gguf one file is written instead of a folder, as llama.cpp reads it, tokenizer included. Matrices are of --type; where
+rows are no whole blocks of it (256 for q4_k and q6_k, 32 for q8_0 and q4_0), they are q8_0 or f16 instead.
+
+Example:  regard export crates/conformance/goldens/parity/gpt2/model gpt2-bf16 --dtype bf16
+          regard export crates/conformance/goldens/parity/llama/model --gguf llama.gguf --type f16")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
-    /// `.bin` of llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, a
+    /// .gguf file, or a `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// The dtype of the weights to write [default: as they are]
@@ -30,10 +38,53 @@ pub struct Options {
     /// The most bytes of weights in one file [default: 5000000000]
     #[arg(long, value_name = "N")]
     shard_bytes: Option<u64>,
+    /// The folder to write, which must be new or empty
+    #[arg(value_name = "DIR", required_unless_present = "gguf", conflicts_with = "gguf")]
+    folder: Option<PathBuf>,
+    /// Write one GGUF file instead of a folder
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dtype", "shard_bytes"])]
+    gguf: Option<PathBuf>,
+    /// What matrices are in a GGUF file
+    #[arg(long = "type", value_name = "TYPE", default_value = "q8_0", requires = "gguf")]
+    kind: GgufType,
+    /// Write although the folder holds something, or the file is there; files of the same names are replaced
+    #[arg(long)]
+    replace: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     weights: Weights,
-    #[command(flatten)]
-    target: Target,
+}
+
+/// What matrices can be in a GGUF file.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
+enum GgufType {
+    F32,
+    F16,
+    Bf16,
+    #[value(name = "q8_0")]
+    Q8,
+    #[value(name = "q4_0")]
+    Q4,
+    #[value(name = "q4_k")]
+    Q4k,
+    #[value(name = "q6_k")]
+    Q6k,
+}
+
+impl GgufType {
+    fn dtype(self) -> DType {
+        match self {
+            GgufType::F32 => DType::F32,
+            GgufType::F16 => DType::F16,
+            GgufType::Bf16 => DType::BF16,
+            GgufType::Q8 => DType::Q8_0,
+            GgufType::Q4 => DType::Q4_0,
+            GgufType::Q4k => DType::Q4K,
+            GgufType::Q6k => DType::Q6K,
+        }
+    }
 }
 
 /// Exports.
@@ -41,10 +92,48 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     if options.shard_bytes == Some(0) {
         bail!("--shard-bytes 0: no tensor fits into no bytes; choose at least 1");
     }
-    options.target.check()?;
+    if let Some(file) = &options.gguf {
+        return to_gguf(options, file, registry);
+    }
+    let folder = options.folder.clone().unwrap_or_default();
+    let target = Target { folder, replace: options.replace, json: options.json };
+    target.check()?;
     let opened = options.weights.open(&options.model, registry)?;
     let dtype = options.dtype.map_or_else(|| usual(&opened), WeightDtype::dtype);
-    options.target.write(&opened, dtype, options.shard_bytes)
+    target.write(&opened, dtype, options.shard_bytes)
+}
+
+/// Writes one GGUF file.
+fn to_gguf(options: &Options, file: &Path, registry: &Registry) -> Result<()> {
+    let replace = Replace { replace: options.replace };
+    replace.check(&[("--gguf", file)], &files_of(Path::new(&options.model)))?;
+    let opened = options.weights.open(&options.model, registry)?;
+    let store = store(&opened)?;
+    let (written, note) = save_gguf(&*opened.model, &store, file, options.kind.dtype(), &opened)?;
+    let kinds: Vec<String> = written.kinds.iter().map(|(kind, count)| format!("{count} in {kind}")).collect();
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        let kinds: serde_json::Map<String, serde_json::Value> =
+            written.kinds.iter().map(|(kind, count)| (kind.to_string(), json!(count))).collect();
+        let page = json!({
+            "family": opened.model.family(), "file": file.display().to_string(), "bytes": written.bytes,
+            "tensors": kinds, "tokenizer": note.is_none(),
+        });
+        writeln!(out, "{page}")?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{}: {}, tensors: {}; {} bytes",
+        file.display(),
+        opened.model.family(),
+        kinds.join(", "),
+        written.bytes
+    )?;
+    if let Some(note) = note {
+        writeln!(out, "  {note}")?;
+    }
+    Ok(())
 }
 
 /// The dtype of most numbers; f32 for those that cannot be written.

@@ -25,10 +25,32 @@ The file holds `logits` if the model has a head, `hidden` (after the last block 
 encoder-decoder `source_mask`, says which positions are real, and what stands at the others means nothing. `regard describe
 --taps` lists the taps.
 
+Weights that no family knows by name are opened by a TOML file, --names FILE or names.toml in their folder. It says what the
+model is, in the words of recipes, and what each of our parameters is called in the file:
+
+  family = \"vit\"
+  task = \"images\"
+  image = [1, 28, 28]                 # channels, height, width; for texts: vocabulary = 5000
+  classes = 10
+  prefix = \"net.\"                     # in front of every name of the file
+  ignore = [\"net.steps\"]              # what may be left over
+  [model]
+  layers = 2
+  heads = 3
+  width = 48
+  patch = 7
+  [names]
+  \"block.*.attention_norm.weight\" = \"layers.*.norm1.gain\"
+  \"block.*.attention.query.weight\" = { from = \"layers.*.qkv.weight\", part = 0, of = 3 }
+  \"block.*.feed_forward.up.weight\" = { from = \"layers.*.mlp.kernel\", transposed = true }
+  \"class_token\" = { from = \"cls\", reshaped = true }
+
+A whole one is crates/hub/tests/names/vit.toml. What has no line yet is listed with its shape.
+
 Example:  regard forward crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3\" --ids \"4 5\" --tap block.0.stream --out out.safetensors")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
-    /// `.bin` of llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, a
+    /// .gguf file, or a `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// One text, for a model with a tokenizer beside it; give it once for each text

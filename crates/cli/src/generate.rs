@@ -28,7 +28,7 @@ use std::time::Instant;
 )]
 pub struct Options {
     /// A run, a folder with config.json, weights and tokenizer.json, the name of one in a local Hugging Face
-    /// cache, or a llama2.c .bin file with its tokenizer beside it
+    /// cache, a .gguf file, or a llama2.c .bin file with its tokenizer beside it
     model: String,
     /// The text to continue; for an encoder-decoder such as T5, the text to answer
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, required_unless_present_any = ["ids", "chat"])]

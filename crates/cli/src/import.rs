@@ -2,7 +2,7 @@
 //! local cache) becomes a folder that every command here takes and that transformers loads: `config.json` and
 //! `model.safetensors`.
 
-use crate::model::say_unread;
+use crate::model::tell;
 use crate::model_folder::{Target, WeightDtype};
 use anyhow::Result;
 use clap::Args;
@@ -11,13 +11,13 @@ use regard_models::Registry;
 /// Options of `regard import`.
 #[derive(Args)]
 #[command(after_help = "\
-The weights are f32 unless --dtype says otherwise, in one file up to 5 GB. A tokenizer that lies in the source's folder
-comes along.
+The weights are f32 unless --dtype says otherwise, in one file up to 5 GB. A tokenizer that lies in the source's folder, or in
+a GGUF file, comes along.
 
 Example:  regard import crates/conformance/goldens/parity/llama/model llama-f16 --dtype f16")]
 pub struct Options {
-    /// A `.bin` of llama2.c, a folder with config.json and weights, or organisation/name from a local Hugging
-    /// Face cache
+    /// A `.gguf` file, a `.bin` of llama2.c, a folder with config.json and weights, or organisation/name from
+    /// a local Hugging Face cache
     #[arg(value_name = "SOURCE")]
     source: String,
     /// The dtype of the weights in the new folder
@@ -35,6 +35,6 @@ pub struct Options {
 pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     options.target.check()?;
     let opened = regard_hub::open_ignoring(&options.source, registry, &options.ignore)?;
-    say_unread(&opened);
+    tell(&opened);
     options.target.write(&opened, options.dtype.dtype(), None)
 }

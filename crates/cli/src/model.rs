@@ -1,5 +1,6 @@
 //! Which model a command uses, and how it is opened: shared by all commands that use one.
 
+use crate::left_out::left_out;
 use crate::machine::Machine;
 use crate::printer::note;
 use crate::weight_precision::WeightPrecision;
@@ -12,7 +13,7 @@ use regard_hub::Opened;
 use regard_runtime::{Companions, OpenOptions, Session, Which};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Which weights of a run or a folder are used.
 #[derive(Args, Clone, Debug, Default)]
@@ -24,6 +25,10 @@ pub struct Weights {
     /// any signs; may be given several times
     #[arg(long, value_name = "PATTERN")]
     ignore: Vec<String>,
+    /// A TOML file that says what the model is and what its tensors are called, for weights that no family
+    /// knows by name; names.toml in the model's folder is found by itself
+    #[arg(long, value_name = "FILE", conflicts_with = "checkpoint")]
+    names: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -46,12 +51,13 @@ impl Weights {
     /// Opens the model without reading its weights.
     pub fn open(&self, model: &str, registry: &Registry) -> Result<Opened> {
         let opened = regard_runtime::open(model, &self.options(registry))?;
-        say_unread(&opened);
+        tell(&opened);
         Ok(opened)
     }
 
     fn options<'a>(&'a self, registry: &'a Registry) -> OpenOptions<'a> {
-        OpenOptions { which: self.which(), ignored: &self.ignore, ..OpenOptions::new(registry) }
+        let (which, names) = (self.which(), self.names.as_deref());
+        OpenOptions { which, ignored: &self.ignore, names, ..OpenOptions::new(registry) }
     }
 
     /// Opens the model to use it.
@@ -64,19 +70,21 @@ impl Weights {
     ) -> Result<Session> {
         let options = OpenOptions { weights: precision.weights(), ..self.options(registry) };
         let session = Session::open(model, &options, &machine.device()?)?;
-        say_unread(session.opened());
+        tell(session.opened());
         Ok(session)
     }
 }
 
-/// Says which tensors of a model's files are not read: on the side, for results go elsewhere.
-pub fn say_unread(opened: &Opened) {
+/// Says what was decided while a model was opened, and which tensors of its files are not read: on the side,
+/// for results go elsewhere.
+pub fn tell(opened: &Opened) {
+    let path = opened.path.display();
+    for sentence in &opened.notes {
+        note(&format!("{path}: {sentence}"));
+    }
     if !opened.unread.is_empty() {
-        let (count, names) = (opened.unread.len(), opened.unread.join(", "));
-        note(&format!(
-            "{}: {count} tensors are no part of this model and were not read: {names}",
-            opened.path.display()
-        ));
+        let (count, names) = (opened.unread.len(), left_out(&opened.unread));
+        note(&format!("{path}: {count} tensors are no part of this model and were not read: {names}"));
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub struct Replace {
     /// Write over files that are there
     #[arg(long, alias = "force")]
-    replace: bool,
+    pub replace: bool,
 }
 
 impl Replace {

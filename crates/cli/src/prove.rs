@@ -23,8 +23,8 @@ but an output that it rests on could not be followed.
 
 Example:  regard prove crates/conformance/goldens/parity/gpt2/model --lengths 5,12")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
-    /// `.bin` of llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, a
+    /// .gguf file, or a `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// Positions of the texts, with commas between them [default: 5 and 24, or what the model has room for]

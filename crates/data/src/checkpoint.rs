@@ -3,6 +3,7 @@
 //! reference implementation (the `safetensors` crate 0.8) accepts, except duplicate names, which the format
 //! forbids, ranks over 64, and element types narrower than a byte or complex, which nothing here reads.
 
+mod blocks;
 mod digest;
 mod dtype;
 mod header;
@@ -100,6 +101,16 @@ impl Checkpoint {
             whole.sources.push(source);
         }
         Ok(whole)
+    }
+
+    /// Takes it apart: what [`Checkpoint::assemble`] puts together.
+    pub(crate) fn into_parts(self) -> Vec<(Source, Vec<(String, Entry)>)> {
+        let mut parts: Vec<(Source, Vec<(String, Entry)>)> =
+            self.sources.into_iter().map(|source| (source, Vec::new())).collect();
+        for (name, entry) in self.tensors {
+            parts[entry.source].1.push((name, entry));
+        }
+        parts
     }
 
     /// The tensor of this name.
@@ -200,15 +211,22 @@ impl Checkpoint {
     }
 }
 
-impl Tensor<'_> {
+impl<'a> Tensor<'a> {
     /// How many elements there are.
     pub fn len(&self) -> usize {
-        self.bytes.len() / self.dtype.bytes()
+        let (elements, bytes) = self.dtype.block();
+        self.bytes.len() / bytes * elements
     }
 
     /// True if an extent is 0.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// The blocks of a quantised tensor as they lie in the file, one row of the last axis after another; none of
+    /// a plain one. [`DType::block`] says how many elements and bytes each has.
+    pub fn blocks(&self) -> Option<std::slice::ChunksExact<'a, u8>> {
+        self.dtype.is_quantised().then(|| self.bytes.chunks_exact(self.dtype.block().1))
     }
 
     /// The elements as f32: exact from f16, bf16, bool and integers up to 2^24, else the nearest f32.
@@ -227,7 +245,7 @@ impl Tensor<'_> {
         Ok(())
     }
 
-    /// The elements as f32, in a vector of their own. Its size is at most four times that of the file.
+    /// The elements as f32, in a vector of their own. Its size is at most eight times that of the file.
     pub fn f32s(&self) -> Vec<f32> {
         let mut out = vec![0.0; self.len()];
         self.dtype.decode(self.bytes, &mut out);

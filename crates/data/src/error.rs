@@ -20,7 +20,7 @@ pub enum Error {
     File { path: String, what: String, advice: String },
 
     #[error(
-        "{path}: no tokenizer here: looked for tokenizer.json, tokenizer.bin and tok*.bin; copy it from where the model came from: ids mean nothing without it"
+        "{path}: no tokenizer here: looked for tokenizer.json, tokenizer.model, vocab.json with merges.txt, vocab.txt, tokenizer.bin and tok*.bin; copy it from where the model came from: ids mean nothing without it"
     )]
     NoTokenizer { path: String },
 

@@ -52,7 +52,11 @@ impl Folder {
         let looked: Vec<String> = caches.iter().map(|cache| shown_path(cache)).collect();
         let mut advice = format!("looked for a folder of that name, then in {}", looked.join(", "));
         match (near.as_slice(), names.as_slice()) {
-            ([], []) => advice += "; no model is there",
+            ([], []) => {
+                advice += "; no model is there. Nothing is downloaded: from the model's page take config.json, the \
+                           weights (model.safetensors, or one .gguf file alone) and the tokenizer's files, put them \
+                           into a folder of that name, and name it"
+            }
             ([], _) => advice += &format!("; there is {}", listed(&names)),
             _ => advice += &format!("; did you mean {}?", listed(&near)),
         }

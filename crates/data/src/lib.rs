@@ -30,6 +30,7 @@ pub mod corruption;
 pub mod dataset;
 mod draws;
 pub mod folder;
+pub mod gguf;
 pub mod llama2c;
 pub mod loader;
 pub mod names;

@@ -195,7 +195,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Model> {
 }
 
 /// Appends the rows of every head with the even ones first: rotary pairs as halves.
-fn in_halves(rows: &[u8], row: usize, head: usize, out: &mut Vec<u8>) {
+pub(crate) fn in_halves(rows: &[u8], row: usize, head: usize, out: &mut Vec<u8>) {
     for head in rows.chunks_exact(row * head) {
         for parity in [0, 1] {
             head.chunks_exact(row).skip(parity).step_by(2).for_each(|row| out.extend_from_slice(row));
@@ -223,16 +223,30 @@ pub struct Piece {
 }
 
 /// Reads a tokenizer of llama2.c; the file does not say how many pieces it has, the model does
-/// (`Config::vocab`).
+/// (`Config::vocab`). The oldest files do not say how long the longest piece is, either.
 pub fn tokenizer(path: impl AsRef<Path>, vocab: usize) -> Result<Tokenizer> {
     let path = path.as_ref();
     let file = read_small(path, JSON_LIMIT)?;
+    let mut rest = file.as_slice();
+    let longest = take(&mut rest).map(i32::from_le_bytes).and_then(|longest| usize::try_from(longest).ok());
+    match read_pieces(path, rest, longest.unwrap_or(0), vocab) {
+        Ok(pieces) => Ok(Tokenizer { longest: longest.unwrap_or(0), pieces }),
+        // What is wrong is said of the newer form, unless the older one fits to the last byte.
+        Err(error) => match read_pieces(path, &file, file.len(), vocab) {
+            Ok(pieces) if !pieces.is_empty() => {
+                let longest = pieces.iter().map(|piece| piece.bytes.len()).max().unwrap_or(0);
+                Ok(Tokenizer { longest, pieces })
+            }
+            _ => Err(error),
+        },
+    }
+}
+
+/// So many pieces, up to the end of the bytes.
+fn read_pieces(path: &Path, mut rest: &[u8], longest: usize, vocab: usize) -> Result<Vec<Piece>> {
     let short = |id: usize| {
         Error::file(path, format!("ends inside of piece {id} of {vocab}"), "use the tokenizer of this model")
     };
-    let mut rest = file.as_slice();
-    let longest = take(&mut rest).map(i32::from_le_bytes).ok_or_else(|| short(0))?;
-    let longest = usize::try_from(longest).unwrap_or(0);
     // No capacity for `vocab` pieces: the file shows how many there are.
     let mut pieces = Vec::new();
     for id in 0..vocab {
@@ -250,7 +264,7 @@ pub fn tokenizer(path: impl AsRef<Path>, vocab: usize) -> Result<Tokenizer> {
         let what = format!("has {} bytes after piece {vocab}", rest.len());
         return Err(Error::file(path, what, "use the tokenizer of this model"));
     }
-    Ok(Tokenizer { longest, pieces })
+    Ok(pieces)
 }
 
 /// The next four bytes.

@@ -190,7 +190,6 @@ pub fn lies<'a>(import: &Import, tensor: &Tensor<'a>) -> Option<&'a [u8]> {
 
 /// Our tensor, from theirs, whose shapes were checked; `whole` is room for theirs.
 fn read(import: &Import, tensor: &Tensor, whole: &mut Vec<f32>, ours: &mut Vec<f32>) -> Result<()> {
-    let width = tensor.dtype.bytes();
     let columns = tensor.shape.get(1).copied().unwrap_or(0);
     ours.clear();
     match &import.map {
@@ -202,7 +201,12 @@ fn read(import: &Import, tensor: &Tensor, whole: &mut Vec<f32>, ours: &mut Vec<f
             // Not the product of the other extents: where the first is 0, they can be anything.
             let row = tensor.len() / tensor.shape.first().copied().unwrap_or(1).max(1);
             ours.resize(rows.len() * row, 0.0);
-            tensor.dtype.decode(&tensor.bytes[rows.start * row * width..rows.end * row * width], ours);
+            let bytes = tensor.dtype.size(rows.start * row).zip(tensor.dtype.size(rows.end * row));
+            let Some((from, to)) = bytes else {
+                let what = format!("rows {rows:?} of `{}` begin inside of a block", shown(tensor.name));
+                return Err(Error::invalid(what, "save the tensor in f32, f16 or bf16 first"));
+            };
+            tensor.dtype.decode(&tensor.bytes[from..to], ours);
             Ok(())
         }
         Map::CyclicRows { .. } if tensor.is_empty() => Ok(()),

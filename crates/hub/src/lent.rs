@@ -25,11 +25,26 @@ impl Lent for LentTensor {
         let Some(tensor) = self.tensor() else { return };
         match lies(&self.line, &tensor) {
             Some(bytes) => {
-                let width = tensor.dtype.bytes();
-                let shape = [range.len()];
-                let part =
-                    Tensor { shape: &shape, bytes: &bytes[range.start * width..range.end * width], ..tensor };
-                part.to_f32(out).unwrap_or_else(|_| unreachable!("the room is as long as the range"));
+                // Numbers come in blocks, most of them of one: whole blocks are read, and what is asked for is
+                // taken out of them.
+                let (numbers, width) = tensor.dtype.block();
+                let blocks = range.start / numbers..range.end.div_ceil(numbers);
+                let shape = [blocks.len() * numbers];
+                let part = Tensor {
+                    shape: &shape,
+                    bytes: &bytes[blocks.start * width..blocks.end * width],
+                    ..tensor
+                };
+                let read = |room: &mut [f32]| {
+                    part.to_f32(room).unwrap_or_else(|_| unreachable!("the room is as long as the blocks"));
+                };
+                if shape[0] == out.len() {
+                    read(out);
+                } else {
+                    let mut whole = vec![0.0; shape[0]];
+                    read(&mut whole);
+                    out.copy_from_slice(&whole[range.start - blocks.start * numbers..][..range.len()]);
+                }
             }
             // What is turned on the way is turned as a whole.
             None => {

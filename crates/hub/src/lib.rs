@@ -22,8 +22,11 @@
 mod error;
 pub mod forward;
 mod lent;
+mod mapping;
 mod open;
+mod recognise;
 mod save;
+mod save_gguf;
 mod side_files;
 pub mod step;
 mod store_files;
@@ -31,7 +34,9 @@ pub mod table;
 
 pub use error::{Error, Result};
 pub use forward::{Batch, Images, forward};
-pub use open::{Opened, open, open_ignoring};
+pub use mapping::Mapping;
+pub use open::{Opened, open, open_ignoring, open_named};
 pub use regard_data::DType;
 pub use save::{SaveOptions, save};
+pub use save_gguf::save_gguf;
 pub use store_files::StoreFiles;

@@ -2,9 +2,11 @@
 //! is missing, left over or of another shape is told at once, before a number is read.
 
 use crate::lent::LentTensor;
+use crate::mapping::{Mapping, NAMES};
+use crate::recognise::recognise;
 use crate::table;
 use crate::{Error, Result};
-use regard_data::{Checkpoint, Folder, Import, Report, llama2c, names};
+use regard_data::{Checkpoint, Folder, Import, Report, gguf, llama2c, names};
 use regard_engine::Store;
 use regard_graph::Init;
 use regard_models::{Model, NoWeights, Registry, Weights, import};
@@ -28,6 +30,8 @@ pub struct Opened {
     /// Tensors that are no part of this model and were passed over: other heads, and what [`open_ignoring`] was
     /// told.
     pub unread: Vec<String>,
+    /// What was decided while it was opened and a person should know, a sentence each.
+    pub notes: Vec<String>,
     folder: Option<Folder>,
     trained: Arc<dyn Model>,
     checkpoint: Arc<Checkpoint>,
@@ -36,7 +40,8 @@ pub struct Opened {
 }
 
 /// Opens a model: a folder with `config.json` and weights, a file of weights in such a folder, the name of one
-/// in a local Hugging Face cache, or a `.bin` file of llama2.c. Which families can be opened is the
+/// in a local Hugging Face cache, a `.gguf` file (or a folder with one and no config), or a `.bin` file of
+/// llama2.c. Which families can be opened is the
 /// registry's. Costs the headers of the files only.
 pub fn open(model: impl AsRef<str>, registry: &Registry) -> Result<Opened> {
     open_ignoring(model, registry, &[])
@@ -49,6 +54,7 @@ pub fn open_ignoring(model: impl AsRef<str>, registry: &Registry, patterns: &[St
     let path = Path::new(model);
     let ending = path.extension().filter(|_| path.is_file()).and_then(|ending| ending.to_str());
     match ending {
+        Some("gguf") => return open_gguf(path, registry, patterns),
         Some("bin") if !is_pickle(path) => {
             let found = llama2c::open(path)?;
             let config = found.config.hugging_face();
@@ -61,23 +67,87 @@ pub fn open_ignoring(model: impl AsRef<str>, registry: &Registry, patterns: &[St
         }
         _ => {}
     }
+    let names = path.join(NAMES);
+    if names.is_file() && !path.join("config.json").exists() {
+        return open_named(path, &names, registry);
+    }
+    if let Some(file) = only_gguf(path)? {
+        return open_gguf(&file, registry, patterns);
+    }
     let folder = Folder::find(model)?;
     let config = folder.config()?;
     let checkpoint = Checkpoint::open(folder.path())?;
     Opened::new(folder.path().into(), Some(folder), config, checkpoint, registry, patterns)
 }
 
+/// Opens weights whose names nobody knows, by a file that says them: see [`Mapping`]. `model` is the file of
+/// weights, or a folder with one.
+pub fn open_named(model: impl AsRef<Path>, names: impl AsRef<Path>, registry: &Registry) -> Result<Opened> {
+    let (path, names) = (model.as_ref(), names.as_ref());
+    let mapping = Mapping::open(names)?;
+    let checkpoint = Checkpoint::open(path)?;
+    let model = mapping.model(names, registry)?;
+    let table = table::imports(&*model, &mapping.imports(names, &*model)?)?;
+    let ignored = mapping.ignored().to_vec();
+    let known: Vec<&str> = ignored.iter().map(String::as_str).collect();
+    let report = regard_data::names::check(&table, &checkpoint, &known)
+        .map_err(|error| Error::Weights { path: path.display().to_string(), error })?;
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+    Ok(Opened {
+        config: model.config_to_json()?,
+        path: folder.into(),
+        report,
+        notes: vec![format!("its tensors have the names of {}", names.display())],
+        // What lies there was not written for a model of ours, but its tokenizer is its tokenizer.
+        folder: Folder::open(folder).ok(),
+        trained: model.clone(),
+        model,
+        unread: Vec::new(),
+        checkpoint: Arc::new(checkpoint),
+        table,
+        ignored,
+    })
+}
+
+/// The model of a GGUF file, which says everything by itself.
+fn open_gguf(path: &Path, registry: &Registry, patterns: &[String]) -> Result<Opened> {
+    let found = gguf::Model::open(path)?;
+    let mut opened = Opened::new(path.into(), None, found.config, found.checkpoint, registry, patterns)?;
+    opened.notes.extend(found.note);
+    Ok(opened)
+}
+
+/// The GGUF file of a folder that holds no `config.json`; of several, none is chosen.
+fn only_gguf(folder: &Path) -> Result<Option<PathBuf>> {
+    if !folder.is_dir() || folder.join("config.json").exists() {
+        return Ok(None);
+    }
+    let items = std::fs::read_dir(folder).map_err(|error| regard_data::Error::io("list", folder, error))?;
+    let mut found: Vec<PathBuf> = items.flatten().map(|item| item.path()).collect();
+    found.retain(|path| path.extension().is_some_and(|ending| ending == "gguf"));
+    found.sort();
+    match found.len() {
+        0 | 1 => Ok(found.pop()),
+        several => Err(Error::Refused {
+            path: folder.display().to_string(),
+            what: format!("holds {several} GGUF files"),
+            advice: format!("name the one to use, as in {}", found[0].display()),
+        }),
+    }
+}
+
 impl Opened {
     fn new(
         path: PathBuf,
         folder: Option<Folder>,
-        config: Value,
+        mut config: Value,
         checkpoint: Checkpoint,
         registry: &Registry,
         patterns: &[String],
     ) -> Result<Opened> {
         let shown = || path.display().to_string();
         refuse_quantised(&config, &path)?;
+        let notes: Vec<String> = recognise(&mut config, &checkpoint).into_iter().collect();
         let weights = CheckpointWeights(&checkpoint);
         let trained =
             registry.open(&config, &weights).map_err(|error| Error::Config { path: shown(), error })?;
@@ -113,7 +183,7 @@ impl Opened {
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;
         let checkpoint = Arc::new(checkpoint);
-        Ok(Opened { model, config, path, report, unread, folder, trained, checkpoint, table, ignored })
+        Ok(Opened { model, config, path, report, unread, notes, folder, trained, checkpoint, table, ignored })
     }
 
     /// A model whose weights are a checkpoint of training: under our own names, among moments and what else a
@@ -136,8 +206,8 @@ impl Opened {
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;
         let (folder, checkpoint) = (Folder::open(&path).ok(), Arc::new(checkpoint));
-        let unread = Vec::new();
-        Ok(Opened { model, config, path, report, unread, folder, trained, checkpoint, table, ignored })
+        let (unread, notes) = (Vec::new(), Vec::new());
+        Ok(Opened { model, config, path, report, unread, notes, folder, trained, checkpoint, table, ignored })
     }
 
     /// The model with the dropout of its config.

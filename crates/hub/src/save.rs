@@ -135,6 +135,11 @@ pub fn save(
     for file in &copied {
         put(&file.name, &file.bytes, file.access)?;
     }
+    if let Some(opened) = options.like {
+        for (name, text) in side_files::inside(&opened.path)? {
+            put(name, text.as_bytes(), access)?;
+        }
+    }
     let text = format!("{config:#}\n");
     put("config.json", text.as_bytes(), access)?;
     Ok(saved)

@@ -4,7 +4,9 @@
 
 use crate::{Error, Result};
 use regard_data::folder::read_json_list;
+use regard_data::gguf;
 use regard_data::whole::Access;
+use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -82,6 +84,32 @@ fn names(folder: &Path) -> Result<Vec<String>> {
 /// A folder directly inside.
 fn is_plain(place: &str) -> bool {
     !place.is_empty() && !place.starts_with('.') && !place.contains(['/', '\\'])
+}
+
+/// What a GGUF file holds inside and a folder has beside its weights: its tokenizer, where that is understood,
+/// and its template of chats.
+pub(crate) fn inside(model: &Path) -> Result<Vec<(&'static str, String)>> {
+    if !model.is_file() || model.extension().is_none_or(|ending| ending != "gguf") {
+        return Ok(Vec::new());
+    }
+    let file = gguf::File::open(model)?;
+    let mut all = Vec::new();
+    if let Some(text) = gguf::tokenizer::of(&file).ok().and_then(|tokenizer| tokenizer.to_json()) {
+        all.push(("tokenizer.json", text));
+    }
+    let mut config = json!({"tokenizer_class": "PreTrainedTokenizerFast"});
+    if let Some(template) = file.get("tokenizer.chat_template").and_then(gguf::Value::as_text) {
+        config["chat_template"] = json!(template);
+    }
+    let tokens = file.get("tokenizer.ggml.tokens").and_then(gguf::Value::as_texts).unwrap_or(&[]);
+    for (theirs, ours) in [("bos", "bos_token"), ("eos", "eos_token"), ("padding", "pad_token")] {
+        let id = file.get(&format!("tokenizer.ggml.{theirs}_token_id")).and_then(gguf::Value::as_int);
+        if let Some(token) = id.and_then(|id| tokens.get(usize::try_from(id).ok()?)) {
+            config[ours] = json!(token);
+        }
+    }
+    all.push(("tokenizer_config.json", format!("{config:#}\n")));
+    Ok(all)
 }
 
 /// How far links may lead: to the folder itself, or, in a local cache, to where the files of all snapshots

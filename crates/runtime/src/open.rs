@@ -22,12 +22,14 @@ pub struct OpenOptions<'a> {
     /// Tensors to be passed over though the model does not have them, as [`regard_hub::open_ignoring`] takes
     /// them.
     pub ignored: &'a [String],
+    /// A file that says what the tensors are called, for a model that no family knows by name.
+    pub names: Option<&'a Path>,
 }
 
 impl<'a> OpenOptions<'a> {
     /// The weights that a run exported, held as they are.
     pub fn new(registry: &'a Registry) -> OpenOptions<'a> {
-        OpenOptions { registry, which: Which::Exported, weights: Weights::Full, ignored: &[] }
+        OpenOptions { registry, which: Which::Exported, weights: Weights::Full, ignored: &[], names: None }
     }
 }
 
@@ -35,7 +37,10 @@ impl<'a> OpenOptions<'a> {
 /// headers of the files, and for a checkpoint of a run its checksum.
 pub fn open(name: &str, options: &OpenOptions<'_>) -> Result<Opened> {
     match Place::find(name, options.which)? {
-        Place::Model(model) => Ok(regard_hub::open_ignoring(model, options.registry, options.ignored)?),
+        Place::Model(model) => Ok(match options.names {
+            Some(names) => regard_hub::open_named(model, names, options.registry)?,
+            None => regard_hub::open_ignoring(model, options.registry, options.ignored)?,
+        }),
         Place::Checkpoint { weights, folder } => open_checkpoint(&weights, &folder, options.registry),
     }
 }

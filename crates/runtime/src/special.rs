@@ -61,7 +61,8 @@ impl Written {
         };
         let mut stop = ids_of("eos_token_id")?;
         let begin = ids_of("bos_token_id")?;
-        if path.is_file() {
+        // Of llama2.c: a GGUF file says by itself what ends a text.
+        if path.is_file() && path.extension().is_none_or(|ending| ending != "gguf") {
             stop.extend(&begin);
         }
         let start = ids_of("decoder_start_token_id")?.first().or(begin.first()).copied();

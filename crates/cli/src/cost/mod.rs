@@ -34,8 +34,8 @@ whole runs: their median, the least and the most. Times of parts are sums of the
 
 Example:  regard cost crates/conformance/goldens/parity/gpt2/model --tokens 16 --measure")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
-    /// `.bin` of llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, a
+    /// .gguf file, or a `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// Positions of each text; of an encoder-decoder, of source and target [default: 128, or all that the

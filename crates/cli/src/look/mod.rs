@@ -40,8 +40,8 @@ computed anew; both texts have the same number of tokens.
 Example:  regard look crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3 4\" --patch block.0.head.1 --from-ids \"4 3 2 1\"
 Example:  regard look crates/conformance/goldens/parity/gpt2/model --ids \"1 2 3 1 2 3\" --layer 1 --head 0 --rows 5 --topk 3 --without block.1.head.0")]
 pub struct Options {
-    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, or a
-    /// `.bin` of llama2.c
+    /// A folder with config.json and weights, a run, organisation/name from a local Hugging Face cache, a
+    /// .gguf file, or a `.bin` of llama2.c
     #[arg(value_name = "MODEL")]
     model: String,
     /// A text, for a model with a tokenizer beside it

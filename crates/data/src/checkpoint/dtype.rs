@@ -1,5 +1,6 @@
 //! What the elements of a stored tensor can be, and their way to and from f32.
 
+use super::blocks;
 use half::{bf16, f16};
 use std::fmt;
 
@@ -33,10 +34,26 @@ pub enum DType {
     I64,
     /// Unsigned 64 bits.
     U64,
+    /// Blocks of 32 in 4 bits, each with a scale: GGUF's.
+    Q4_0,
+    /// Blocks of 32 in 4 bits, each with a scale and an offset.
+    Q4_1,
+    /// Blocks of 32 in 5 bits, each with a scale.
+    Q5_0,
+    /// Blocks of 32 in 5 bits, each with a scale and an offset.
+    Q5_1,
+    /// Blocks of 32 in 8 bits, each with a scale.
+    Q8_0,
+    /// Blocks of 256 in 4 bits; eight parts, each with a scale and an offset of 6 bits.
+    Q4K,
+    /// Blocks of 256 in 5 bits; eight parts, each with a scale and an offset of 6 bits.
+    Q5K,
+    /// Blocks of 256 in 6 bits; sixteen parts, each with a scale of 8 bits.
+    Q6K,
 }
 
 impl DType {
-    /// Every dtype that is read.
+    /// Every dtype of a safetensors file that is read.
     pub const ALL: [DType; 13] = [
         DType::Bool,
         DType::U8,
@@ -53,19 +70,45 @@ impl DType {
         DType::U64,
     ];
 
-    /// Bytes of one element.
-    pub fn bytes(self) -> usize {
+    /// Every dtype that only GGUF has: rows of them are whole blocks of several elements.
+    pub const BLOCKS: [DType; 8] =
+        [DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0, DType::Q4K, DType::Q5K, DType::Q6K];
+
+    /// Elements and bytes of what can be read by itself: one element, or one block.
+    pub fn block(self) -> (usize, usize) {
         match self {
-            DType::Bool | DType::U8 | DType::I8 => 1,
-            DType::I16 | DType::U16 | DType::F16 | DType::BF16 => 2,
-            DType::I32 | DType::U32 | DType::F32 => 4,
-            DType::F64 | DType::I64 | DType::U64 => 8,
+            DType::Bool | DType::U8 | DType::I8 => (1, 1),
+            DType::I16 | DType::U16 | DType::F16 | DType::BF16 => (1, 2),
+            DType::I32 | DType::U32 | DType::F32 => (1, 4),
+            DType::F64 | DType::I64 | DType::U64 => (1, 8),
+            DType::Q4_0 => (32, 18),
+            DType::Q4_1 => (32, 20),
+            DType::Q5_0 => (32, 22),
+            DType::Q5_1 => (32, 24),
+            DType::Q8_0 => (32, 34),
+            DType::Q4K => (256, 144),
+            DType::Q5K => (256, 176),
+            DType::Q6K => (256, 210),
         }
+    }
+
+    /// Bytes of so many elements; none if they are no whole blocks, or more than can be counted.
+    pub fn size(self, elements: usize) -> Option<usize> {
+        let (block, bytes) = self.block();
+        if !elements.is_multiple_of(block) {
+            return None;
+        }
+        (elements / block).checked_mul(bytes)
+    }
+
+    /// True for elements that share a scale with their block.
+    pub fn is_quantised(self) -> bool {
+        self.block().0 > 1
     }
 
     /// True for floats: what [`SaveOptions::dtype`](super::SaveOptions::dtype) converts.
     pub fn is_float(self) -> bool {
-        matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+        matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64) || self.is_quantised()
     }
 
     /// The name in a file's header.
@@ -84,6 +127,14 @@ impl DType {
             DType::F64 => "F64",
             DType::I64 => "I64",
             DType::U64 => "U64",
+            DType::Q4_0 => "Q4_0",
+            DType::Q4_1 => "Q4_1",
+            DType::Q5_0 => "Q5_0",
+            DType::Q5_1 => "Q5_1",
+            DType::Q8_0 => "Q8_0",
+            DType::Q4K => "Q4_K",
+            DType::Q5K => "Q5_K",
+            DType::Q6K => "Q6_K",
         }
     }
 
@@ -108,6 +159,7 @@ impl DType {
             DType::F64 => each(bytes, out, |b| f64::from_le_bytes(b) as f32),
             DType::I64 => each(bytes, out, |b| i64::from_le_bytes(b) as f32),
             DType::U64 => each(bytes, out, |b| u64::from_le_bytes(b) as f32),
+            _ => blocks::decode(self, bytes, out),
         }
     }
 }

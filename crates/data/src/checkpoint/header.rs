@@ -89,7 +89,7 @@ fn place(path: &Path, raw: Raw, begin: usize, room: usize) -> Result<Header> {
             return wrong(what, &format!("it is cut short: {AGAIN}"));
         }
         let elements = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
-        let Some(bytes) = elements.and_then(|n| n.checked_mul(dtype.bytes())) else {
+        let Some(bytes) = elements.and_then(|n| dtype.size(n)) else {
             return wrong(format!("has the shape {shape:?}, more elements than can be counted"), AGAIN);
         };
         if bytes != to - from {

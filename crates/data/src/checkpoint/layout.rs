@@ -28,10 +28,13 @@ pub(super) struct Layout<'a> {
 /// The dtype under which a tensor is stored, and its bytes.
 pub(super) fn stored(tensor: &Save, wanted: Option<DType>) -> Result<(DType, u64)> {
     let own = tensor.data.dtype();
-    let dtype = wanted.filter(|_| own.is_float()).unwrap_or(own);
+    // Blocks are GGUF's alone: elsewhere they are the numbers that they stand for.
+    let plain = if own.is_quantised() { DType::F32 } else { own };
+    let dtype = wanted.filter(|_| own.is_float()).unwrap_or(plain);
     let elements = tensor.shape.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent as u64));
     let given = tensor.data.bytes() as u64;
-    let fits = elements.and_then(|n| n.checked_mul(own.bytes() as u64)).is_some_and(|bytes| bytes == given);
+    let fits =
+        elements.and_then(|n| own.size(usize::try_from(n).ok()?)).is_some_and(|bytes| bytes as u64 == given);
     if !fits {
         let what = format!(
             "tensor `{}` {:?} is given {given} bytes of {own}, which is not what that shape holds",
@@ -41,7 +44,7 @@ pub(super) fn stored(tensor: &Save, wanted: Option<DType>) -> Result<(DType, u64
         return Err(Error::invalid(what, "give shape and data of the same tensor"));
     }
     // No product of the narrower counts can overflow once the data exist, except to a wider dtype.
-    let bytes = elements.and_then(|n| n.checked_mul(dtype.bytes() as u64)).unwrap_or(u64::MAX);
+    let bytes = elements.and_then(|n| n.checked_mul(dtype.block().1 as u64)).unwrap_or(u64::MAX);
     Ok((dtype, bytes))
 }
 
@@ -166,7 +169,7 @@ fn encode(
             Data::F32(data) => out.extend(data[range].iter().flat_map(|x| x.to_le_bytes())),
             Data::BF16(data) => out.extend(data[range].iter().flat_map(|x| x.to_le_bytes())),
             Data::I32(data) => out.extend(data[range].iter().flat_map(|x| x.to_le_bytes())),
-            Data::Bytes(_, data) => out.extend(&data[range.start * own.bytes()..range.end * own.bytes()]),
+            Data::Bytes(_, data) => out.extend(&data[bytes_of(own, range)]),
         }
         return Ok(());
     }
@@ -176,7 +179,7 @@ fn encode(
         Data::BF16(data) => wide.iter_mut().zip(&data[range]).for_each(|(to, from)| *to = from.to_f32()),
         Data::I32(data) => wide.iter_mut().zip(&data[range]).for_each(|(to, from)| *to = *from as f32),
         Data::Bytes(_, data) => {
-            let bytes = &data[range.start * own.bytes()..range.end * own.bytes()];
+            let bytes = &data[bytes_of(own, range)];
             own.decode(bytes, &mut wide);
             if own == DType::F64 {
                 let exact = bytes.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b));
@@ -211,6 +214,12 @@ fn encode(
         }
     }
     Ok(())
+}
+
+/// Where elements lie; pieces are whole blocks, but for the last.
+fn bytes_of(dtype: DType, range: std::ops::Range<usize>) -> std::ops::Range<usize> {
+    let (elements, bytes) = dtype.block();
+    range.start / elements * bytes..range.end.div_ceil(elements) * bytes
 }
 
 fn unfit(tensor: &Save, x: f64, dtype: DType) -> WriteError {

@@ -72,6 +72,10 @@ const CONVERT: &str = "read are safetensors, GGUF and what `torch.save` writes o
 /// One file, by what it begins with: its tensors stay where they are.
 fn load(path: PathBuf) -> Result<Parts> {
     let bytes = Bytes::map(&path)?;
+    if bytes.as_slice().starts_with(crate::gguf::MAGIC) {
+        drop(bytes);
+        return Ok(crate::gguf::File::open(path)?.checkpoint.into_parts());
+    }
     let named = PICKLES.iter().any(|end| path.to_string_lossy().to_lowercase().ends_with(end));
     match named || pickle::is_pickle(bytes.as_slice()) {
         true => pickle::parts(path, bytes),

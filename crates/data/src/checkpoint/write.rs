@@ -50,7 +50,8 @@ impl Data<'_> {
 
     /// Whole elements.
     pub(super) fn len(&self) -> usize {
-        self.bytes() / self.dtype().bytes()
+        let (elements, bytes) = self.dtype().block();
+        self.bytes() / bytes * elements
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -33,7 +33,7 @@ pub(super) fn load<'a>(path: &Path, file: &'a [u8]) -> Result<(Program<'a>, Stor
     };
     let mut sizes: HashMap<&[u8], (usize, usize)> = HashMap::new();
     for claim in &program.storages {
-        sizes.insert(&file[claim.key.clone()], (claim.kind.bytes(), claim.elements));
+        sizes.insert(&file[claim.key.clone()], (claim.kind.block().1, claim.elements));
     }
     let mut storages = Storages::new();
     let mut at = keys.end;

@@ -42,7 +42,7 @@ pub(super) fn place(
                 format!("the storage `{}` of `{}` is not there", shown(&key), shown(name)),
             ));
         };
-        let needed = storage.elements.checked_mul(dtype.bytes());
+        let needed = storage.elements.checked_mul(dtype.block().1);
         if needed.is_none_or(|needed| needed > range.len()) {
             let what = format!(
                 "lies in the storage `{}`, which should hold {} elements of {dtype} and has {} bytes",
@@ -59,7 +59,7 @@ pub(super) fn place(
             );
             return Err(Error::tensor(path, name, what, super::AGAIN));
         };
-        let width = dtype.bytes();
+        let width = dtype.block().1;
         let entry = |range| Entry { source: 0, dtype, shape: claim.shape.clone(), range };
         if is_dense(claim) {
             // An empty one may stand anywhere; it has no bytes.

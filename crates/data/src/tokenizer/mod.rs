@@ -4,11 +4,14 @@
 
 mod characters;
 mod cut;
+pub(crate) mod described;
 mod ours;
 mod pieces;
+pub(crate) mod sentencepiece;
 mod special;
 mod stream;
 mod train;
+mod vocabulary_files;
 
 pub use characters::Reserved;
 pub use special::Special;
@@ -111,9 +114,12 @@ impl Tokenizer {
         Ok(Tokenizer { kind: Kind::Pieces(pieces) })
     }
 
-    /// The tokenizer that lies beside a model: `tokenizer.json` in its folder, else, for a `.bin` of
-    /// llama2.c, `tokenizer.bin` or the only `tok*.bin`. `model` is the folder, or a file in it.
+    /// The tokenizer of a model: the one inside of a GGUF file; else what lies beside it: `tokenizer.json` in
+    /// its folder, a SentencePiece `.model`, `vocab.json` with `merges.txt`, `vocab.txt`, or, for llama2.c, `tokenizer.bin` or the only `tok*.bin`. `model` is the folder, or a file in it.
     pub fn of_model(model: &Path, vocabulary: usize) -> Result<Tokenizer> {
+        if model.extension().is_some_and(|ending| ending == "gguf") && model.is_file() {
+            return crate::gguf::tokenizer::open(model);
+        }
         let folder = match model.parent() {
             Some(parent) if !model.is_dir() => parent,
             _ => model,
@@ -122,6 +128,11 @@ impl Tokenizer {
         let json = folder.join("tokenizer.json");
         if json.is_file() {
             return Tokenizer::open(json);
+        }
+        if model.is_dir()
+            && let Some(tokenizer) = vocabulary_files::open(folder)?
+        {
+            return Ok(tokenizer);
         }
         let mut found: Vec<PathBuf> = fs::read_dir(folder)
             .map_err(|e| Error::io("list", folder, e))?

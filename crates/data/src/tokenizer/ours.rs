@@ -59,6 +59,14 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Option<Tokenizer>> {
 }
 
 impl Tokenizer {
+    /// The `tokenizer.json` of Hugging Face that it is; none for other kinds.
+    pub fn to_json(&self) -> Option<String> {
+        match &self.kind {
+            Kind::HuggingFace(inner) => inner.to_string(false).ok(),
+            _ => None,
+        }
+    }
+
     /// Writes it to a file, whole or not at all. By the name `tokenizer.json`, beside a model,
     /// [`Tokenizer::of_model`] finds it again.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {

@@ -85,7 +85,9 @@ fn a_name_is_found_in_a_local_cache() {
     let scratch = Scratch::new();
     let caches = [scratch.join("first"), scratch.join("hub")];
     let find = |name: &str| Folder::find_in(name, &caches);
-    assert!(text(find("org/tiny"), &scratch).ends_with("then in first, hub; no model is there"));
+    assert!(text(find("org/tiny"), &scratch).contains(
+        "then in first, hub; no model is there. Nothing is downloaded: from the model's page take config.json"
+    ));
     scratch.put("hub/models--org--tiny/snapshots/abc123/config.json", "{}");
     scratch.put("hub/models--gpt2/snapshots/1/config.json", "{}");
     scratch.put("hub/models--gpt2/snapshots/2/config.json", "{}");

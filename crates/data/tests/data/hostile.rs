@@ -31,7 +31,7 @@ fn golden() -> Vec<u8> {
 fn use_all(checkpoint: &Checkpoint) {
     for tensor in checkpoint.tensors() {
         assert_eq!(tensor.f32s().len(), tensor.len());
-        assert_eq!(tensor.bytes.len(), tensor.len() * tensor.dtype.bytes());
+        assert_eq!(Some(tensor.bytes.len()), tensor.dtype.size(tensor.len()));
     }
     checkpoint.checksum();
     let _ = checkpoint.verify();

@@ -214,8 +214,8 @@ fn files_that_are_no_tokenizer_are_refused() {
 fn a_tokenizer_is_found_beside_its_model() {
     let scratch = Scratch::new();
     let refused = |name: &str| text(Tokenizer::of_model(&scratch.join(name), 3), &scratch);
-    let missing = "DIR: no tokenizer here: looked for tokenizer.json, tokenizer.bin and tok*.bin; copy it from where \
-                   the model came from: ids mean nothing without it";
+    let missing = "DIR: no tokenizer here: looked for tokenizer.json, tokenizer.model, vocab.json with merges.txt, \
+                   vocab.txt, tokenizer.bin and tok*.bin; copy it from where the model came from: ids mean nothing without it";
     assert_eq!(refused("model.bin"), missing);
     assert_eq!(text(Tokenizer::of_model(scratch.path(), 3), &scratch), missing);
     // The longest piece, then score, length and bytes of each.

@@ -1,6 +1,7 @@
 //! From a folder to a model and back: every family that has a golden, and folders that are no model.
 
 mod families;
+mod files;
 mod golden;
 mod hostile;
 mod kept;

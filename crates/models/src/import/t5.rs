@@ -82,7 +82,16 @@ fn stack_imports(config: &T5Config, decoder: bool) -> Vec<Import> {
 /// changes probabilities, and no order).
 pub fn config_from_json(json: &Value) -> Result<T5Config> {
     let (multilingual, own_tables) = (json["model_type"] == "mt5", json["model_type"] == "umt5");
-    let fields = Fields::new(if multilingual { "mt5" } else if own_tables { "umt5" } else { "t5" }, json)?;
+    let fields = Fields::new(
+        if multilingual {
+            "mt5"
+        } else if own_tables {
+            "umt5"
+        } else {
+            "t5"
+        },
+        json,
+    )?;
     let gated = match fields.text("feed_forward_proj")? {
         None => multilingual || own_tables,
         Some("relu") => false,
