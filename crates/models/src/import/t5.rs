@@ -103,6 +103,14 @@ pub fn config_from_json(json: &Value) -> Result<T5Config> {
             ));
         }
     };
+    // Where both are there, transformers takes this one.
+    let usual = if gated { "gelu_new" } else { "relu" };
+    if let Some(other) = fields.text("dense_act_fn")?.filter(|own| *own != usual) {
+        return Err(fields.wrong(
+            format!("`dense_act_fn` is \"{other}\""),
+            "only models with \"relu\", or gated ones with \"gelu_new\", can be imported",
+        ));
+    }
     let own = fields.truth("tie_word_embeddings")?;
     let (tied, scaled) = match fields.truth("scale_decoder_outputs")? {
         _ if multilingual => (own.unwrap_or(false), false),
@@ -236,6 +244,10 @@ mod tests {
         assert_eq!(
             refused("feed_forward_proj", json!("gated-silu")),
             "t5: `feed_forward_proj` is \"gated-silu\"; only models with \"relu\" or \"gated-gelu\" can be imported"
+        );
+        assert_eq!(
+            refused("dense_act_fn", json!("silu")),
+            "t5: `dense_act_fn` is \"silu\"; only models with \"relu\", or gated ones with \"gelu_new\", can be imported"
         );
         assert_eq!(refused("d_model", json!(-4)), "t5: `d_model` is -4; it should be a whole number");
         assert_eq!(
