@@ -6,13 +6,17 @@ use regard_models::{Model, Registry};
 use std::path::{Path, PathBuf};
 
 /// Every case with weights of its own.
-pub const CASES: [&str; 24] = [
+pub const CASES: [&str; 32] = [
     "bert_classify",
     "bert_masked",
+    "gemma",
+    "gemma2",
+    "gemma3",
     "gpt2",
     "gpt_neox",
     "gpt_neox_in_turn",
     "gptj",
+    "granite",
     "llama",
     "llama_dynamic",
     "llama_linear",
@@ -22,9 +26,13 @@ pub const CASES: [&str; 24] = [
     "mingpt",
     "mistral",
     "mt5",
+    "olmo2",
     "phi3",
     "qwen2",
     "qwen3",
+    "smollm3",
+    "stablelm",
+    "stablelm_parallel",
     "t5",
     "t5_gated",
     "transformer",

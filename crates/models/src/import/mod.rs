@@ -2,7 +2,7 @@
 //! back. Reading files is not done here.
 
 pub mod bert;
-pub mod decoders;
+pub(crate) mod decoders;
 mod encoder;
 pub mod gpt2;
 pub mod json;
