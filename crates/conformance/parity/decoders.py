@@ -270,14 +270,14 @@ def granite(folder):
 
 
 def stablelm(folder):
-    family(folder, "StableLm", small(hidden_size=24, use_qkv_bias=True,
+    family(folder, "StableLm", small(hidden_size=24, num_hidden_layers=1, use_qkv_bias=True,
                                      rope_parameters={"rope_type": "default", "rope_theta": 100.0,
                                                       "partial_rotary_factor": 0.25}), 4200,
            rename=lambda older, rope: older.update(partial_rotary_factor=rope["partial_rotary_factor"]))
 
 
 def stablelm_parallel(folder):
-    family(folder, "StableLm", small(hidden_size=24, use_parallel_residual=True,
+    family(folder, "StableLm", small(hidden_size=24, num_hidden_layers=1, use_parallel_residual=True,
                                      rope_parameters={"rope_type": "default", "rope_theta": 100.0,
                                                       "partial_rotary_factor": 0.5}), 4300,
            rename=lambda older, rope: older.update(partial_rotary_factor=rope["partial_rotary_factor"]))

@@ -193,6 +193,7 @@ impl Nonsense {
         };
         Attention {
             scale,
+            cap: None,
             mask,
             query_position: self.choices.one_in(5).then(|| self.like(g, DType::I32, 2)),
             key_position: self.choices.one_in(5).then(|| self.like(g, DType::I32, 2)),

@@ -7,8 +7,8 @@ use regard::prelude::*;
 use regard::reach::{Grain, Query, reach};
 use regard_conformance::place::{device, same};
 use regard_generate::{Ended, Enough, Examples, Full, Generated, Generator, Request, Sampling, Settings};
-use regard_layers::KeepMask;
-use regard_models::{Cached, Gpt, GptConfig, Positions, View};
+use regard_layers::{KeepMask, NormKind, NormPlace, NormSpan};
+use regard_models::{Cached, Gpt, GptConfig, LayerSet, Multipliers, OtherLayers, Positions, SoftCaps, View};
 use std::ops::ControlFlow;
 
 const VOCABULARY: usize = 37;
@@ -37,6 +37,7 @@ fn families() -> Vec<(&'static str, Gpt)> {
         std: 0.4,
         ..GptConfig::LLAMA
     };
+    let second = LayerSet::of(2, |layer| layer == 1).unwrap();
     let neighbours = RotarySpec { pairing: Pairing::Interleaved, ..Default::default() };
     [
         ("minGPT", small),
@@ -46,6 +47,30 @@ fn families() -> Vec<(&'static str, Gpt)> {
         ("sinusoids", GptConfig { positions: Positions::Sinusoidal, ..small }),
         ("ALiBi", GptConfig { positions: Positions::Alibi, ..small }),
         ("window", GptConfig { window: Some(7), ..llama }),
+        ("GPT-NeoX", GptConfig { place: NormPlace::Parallel, ..llama }),
+        ("GPT-J", GptConfig { place: NormPlace::ParallelShared, head_bias: true, ..llama }),
+        (
+            "local and global",
+            GptConfig {
+                others: Some(OtherLayers { layers: second, window: Some(5), rotary: Some(neighbours) }),
+                place: NormPlace::Sandwich,
+                norm: NormKind::RmsAboveOne,
+                query_key_norm: Some(NormSpan::Head),
+                caps: SoftCaps { scores: Some(2.0), logits: Some(9.0) },
+                multipliers: Multipliers { embedding: 3.0, residual: 0.7, logits: 0.5 },
+                ..llama
+            },
+        ),
+        (
+            "two windows",
+            GptConfig {
+                window: Some(7),
+                others: Some(OtherLayers { layers: second, window: Some(3), rotary: None }),
+                place: NormPlace::Output,
+                query_key_norm: Some(NormSpan::Width),
+                ..llama
+            },
+        ),
     ]
     .into_iter()
     .map(|(name, config)| (name, Gpt::new(config).unwrap()))

@@ -12,7 +12,7 @@ const GRADIENTS: f64 = 1e-4;
 /// Of the loss and of the largest logit, after ten steps.
 const TRAINED: f64 = 1e-3;
 
-const CASES: [&str; 10] = [
+const CASES: [&str; 18] = [
     "llama_linear",
     "llama_dynamic",
     "llama_yarn",
@@ -23,6 +23,14 @@ const CASES: [&str; 10] = [
     "gpt_neox",
     "gpt_neox_in_turn",
     "gptj",
+    "gemma",
+    "gemma2",
+    "gemma3",
+    "olmo2",
+    "smollm3",
+    "granite",
+    "stablelm",
+    "stablelm_parallel",
 ];
 
 #[test]

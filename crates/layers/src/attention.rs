@@ -28,6 +28,8 @@ pub struct AttentionConfig {
     pub biases: Biases,
     /// β, by which scores are multiplied.
     pub scale: HeadScale,
+    /// A soft cap of the scaled scores.
+    pub cap: Option<f32>,
     /// A norm of queries and keys before they turn.
     pub query_key_norm: Option<QueryKeyNorm>,
     /// How queries and keys are turned by their positions, if at all.
@@ -121,6 +123,7 @@ impl AttentionConfig {
             value_width: head_width,
             biases: Biases::default(),
             scale: HeadScale::Default,
+            cap: None,
             query_key_norm: None,
             rotary: None,
             window: None,
@@ -144,6 +147,14 @@ impl AttentionConfig {
                 "attention",
                 format!("{heads} heads cannot share {groups} key/value heads"),
                 "choose heads that are a multiple of the key/value heads",
+            ));
+        }
+        // Where nothing is learned, Gumbel's temperature is a part of β, which would then lie inside of the cap.
+        if self.cap.is_some() && matches!(self.kind, AttentionKind::Gumbel { .. }) {
+            return Err(Error::invalid(
+                "attention",
+                "scores with a soft cap and Gumbel's noise",
+                "choose soft attention, or leave the cap out",
             ));
         }
         Ok(())
@@ -316,6 +327,7 @@ impl AttentionLayer {
         };
         let spec = Attention {
             scale,
+            cap: self.config.cap,
             mask: AttentionMask { window: self.config.window.or(context.mask.window), ..context.mask },
             query_position: context.query_position,
             key_position,

@@ -2,7 +2,7 @@
 
 use regard_graph::{DType, Graph, Init};
 use regard_layers::*;
-use regard_ops::{Activation, LinearOptions};
+use regard_ops::{Activation, AttentionKind, LinearOptions};
 
 fn text<T>(result: regard_graph::Result<T>) -> String {
     match result {
@@ -59,6 +59,11 @@ fn heads_that_do_not_share() {
     assert_eq!(
         text(AttentionLayer::new(AttentionConfig { value_width: 0, ..usual }, &mut Parameters::new())),
         "attention: 4 heads of width 3 over a width of 12; give every size at least 1"
+    );
+    let kind = AttentionKind::Gumbel { temperature: 0.5, hard: false };
+    assert_eq!(
+        text(AttentionLayer::new(AttentionConfig { cap: Some(5.0), kind, ..usual }, &mut Parameters::new())),
+        "attention: scores with a soft cap and Gumbel's noise; choose soft attention, or leave the cap out"
     );
 }
 
@@ -188,6 +193,13 @@ fn blocks_and_tables_that_cannot_be() {
     assert_eq!(
         text(Stack::new(deep, &mut Parameters::new())),
         "stack: 1000000000 blocks one after another; choose at most 10000"
+    );
+    assert_eq!(text(Stack::of_blocks(stack(3), |_| block(0), &mut Parameters::new())), nothing);
+    let parallel = BlockConfig { place: NormPlace::Parallel, ..block(3) };
+    assert_eq!(
+        text(Block::new(parallel, &mut Parameters::new())),
+        "block: parts that read the same stream, one of them attention to a memory; let the parts follow each other, or \
+         leave the memory out"
     );
     let p = &mut Parameters::new();
     let buckets = RelativeConfig::Buckets { buckets: 8, max_distance: 16, bidirectional: true };

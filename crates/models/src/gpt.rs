@@ -198,6 +198,7 @@ impl GptConfig {
                     output: self.output_bias.unwrap_or(self.attention_bias),
                 },
                 scale: self.scale,
+                cap: self.caps.scores,
                 query_key_norm: self.query_key_norm.map(|span| QueryKeyNorm { span, kind, epsilon }),
                 rotary: self.rotary_of(layer),
                 window,

@@ -151,6 +151,7 @@ impl T5Config {
             value_width: head_width,
             biases: Biases { inputs: false, output: false },
             scale: HeadScale::Constant(1.0),
+            cap: None,
             query_key_norm: None,
             rotary: None,
             window: None,

@@ -181,8 +181,21 @@ fn configs_of_llama_are_read_and_doubtful_ones_refused() {
         "llama: `rope_theta` is 10000, and 500000 in `rope_parameters`; make them the same, or leave one out"
     );
     assert_eq!(
-        text(json!({ "rope_scaling": { "type": "linear", "factor": 2.0 } })),
-        "llama: `rope_type` is `linear`; what can be imported is `default`, `llama3`"
+        text(json!({ "rope_scaling": { "type": "longrope", "factor": 2.0 } })),
+        "llama: `rope_type` is `longrope`; what can be imported is `default`, `linear`, `dynamic`, `yarn`, `llama3`"
+    );
+    assert_eq!(
+        text(json!({ "rope_scaling": { "type": "linear" } })),
+        "llama: rope_type `linear` has no `factor`; give the whole config.json"
+    );
+    assert_eq!(
+        text(json!({ "rope_parameters": { "rope_type": "default", "mrope_section": [1, 2] } })),
+        "llama: the settings of rotary positions have `mrope_section`; what can be imported is default, linear, dynamic, \
+         yarn, llama3"
+    );
+    assert_eq!(
+        text(json!({ "rope_parameters": { "rope_type": "default", "partial_rotary_factor": 0.5 } })),
+        "llama: `partial_rotary_factor` is 0.5; heads of this family turn as a whole: leave it out"
     );
     assert_eq!(
         text(json!({ "rope_scaling": { "rope_type": "llama3", "factor": 2.0 } })),
@@ -204,18 +217,28 @@ fn what_a_family_does_not_have_is_not_written() {
     );
     assert_eq!(
         text(llama::config_to_json(&GptConfig::GPT2)),
-        "llama: Llama has rotary positions; export it as another family"
+        "llama: a model of this family cannot have the feed-forward part of this one; export it as another family"
     );
     let gelu = GptConfig { feed_forward: FeedForwardKind::Gelu, ..GptConfig::LLAMA };
     assert_eq!(
         text(llama::config_to_json(&gelu)),
-        "llama: Llama has RMSNorm and a feed-forward part gated by SiLU; export it as another family"
+        "llama: a model of this family cannot have the feed-forward part of this one; export it as another family"
     );
     let partly = RotarySpec { width: Some(64), ..RotarySpec::default() };
     let partly = GptConfig { positions: regard_models::Positions::Rotary(partly), ..GptConfig::LLAMA };
     assert_eq!(
         text(llama::config_to_json(&partly)),
-        "llama: Llama turns whole heads, by halves; export it as another family"
+        "llama: a model of this family cannot have the positions of this one; export it as another family"
+    );
+    let windowed = GptConfig { window: Some(9), ..GptConfig::LLAMA };
+    assert_eq!(
+        text(llama::config_to_json(&windowed)),
+        "llama: a model of this family cannot have the window of this one; export it as another family"
+    );
+    let dropped = GptConfig { dropout: 0.1, attention_dropout: Some(0.0), ..GptConfig::LLAMA };
+    assert_eq!(
+        text(llama::config_to_json(&dropped)),
+        "llama: a model of this family cannot have the dropout of this one; export it as another family"
     );
     assert_eq!(gpt2::config_to_json(&GptConfig::GPT2).unwrap()["layer_norm_epsilon"], json!(1e-5));
     let mini = json!({ "model_type": "mingpt", "n_layer": 3, "n_head": 3, "n_embd": 48, "vocab_size": 50257,

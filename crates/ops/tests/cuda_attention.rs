@@ -82,6 +82,11 @@ fn everything(g: &mut Graph, [b, t, s, h, ..]: Size) -> regard_graph::Result<Att
     })
 }
 
+/// The same with a soft cap, which tensor cores do not serve.
+fn capped(g: &mut Graph, size: Size) -> regard_graph::Result<Attention> {
+    Ok(Attention { cap: Some(5.0), ..everything(g, size)? })
+}
+
 fn picked_gumbel(g: &mut Graph, [b, _, s, h, ..]: Size) -> regard_graph::Result<Attention> {
     Ok(Attention {
         key_row: Some(g.input("key_row", DType::I32, [b, s])?),
@@ -106,6 +111,10 @@ fn all_plans() -> Vec<CudaList> {
     let mut all = Vec::new();
     all.extend(plans(ROWS, f32, DType::F32, MUCH, everything));
     all.extend(plans(ROWS, bf16, DType::BF16, MUCH, picked_gumbel));
+    all.extend(plans(ROWS, f32, DType::F32, MUCH, capped));
+    all.extend(plans(wide(64), bf16, DType::BF16, MUCH, capped));
+    let [forward, _] = plans(FEW, f32, DType::F32, MUCH, capped);
+    all.push(forward);
     let [forward, _] = plans(FEW, f32, DType::F32, MUCH, everything);
     all.push(forward);
     for width in [32, 64, 128] {

@@ -49,7 +49,7 @@ macro_rules! attentions {
 }
 
 /// All kinds, masks and biases, each at least once.
-pub const ATTENTIONS: [OpCase; 10] = attentions! {
+pub const ATTENTIONS: [OpCase; 11] = attentions! {
     "causal, a scale for each head" scaled;
     "a window, alibi" |s, spec| {
         spec.mask.window = Some(Window { before: 2 + usize::from(s.off), after: 1 });
@@ -78,6 +78,10 @@ pub const ATTENTIONS: [OpCase; 10] = attentions! {
     "dropout" |s, spec| {
         (spec.mask, spec.dropout) = (causal(s), 0.2);
         Ok(())
+    };
+    "soft cap" |s, spec| {
+        spec.cap = Some(0.5);
+        scaled(s, spec)
     };
     "hard" |s, spec| {
         spec.kind = AttentionKind::Hard;

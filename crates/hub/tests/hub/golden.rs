@@ -6,8 +6,7 @@ use regard_models::{Model, Registry};
 use std::path::{Path, PathBuf};
 
 /// Every case with weights of its own that names its scores `logits`, a row for each position or text.
-pub const CASES: [&str; 44] = [
-    "bart",
+pub const CASES: [&str; 51] = [
     "bert_classify",
     "bert_labels",
     "bert_masked",
@@ -21,10 +20,14 @@ pub const CASES: [&str; 44] = [
     "distilbert_masked",
     "electra_classify",
     "electra_masked",
+    "gemma",
+    "gemma2",
+    "gemma3",
     "gpt2",
     "gpt_neox",
     "gpt_neox_in_turn",
     "gptj",
+    "granite",
     "llama",
     "llama_dynamic",
     "llama_linear",
@@ -39,11 +42,15 @@ pub const CASES: [&str; 44] = [
     "mpnet_classify",
     "mpnet_masked",
     "mt5",
+    "olmo2",
     "phi3",
     "qwen2",
     "qwen3",
     "roberta_classify",
     "roberta_masked",
+    "smollm3",
+    "stablelm",
+    "stablelm_parallel",
     "t5",
     "t5_gated",
     "transformer",

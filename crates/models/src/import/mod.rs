@@ -5,7 +5,7 @@ pub mod bart;
 pub mod bert;
 mod bert_forms;
 mod bert_variant;
-pub mod decoders;
+pub(crate) mod decoders;
 mod encoder;
 pub mod gpt2;
 pub mod json;

@@ -50,7 +50,8 @@ pub fn backward_of(op: &Backward, extent: Extent, call: &Concrete<'_>, pairs: u6
     let scale = u64::from(op.scale_output().is_some());
     // Each pair: its score again, dw from dy and v, dv, dq and dk; and the tables' own gradients.
     let pair_macs = score_macs + moves * e + (1 - hard) * e + 2 * d + hard * moves + scale + bias_macs;
-    let pair_flops = score_flops + 5 + dropped * (moves + 1 - hard) + noisy + bias_flops;
+    let capped = if form.cap.is_some() { 6 } else { 0 };
+    let pair_flops = score_flops + capped + 5 + dropped * (moves + 1 - hard) + noisy + bias_flops;
     Work {
         macs: pairs * pair_macs + rows * e,
         flops: pairs * pair_flops + rows * (u64::from(op.dlse) + hard * dropped),

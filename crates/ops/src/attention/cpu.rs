@@ -9,6 +9,7 @@
 
 #![allow(unsafe_code)]
 
+use super::cpu_cap::cap_scores;
 use super::cpu_exp::exponentials;
 use super::cpu_rows::{KeyTile, Terms, by_distance_floats, carve, carved_bytes, drop_some, turned};
 use super::cpu_sharing::{Buffers, FEW, KEYS, Packs, QUERIES, Sharing};
@@ -240,6 +241,7 @@ impl Work<'_> {
         // Dots are scaled before something is added to them, or else with the exponentials, by a number above
         // 0.
         let (before, after) = match (terms.adds_numbers(), terms.factor(h)) {
+            _ if terms.form.cap.is_some() => (terms.outer_factor(h), 1.0),
             (true, factor) => (factor, 1.0),
             (false, 0.0) => {
                 query.fill(T::default());
@@ -340,6 +342,11 @@ impl Work<'_> {
         let key_panels = &T::view(&packed.panels[..self.packs.key])[T::panel_numbers(d, packed.first)..];
         let out = &mut scores[live.start..];
         T::block(level, count, live.len(), d, tile.query, T::stride(d), key_panels, out, stride, false);
+        if let Some((inner, cap)) = self.terms.cap(h) {
+            for scores in scores.chunks_exact_mut(stride) {
+                cap_scores(level, &mut scores[live.clone()], inner, cap);
+            }
+        }
         match span.keys.as_ref().filter(|_| span.adds) {
             None if seek => largest(level, scores, stride, live.clone(), &mut tile.lanes),
             None => {}

@@ -103,7 +103,7 @@ fn needs_in<T: Operand>(op: &Backward, request: &Request<'_>) -> Needs {
     let extent = Extent::new(dims[0], dims[1], Some(dims[2]));
     let bias = form.place(op.base(), Extra::Bias).map(|input| dims[input]);
     let wants = Wants::new(op, &|output| request.call.used[output]);
-    let (layout, table) = (Layout::new::<T>(extent), table_floats(form, &wants, bias));
+    let (layout, table) = (Layout::new::<T>(extent, form.cap.is_some()), table_floats(form, &wants, bias));
     let split = carved_bytes(split_floats(&layout));
     let fused = carved_bytes(fused_floats(&layout, table));
     Needs {
@@ -126,7 +126,7 @@ fn run_in<T: Operand>(op: &Backward, call: &CpuCall<'_>) -> Result<(), Fault> {
     let extent = Extent::new(call.dims(0), call.dims(1), Some(call.dims(2)));
     let bias = form.place(op.base(), Extra::Bias).map(|input| call.dims(input));
     let wants = Wants::new(op, &|output| call.wants(output));
-    let (layout, table) = (Layout::new::<T>(extent), table_floats(form, &wants, bias));
+    let (layout, table) = (Layout::new::<T>(extent, form.cap.is_some()), table_floats(form, &wants, bias));
     let floats = shared_floats(&layout, by_distance_floats(form, extent.h, bias), table);
     // SAFETY: taken once in this call.
     let [by_distance, tables, scales, keys, queries, tile_tables] =
@@ -223,12 +223,13 @@ impl<T: Operand> Work<'_, T> {
                     if !tiles.score_gradient(pair, tile, at, unit, queries, &mut buffers) {
                         continue;
                     }
+                    self.add_table(pair, tile, at, &mut buffers, tile_table);
+                    tiles.through_cap(&mut buffers);
                     self.add_key_value(queries, &mut buffers);
                     if self.wants_query() {
                         let dq = &mut dq[at * QUERIES * extent.d..][..QUERIES * extent.d];
                         tiles.add_query(unit, &mut buffers, dq);
                     }
-                    self.add_table(pair, tile, at, &mut buffers, tile_table);
                 }
                 buffers.finish_head(self.factor(pair, head));
                 let own = &mut tables[head * self.table..(head + 1) * self.table];
@@ -318,6 +319,7 @@ impl<T: Operand> Work<'_, T> {
         for tile in 0..layout.key_tiles {
             let unit = &keys[tile * layout.key_unit..][..layout.key_unit];
             if tiles.score_gradient(pair, tile, at, unit, queries, buffers) {
+                tiles.through_cap(buffers);
                 tiles.add_query(unit, buffers, dq);
             }
         }
@@ -345,8 +347,9 @@ impl<T: Operand> Work<'_, T> {
             for at in head * layout.query_tiles..(head + 1) * layout.query_tiles {
                 let queries = &queries[at * layout.query_unit..][..layout.query_unit];
                 if tiles.score_gradient(pair, tile, at, unit, queries, buffers) {
-                    self.add_key_value(queries, buffers);
                     self.add_table(pair, tile, at, buffers, part);
+                    tiles.through_cap(buffers);
+                    self.add_key_value(queries, buffers);
                 }
             }
             buffers.finish_head(self.factor(pair, head));

@@ -134,6 +134,18 @@ impl<'a> Terms<'a> {
         (beta / self.temperature()) as f32
     }
 
+    /// β over the soft cap, and the cap, where there is one.
+    pub fn cap(&self, h: usize) -> Option<(f32, f32)> {
+        let cap = self.form.cap?;
+        let beta = self.beta.map_or_else(|| self.form.constant(self.extent.d), |all| all[h] as f64);
+        Some(((beta / cap as f64) as f32, cap))
+    }
+
+    /// What q·k, or the capped score where there is a cap, is multiplied by in the final score.
+    pub fn outer_factor(&self, h: usize) -> f32 {
+        if self.form.cap.is_some() { self.per_temperature() as f32 } else { self.factor(h) }
+    }
+
     /// β over the temperature, over β: how a gradient of the final score reaches β and the bias.
     pub fn per_temperature(&self) -> f64 {
         1.0 / self.temperature()

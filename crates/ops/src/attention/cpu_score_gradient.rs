@@ -5,6 +5,7 @@
 //! In bf16 all five products are of bf16: weights and score gradients are rounded on their way into them.
 
 use super::backward::Backward;
+use super::cpu_cap::{cap_with_slopes, through_cap};
 use super::cpu_differentiate::{
     differentiate_added, differentiate_dropped, differentiate_within, drop_weights, means, means_in_pairs,
     means_in_tiles, settle,
@@ -194,6 +195,9 @@ impl<T: Operand> Tiles<'_, T> {
             _ => Live::ALL,
         };
         self.multiply(keys, queries, buffers);
+        if let Some((inner, cap)) = self.terms.cap(place.h) {
+            cap_with_slopes(self.call.level, buffers.weights, buffers.slopes, inner, cap);
+        }
         let key_tile = (place.adds || place.drops).then(|| self.terms.key_tile(place.b, place.keys.start));
         if let Some(key_tile) = key_tile.as_ref().filter(|_| !place.ranges) {
             self.load_terms(&place, key_tile, buffers);
@@ -209,6 +213,14 @@ impl<T: Operand> Tiles<'_, T> {
             self.weigh_chosen(&place, buffers);
         }
         true
+    }
+
+    /// Takes the score gradients of a tile through the soft cap, where there is one: from what biases get of them
+    /// to what queries and keys get.
+    pub fn through_cap(&self, buffers: &mut Buffers<'_>) {
+        if !buffers.slopes.is_empty() {
+            through_cap(self.call.level, buffers.scores, buffers.slopes);
+        }
     }
 
     /// Where a tile lies and what happens to its scores; none if no pair of it is allowed.
@@ -280,10 +292,11 @@ impl<T: Operand> Tiles<'_, T> {
     ) {
         let (terms, level) = (self.terms, self.call.level);
         let [.., lse, mean] = cut(queries, self.layout.query_parts);
-        let (lse, mean, factor) = (as_row(lse), as_row(mean), terms.factor(place.h));
+        let (lse, mean, factor) = (as_row(lse), as_row(mean), terms.outer_factor(place.h));
         let Buffers { weights, scores, added, kept, panels, in_panels, live, .. } = buffers;
         // What is to be rounded or settled is not yet what a product reads.
-        *in_panels = key_tile.is_none() && terms.form.precision == Precision::F32 && !self.settles(place.b);
+        let plain = terms.form.precision == Precision::F32 && terms.form.cap.is_none();
+        *in_panels = key_tile.is_none() && plain && !self.settles(place.b);
         match key_tile {
             None => {
                 let panels = in_panels.then_some(&mut **panels);

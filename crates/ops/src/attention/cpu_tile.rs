@@ -37,12 +37,12 @@ pub struct Layout {
     pub query_unit: usize,
     pub key_parts: [usize; 3],
     pub query_parts: [usize; 6],
-    pub buffer_parts: [usize; 13],
+    pub buffer_parts: [usize; 14],
 }
 
 impl Layout {
-    /// For products of one type of numbers; all sizes are in f32.
-    pub fn new<T: Operand>(extent: Extent) -> Self {
+    /// For products of one type of numbers; all sizes are in f32. `capped` where scores have a soft cap.
+    pub fn new<T: Operand>(extent: Extent, capped: bool) -> Self {
         let Extent { d, e, .. } = extent;
         let key_parts = [KEYS * T::stride(d), KEYS * T::stride(e), d * T::stride(KEYS)].map(T::floats);
         let panels = [(d, QUERIES), (e, QUERIES), (QUERIES, d), (QUERIES, e)];
@@ -52,8 +52,23 @@ impl Layout {
         let (tile, rows) = (KEYS * QUERIES, 2 * QUERIES.max(KEYS) * d.max(e));
         let (room, panels) = (T::floats(tile), T::floats(T::panel_numbers(KEYS, QUERIES)));
         let (key, value) = (KEYS * d, KEYS * e);
-        let buffer_parts =
-            [tile, tile, tile, tile, tile, room, panels, rows, key, key, value, QUERIES * d, key_unit];
+        let slopes = if capped { tile } else { 0 };
+        let buffer_parts = [
+            tile,
+            tile,
+            tile,
+            tile,
+            tile,
+            room,
+            panels,
+            rows,
+            key,
+            key,
+            value,
+            QUERIES * d,
+            key_unit,
+            slopes,
+        ];
         Layout {
             extent,
             key_tiles: extent.s.div_ceil(KEYS),
@@ -112,6 +127,8 @@ pub struct Buffers<'a> {
     pub dq: &'a mut [f32],
     /// A unit of keys, where they are not all packed beforehand.
     pub unit: &'a mut [f32],
+    /// How fast capped scores still grow, a key to a row; empty where nothing is capped.
+    pub slopes: &'a mut [f32],
     /// The part of the tile that is not all zeros.
     pub live: Live,
     /// Whether the score gradients lie in the panels already.
@@ -124,7 +141,7 @@ pub fn buffer_floats(layout: &Layout) -> usize {
 
 impl<'a> Buffers<'a> {
     pub fn new(scratch: &'a mut [f32], layout: &Layout) -> Self {
-        let [weights, scores, added, kept, turned, room, panels, rows, dk_of_head, dk, dv, dq, unit] =
+        let [weights, scores, added, kept, turned, room, panels, rows, dk_of_head, dk, dv, dq, unit, slopes] =
             cut_mut(scratch, layout.buffer_parts);
         let live = Live::ALL;
         Buffers {
@@ -141,6 +158,7 @@ impl<'a> Buffers<'a> {
             dv,
             dq,
             unit,
+            slopes,
             live,
             in_panels: false,
         }

@@ -1,8 +1,8 @@
 //! Attention on NVIDIA cards: from settings, sizes and addresses to a list of launches, made without a card.
 //!
 //! Three families of kernels serve it. *Rows* (`kernel_rows*.cu`) do every form and size in true f32. *Tiles*
-//! (`kernel_forward.cu`, `kernel_query_gradients.cu`, `kernel_key_gradients.cu`) do soft attention on tensor
-//! cores where the precision is bf16 and the widths suit. *Decode* (`kernel_decode.cu`) does the forward of
+//! (`kernel_forward.cu`, `kernel_query_gradients.cu`, `kernel_key_gradients.cu`) do soft attention without caps on
+//! tensor cores where the precision is bf16 and the widths suit. *Decode* (`kernel_decode.cu`) does the forward of
 //! soft attention for few queries, split over the keys. Which one is taken depends on settings and sizes
 //! alone, never on time: same sizes, same bits.
 
@@ -44,7 +44,8 @@ pub(super) fn push(
 pub(super) fn on_tensor_cores(form: &Form, extent: &Extent, aligned: bool) -> bool {
     let width = extent.d;
     let fits = width == extent.e && width.is_multiple_of(16) && (16..=128).contains(&width);
-    fits && aligned && form.kind == AttentionKind::Soft && form.precision == Precision::Bf16
+    let served = form.kind == AttentionKind::Soft && form.precision == Precision::Bf16 && form.cap.is_none();
+    fits && aligned && served
 }
 
 pub(crate) fn line(blocks: usize, threads: u32, shared: usize) -> Grid {

@@ -13,7 +13,7 @@ use regard_device::random::name_hash;
 
 const OPERANDS: usize = 16;
 const SIZES: usize = 22;
-const FACTORS: usize = 4;
+const FACTORS: usize = 5;
 const TABLE_THREADS: u32 = 256;
 
 /// Operands, sizes and factors of one call.
@@ -119,6 +119,7 @@ impl<'a> Common<'a> {
             form.kind.temperature().unwrap_or(1.0),
             (1.0 / (1.0 - form.dropout as f64)) as f32,
             span,
+            form.cap.unwrap_or(0.0),
         ];
         let types = [0, 1, 2].map(|input| if input < 2 || has_value { call.type_of(input) } else { "f32" });
         Common { form, extent, types, sizes, operands, factors, radius, table_rows }

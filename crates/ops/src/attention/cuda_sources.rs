@@ -58,6 +58,7 @@ impl Unit<'_> {
             ("PLAIN", self.plain),
             ("DROPOUT", form.dropout > 0.0),
             ("ROUND", form.precision == Precision::Bf16),
+            ("CAPPED", form.cap.is_some()),
         ];
         for (name, on) in flags {
             source = source.define(name, u8::from(on));
@@ -96,7 +97,7 @@ fn parameters() -> Source {
     for name in ["Q", "K", "V"] {
         source = source.define(name, "f32");
     }
-    for name in ["PLAIN", "DROPOUT", "ROUND", "BIAS", "KIND"] {
+    for name in ["PLAIN", "DROPOUT", "ROUND", "CAPPED", "BIAS", "KIND"] {
         source = source.define(name, 0);
     }
     source

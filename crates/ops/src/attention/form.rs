@@ -81,6 +81,8 @@ impl BiasForm {
 pub struct Form {
     /// β where it is a constant; `None` for 1/√D.
     pub constant_scale: Option<f32>,
+    /// How far scaled scores can go.
+    pub cap: Option<f32>,
     pub causal: bool,
     pub window: Option<Window>,
     pub bias: BiasForm,
@@ -187,8 +189,8 @@ impl Form {
         self.constant_scale.map_or_else(|| 1.0 / (width as f64).sqrt(), |scale| scale as f64)
     }
 
-    /// Multiply-adds and other operations for the score of one pair: q·k, times β, plus bias, plus noise,
-    /// over the temperature.
+    /// Multiply-adds and other operations for the score of one pair: q·k, times β, capped, plus bias, plus
+    /// noise, over the temperature.
     pub fn score_work(&self, width: usize) -> (u64, u64) {
         let (macs, flops) = match self.bias {
             BiasForm::None => (0, 0),
@@ -196,13 +198,17 @@ impl Form {
             _ => (0, 1),
         };
         let noise = if self.kind.temperature().is_some() { 2 } else { 0 };
-        (width as u64 + macs, 1 + flops + noise)
+        let cap = if self.cap.is_some() { 3 } else { 0 };
+        (width as u64 + macs, 1 + cap + flops + noise)
     }
 
     pub fn attributes(&self) -> Vec<(&'static str, String)> {
         let mut shown = Vec::new();
         if let Some(scale) = self.constant_scale {
             shown.push(("scale", scale.to_string()));
+        }
+        if let Some(cap) = self.cap {
+            shown.push(("cap", cap.to_string()));
         }
         if self.causal {
             shown.push(("causal", "yes".into()));
@@ -264,6 +270,9 @@ impl Form {
     fn check_settings(&self, op: &str) -> Result<()> {
         if let Some(scale) = self.constant_scale.filter(|scale| !scale.is_finite()) {
             return Err(Error::invalid(op, format!("scale is {scale}"), "give a finite number"));
+        }
+        if let Some(cap) = self.cap.filter(|cap| !(cap.is_finite() && *cap > 0.0)) {
+            return Err(Error::invalid(op, format!("the soft cap is {cap}"), "give a finite number above 0"));
         }
         if !(0.0..1.0).contains(&self.dropout) {
             let what = format!("dropout is {}", self.dropout);

@@ -2,7 +2,8 @@
 // Every kernel of attention asks these functions, as every CPU kernel asks `mask.rs`, `bias.rs` and `random.rs`.
 //
 // Few choices are made when a kernel is compiled, since each of them doubles what there is to compile: Q, K and V, the types
-// in memory; BIAS, one of BIAS_*; KIND, one of KIND_*; DROPOUT; ROUND, whether operands are rounded to bf16; and PLAIN, that
+// in memory; BIAS, one of BIAS_*; KIND, one of KIND_*; DROPOUT; ROUND, whether operands are rounded to bf16; CAPPED, whether scores
+// have a soft cap; and PLAIN, that
 // there are no masks but by position and by length, no positions but indices, no bias, and a constant scale above 0. The
 // others are asked for at run time, by addresses that are null where there is nothing: HAS says it, for a whole launch.
 
@@ -55,7 +56,7 @@ struct Sizes {
 };
 
 struct Factors {
-    f32 beta, temperature, growth, span;
+    f32 beta, temperature, growth, span, cap;
 };
 
 // ---- Which pairs are allowed ----
@@ -178,9 +179,17 @@ DEVICE f32 beta_of(const Operands& o, const Factors& x, u32 h) { return HAS(o.sc
 // The final score from q·k.
 DEVICE f32 score_of(const Operands& o, const Sizes& n, const Factors& x, const Streams& streams, f32 beta, f32 dot, u32 b,
                     u32 h, u32 t, u32 s, int query, int key) {
-    f32 score = fmaf(beta, dot, bias_of(o, n, b, h, t, s, query, key));
+    f32 bias = bias_of(o, n, b, h, t, s, query, key);
+    f32 score = CAPPED ? fmaf(x.cap, tanhf(beta * dot / x.cap), bias) : fmaf(beta, dot, bias);
     if (NOISY) score = (score + noise_of(streams, b, h, query, key)) / x.temperature;
     return score;
+}
+
+// How fast a score still grows with beta times q·k: 1, or less where it nears its cap.
+DEVICE f32 slope_of(const Factors& x, f32 beta, f32 dot) {
+    if (!CAPPED) return 1.0f;
+    f32 within = tanhf(beta * dot / x.cap);
+    return (1.0f - within) * (1.0f + within);
 }
 
 // An operand of a product: rounded to bf16 where the precision is bf16.

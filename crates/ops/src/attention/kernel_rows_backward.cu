@@ -98,10 +98,11 @@ KERNEL query_gradient(Operands o, Sizes n, Factors x, Q* dq, f32* scale_parts, f
         __syncthreads();
         EACH(i, j) {
             all[i] += gradient[i][j];
-            if (scale_parts) for_scale[i].add(gradient[i][j], weight[i][j], dot[i][j]);
+            f32 slope = slope_of(x, beta, dot[i][j]);
+            if (scale_parts) for_scale[i].add(gradient[i][j], weight[i][j], slope * dot[i][j]);
             if (BIAS == BIAS_ALIBI && p.allowed[i][j])
                 for_slope[i].add(gradient[i][j], weight[i][j], -f32(away(p.query[i], p.key[j])));
-            left[4 * MY_X + j][4 * MY_Y + i] = beta * gradient[i][j];
+            left[4 * MY_X + j][4 * MY_Y + i] = beta * gradient[i][j] * slope;
         }
         load_straight(right, block.chunk * TILE, n.d, [&](u32 i) { return key_side(o.key, o, n, p, n.d, i); });
         __syncthreads();
@@ -160,7 +161,7 @@ DEVICE void gradient_of_keys(const Operands& o, const Sizes& n, const Factors& x
                     f32 own_terms[4];
                     load_rows(own_terms, terms, n, p);
                     score_gradients(weight, dot, o, n, x, streams, p, beta, dy, own_lse, own_terms, left, right);
-                    EACH(i, j) weight[i][j] *= beta;
+                    EACH(i, j) weight[i][j] *= beta * slope_of(x, beta, dot[i][j]);
                 }
                 __syncthreads();
                 // The threads of a product have rows where a tile has queries: here these are keys.

@@ -1,8 +1,8 @@
 //! Attention: y(b,t,h) = Σ_s w(b,t,h,s) · v(b,s,g), w = softmax over the allowed keys of β·q·k + bias.
 //! B T H D, B S G D, B S G E → B T H E; H is a multiple of G, T may differ from S, D from E.
 //!
-//! One op covers causal, window, padding and explicit masks, biases by distance, soft and hard weights and
-//! dropout. Masks and biases work on *positions*, so that cached decoding, left padding, chunks and ring
+//! One op covers causal, window, padding and explicit masks, biases by distance, soft caps of scores, soft and
+//! hard weights and dropout. Masks and biases work on *positions*, so that cached decoding, left padding, chunks and ring
 //! caches are the same op. Memory grows with T + S, never with T·S: the log-sum-exp of each row is kept, and
 //! backward makes the weights again from it (Dao et al., "FlashAttention", 2022).
 //!
@@ -13,6 +13,7 @@ mod bias;
 mod cost;
 mod cpu;
 mod cpu_backward;
+mod cpu_cap;
 mod cpu_differentiate;
 mod cpu_exp;
 mod cpu_live;
@@ -38,6 +39,7 @@ mod spec;
 pub use backward::Backward as AttentionBackward;
 pub use spec::{Attended, Attention, AttentionBias, AttentionKind, AttentionMask, AttentionScale, Window};
 
+pub(crate) use cpu_cap::cap_scores;
 pub(crate) use cpu_rows::{KeyTile, Terms, by_distance_floats, carve, carved_bytes};
 pub(crate) use cuda::line as cuda_line;
 pub(crate) use cuda_arguments::Common as CudaCommon;
@@ -109,6 +111,7 @@ pub(crate) fn record_form(
     let extras = (0..operands.len()).filter(|&i| operands[i].is_some()).fold(0, |bits, i| bits | 1 << i);
     let form = Form {
         constant_scale,
+        cap: spec.cap,
         causal: spec.mask.causal,
         window: spec.mask.window,
         bias,

@@ -81,6 +81,10 @@ impl<'a> Naive<'a> {
         }
         let mut score = self.beta[h] * dot;
         call.count_flops(1);
+        if let Some(cap) = self.form.cap {
+            score = cap as f64 * (score / cap as f64).tanh();
+            call.count_flops(3);
+        }
         if let Some(bias) = self.bias {
             score += match self.form.bias {
                 BiasForm::Alibi => {
@@ -104,6 +108,13 @@ impl<'a> Naive<'a> {
             call.count_flops(2);
         }
         (score, dot)
+    }
+
+    /// How much a score changes with β·q·k: 1, or less where it nears its cap.
+    pub fn slope(&self, call: &mut ReferenceCall<'_>, h: usize, dot: f64) -> f64 {
+        let Some(cap) = self.form.cap else { return 1.0 };
+        call.count_flops(6); // times β, over the cap, tanh, its square, from 1, and times the gradient
+        1.0 - (self.beta[h] * dot / cap as f64).tanh().powi(2)
     }
 
     /// A dense bias by pair.

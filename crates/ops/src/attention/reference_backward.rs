@@ -152,8 +152,9 @@ impl Pass<'_> {
             dscore /= temperature as f64; // final score = (score + noise)/τ
             call.count_flops(1);
         }
-        // score = β·(q·k) + bias
-        let dscaled = naive.beta(h) * dscore;
+        // score = cap(β·(q·k)) + bias
+        let through = naive.slope(call, h, row.dots[at]) * dscore;
+        let dscaled = naive.beta(h) * through;
         call.count_flops(1);
         for d in 0..width {
             call.outputs[0][[b, t, h, d]] += dscaled * naive.key[[key_row, s, g, d]];
@@ -161,7 +162,7 @@ impl Pass<'_> {
         }
         call.count_macs(2 * width);
         if let Some(output) = self.op.scale_output() {
-            call.outputs[output].data_mut()[h] += dscore * row.dots[at];
+            call.outputs[output].data_mut()[h] += through * row.dots[at];
             call.count_macs(1);
         }
         if let (Some(output), Some(bias)) = (self.op.bias_output(), naive.bias) {

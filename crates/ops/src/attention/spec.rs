@@ -8,6 +8,8 @@ use regard_graph::Var;
 pub struct Attention {
     /// β, by which q·k is multiplied.
     pub scale: AttentionScale,
+    /// A soft cap of the scaled scores: β·q·k becomes cap · tanh(β·q·k / cap), before bias and masks.
+    pub cap: Option<f32>,
     /// Which keys a query may attend to.
     pub mask: AttentionMask,
     /// The position of each query, i32 [B T]; without it, the index t.

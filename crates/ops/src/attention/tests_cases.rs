@@ -226,6 +226,65 @@ fn a_scale_for_each_head() {
 }
 
 #[test]
+fn a_soft_cap() {
+    for (index, at) in SIZES.into_iter().enumerate() {
+        for masked in [Masked::No, Masked::Causal, Masked::All] {
+            let cap = Some([0.3, 2.0][index % 2]);
+            let learned = case(at, |g| {
+                let scale = AttentionScale::Parameter(g.parameter("scale", [at.h], Init::Normal(1.0))?);
+                Ok(Attention { cap, scale, mask: mask(g, at, masked)?, ..Attention::default() })
+            });
+            fed(learned, at).all(SUMS_BOUND).unwrap();
+            for biased in [Biased::Buckets, Biased::Alibi, Biased::Dense] {
+                let spec = move |g: &mut Graph| {
+                    let (mask, bias) = (mask(g, at, masked)?, bias(g, at, biased, true)?);
+                    Ok(Attention { cap, mask, bias, ..Attention::default() })
+                };
+                checked(fed(case(at, spec), at), biased).unwrap();
+            }
+            for kind in
+                [AttentionKind::StraightThrough, AttentionKind::Gumbel { temperature: 0.7, hard: false }]
+            {
+                let spec = move |g: &mut Graph| {
+                    Ok(Attention { cap, kind, mask: mask(g, at, masked)?, ..Attention::default() })
+                };
+                fed(case(at, spec), at).cpu(SUMS_BOUND).unwrap();
+            }
+        }
+        let spec = Attention { cap: Some(0.7), dropout: 0.4, ..Attention::causal() };
+        fed(case_with_lse(at, move |_| Ok(spec.clone())), at).cpu(BOUND).unwrap();
+    }
+    // Many tiles, and scores that reach their cap.
+    let at = size([1, 150, 300, 2, 1, 40, 33]);
+    let strong = AttentionScale::Constant(3.0);
+    let spec = Attention { cap: Some(1.5), scale: strong, ..Attention::causal() };
+    case_with_lse(at, move |_| Ok(spec.clone())).cpu(SUMS_BOUND).unwrap();
+}
+
+#[test]
+fn a_soft_cap_keeps_scores_within() {
+    // One query, two keys, scores far apart: capped at 1, they are at most 2 apart, and the weights e^±1.
+    let mut g = Graph::new();
+    let q = g.constant(DType::F32, [1, 1, 1, 1], &[100.0]).unwrap();
+    let k = g.constant(DType::F32, [1, 2, 1, 1], &[1.0, -1.0]).unwrap();
+    let v = g.constant(DType::F32, [1, 2, 1, 1], &[1.0, 0.0]).unwrap();
+    let y = g.attention(q, k, v, &Attention { cap: Some(1.0), ..Attention::default() }).unwrap().y;
+    let run =
+        regard_engine::reference::run(&g, &regard_engine::Feed::new(), regard_engine::reference::Mode::Exact);
+    let got = run.unwrap().value(y).data()[0];
+    let wanted = 1.0 / (1.0 + (-2f64).exp());
+    assert!((got - wanted).abs() < 1e-12, "{got}, not {wanted}");
+    for cap in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        assert_eq!(
+            g.attention(q, k, v, &Attention { cap: Some(cap), ..Attention::default() })
+                .unwrap_err()
+                .to_string(),
+            format!("attention: the soft cap is {cap}; give a finite number above 0")
+        );
+    }
+}
+
+#[test]
 fn positions() {
     // Left padding, a ring cache, and positions that run backwards; negative positions are positions, too.
     let at = size([3, 4, 6, 2, 1, 3, 2]);

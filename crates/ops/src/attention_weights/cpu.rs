@@ -5,7 +5,9 @@
 #![allow(unsafe_code)]
 
 use super::WeightsRequest;
-use crate::attention::{Cover, Extent, Extra, Form, KeyTile, Terms, by_distance_floats, carve, carved_bytes};
+use crate::attention::{
+    Cover, Extent, Extra, Form, KeyTile, Terms, by_distance_floats, cap_scores, carve, carved_bytes,
+};
 use crate::{CpuCall, Fault, Needs, Request};
 use regard_device::{Disjoint, Matrix, Operand, math, multiversion, reduce};
 
@@ -113,11 +115,14 @@ impl Looker<'_> {
         terms.load_keys(call, 1, (b, h / self.extent().share()), &keys, to.rows);
         f32::panels(call.level, Matrix::transposed(&*to.rows, d), d, KEYS, to.panels);
         f32::block(call.level, count, KEYS, d, to.query, d, to.panels, to.scores, KEYS, false);
-        let (factor, lse) = (terms.factor(h), call.f32(2));
+        let (factor, lse) = (terms.outer_factor(h), call.f32(2));
         let mut added = [0.0; KEYS];
         let rows = to.scores.as_chunks_mut::<KEYS>().0.iter_mut().zip(to.weights.as_chunks_mut::<KEYS>().0);
         for (n, (scores, weights)) in rows.take(count).enumerate() {
             let t = query(n);
+            if let Some((inner, cap)) = terms.cap(h) {
+                cap_scores(call.level, scores, inner, cap);
+            }
             terms.additive((b, h, t), &keys, Cover::Part, &mut added);
             weigh(call.level, scores, weights, &added, factor, lse[self.extent().row(b, t, h)]);
         }
@@ -163,8 +168,11 @@ impl Looker<'_> {
                     let mut added = [0.0];
                     terms.additive((b, h, first + n), &key, Cover::Part, &mut added);
                     let (mut score, mut weight) = ([reduce::dot(call.level, query, row)], [0.0]);
+                    if let Some((inner, cap)) = terms.cap(h) {
+                        cap_scores(call.level, &mut score, inner, cap);
+                    }
                     let lse = lse[extent.row(b, first + n, h)];
-                    weigh(call.level, &mut score, &mut weight, &added, terms.factor(h), lse);
+                    weigh(call.level, &mut score, &mut weight, &added, terms.outer_factor(h), lse);
                     let at = (own * extent.t + first + n) * list.len() + column;
                     // SAFETY: this query of this head is this task's alone.
                     unsafe { call.store(0, at..at + 1, &weight) };

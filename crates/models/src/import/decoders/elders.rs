@@ -46,6 +46,7 @@ pub static GPT_NEOX: Dialect = Dialect {
             Word::Number("hidden_dropout", |c| &mut c.dropout, 0.0),
             Word::Truth("attention_bias", |c| &mut c.attention_bias, true),
             Word::Other {
+                what: "place of norms",
                 read: |fields, c| {
                     let parallel = fields.truth("use_parallel_residual")?.unwrap_or(true);
                     c.place = if parallel { NormPlace::Parallel } else { NormPlace::Pre };
@@ -54,6 +55,7 @@ pub static GPT_NEOX: Dialect = Dialect {
                 write: |c, out| put(out, "use_parallel_residual", c.place == NormPlace::Parallel),
             },
             Word::Other {
+                what: "positions",
                 read: |fields, c| {
                     let spec = rope::read(fields, &NEOX_ROPE, c.head_width(), c.context)?;
                     c.positions = Positions::Rotary(spec);
@@ -134,8 +136,9 @@ pub static GPTJ: Dialect = Dialect {
             ),
             Word::Number("layer_norm_epsilon", |c| &mut c.epsilon, 1e-5),
             Word::Number("initializer_range", |c| &mut c.std, 0.02),
-            Word::Other { read: read_gptj_dropouts, write: write_gptj_dropouts },
+            Word::Other { what: "dropout", read: read_gptj_dropouts, write: write_gptj_dropouts },
             Word::Other {
+                what: "positions",
                 read: |fields, c| {
                     let width = match fields.has("rotary_dim") {
                         true => fields.size("rotary_dim")?,
@@ -209,6 +212,7 @@ pub static STABLELM: Dialect = Dialect {
             Word::Truth("use_qkv_bias", |c| &mut c.attention_bias, false),
             Word::Must("qk_layernorm", false),
             Word::Other {
+                what: "place of norms",
                 read: |fields, c| {
                     let parallel = fields.truth("use_parallel_residual")?.unwrap_or(false);
                     c.place = if parallel { NormPlace::ParallelShared } else { NormPlace::Pre };
@@ -218,6 +222,7 @@ pub static STABLELM: Dialect = Dialect {
             },
             // It acts on the feed-forward part alone, in training.
             Word::Other {
+                what: "dropout",
                 read: |fields, _| match fields.number("hidden_dropout")?.unwrap_or(0.0) {
                     0.0 => Ok(()),
                     dropout => Err(fields.wrong(
@@ -228,6 +233,7 @@ pub static STABLELM: Dialect = Dialect {
                 write: |_, _| true,
             },
             Word::Other {
+                what: "positions",
                 read: |fields, c| {
                     let spec = rope::read(fields, &STABLELM_ROPE, c.head_width(), c.context)?;
                     c.positions = Positions::Rotary(spec);
@@ -259,14 +265,22 @@ pub static GRANITE: Dialect = Dialect {
             Word::Number("embedding_multiplier", |c| &mut c.multipliers.embedding, 1.0),
             Word::Number("residual_multiplier", |c| &mut c.multipliers.residual, 1.0),
             Word::Other {
+                what: "settings",
                 read: |fields, c| {
                     let over = fields.number("logits_scaling")?.unwrap_or(1.0);
                     c.multipliers.logits = (1.0 / over) as f32;
                     Ok(())
                 },
-                write: |c, out| put(out, "logits_scaling", decimal(1.0 / c.multipliers.logits)),
+                write: |c, out| {
+                    // The short decimal that was meant, where it reads back as the same.
+                    let over = 1.0 / f64::from(c.multipliers.logits);
+                    let short = decimal(over as f32);
+                    let same = (1.0 / short) as f32 == c.multipliers.logits;
+                    put(out, "logits_scaling", if same { short } else { over })
+                },
             },
             Word::Other {
+                what: "scale",
                 read: |fields, c| {
                     let beta = fields.number("attention_multiplier")?.unwrap_or(1.0);
                     c.scale = HeadScale::Constant(beta as f32);
@@ -301,6 +315,7 @@ pub static SMOLLM3: Dialect = Dialect {
             Word::SizeOr("max_position_embeddings", |c| &mut c.context, 32_768),
             Word::Truth("tie_word_embeddings", |c| &mut c.tied, true),
             Word::Other {
+                what: "positions",
                 read: |fields, c| {
                     let spec = rope::read(fields, &SMOLLM3_ROPE, c.head_width(), c.context)?;
                     c.positions = Positions::Rotary(spec);
@@ -308,7 +323,11 @@ pub static SMOLLM3: Dialect = Dialect {
                 },
                 write: |c, out| put_rope(c, &SMOLLM3_ROPE, out),
             },
-            Word::Other { read: read_smollm3_layers, write: write_smollm3_layers },
+            Word::Other {
+                what: "layers of another kind",
+                read: read_smollm3_layers,
+                write: write_smollm3_layers,
+            },
         ],
         GATED_SILU,
         super::families::EPSILON,

@@ -17,6 +17,7 @@ pub(super) const SIZES: &[Word] = &[
     Word::Size("num_attention_heads", |c| &mut c.heads),
     Word::Size("hidden_size", |c| &mut c.width),
     Word::Other {
+        what: "settings",
         read: |fields, c| {
             c.hidden = Some(fields.size("intermediate_size")?);
             Ok(())
@@ -25,6 +26,7 @@ pub(super) const SIZES: &[Word] = &[
     },
     Word::Size("vocab_size", |c| &mut c.vocabulary),
     Word::Other {
+        what: "dropout",
         read: |fields, c| {
             c.attention_dropout = Some(fields.number("attention_dropout")?.unwrap_or(0.0) as f32);
             Ok(())
@@ -42,15 +44,17 @@ pub(super) const GROUPS: &[Word] = &[Word::MaybeSize("num_key_value_heads", |c| 
 
 /// A head width that need not be the width over the heads.
 pub(super) const HEAD_WIDTH: &[Word] = &[Word::Other {
+    what: "settings",
     read: |fields, c| {
         c.head_width = fields.size_or_none("head_dim")?;
         Ok(())
     },
-    write: |c, out| put(out, "head_dim", c.head_width()),
+    write: |c, out| c.head_width.is_none_or(|width| put(out, "head_dim", width)),
 }];
 
 /// One that is 128 where nothing is said.
 const HEAD_WIDTH_128: &[Word] = &[Word::Other {
+    what: "settings",
     read: |fields, c| {
         c.head_width = Some(fields.size_or_none("head_dim")?.unwrap_or(128));
         Ok(())
@@ -60,6 +64,7 @@ const HEAD_WIDTH_128: &[Word] = &[Word::Other {
 
 /// One that is 256.
 const HEAD_WIDTH_256: &[Word] = &[Word::Other {
+    what: "settings",
     read: |fields, c| {
         c.head_width = Some(fields.size_or_none("head_dim")?.unwrap_or(256));
         Ok(())
@@ -77,6 +82,7 @@ pub(super) const UNTIED: &[Word] = &[Word::Truth("tie_word_embeddings", |c| &mut
 pub(super) const ATTENTION_BIAS: &[Word] = &[Word::Truth("attention_bias", |c| &mut c.attention_bias, false)];
 pub(super) const MLP_BIAS: &[Word] = &[Word::Truth("mlp_bias", |c| &mut c.feed_forward_bias, false)];
 pub(super) const ROPE: &[Word] = &[Word::Other {
+    what: "positions",
     read: |fields, c| {
         c.positions = Positions::Rotary(rope::read(fields, &RopeWords::PLAIN, c.head_width(), c.context)?);
         Ok(())
@@ -150,6 +156,7 @@ pub static MISTRAL: Dialect = Dialect {
 
 /// What Qwen's configs say of windows: which layers have one, if they are used at all.
 const QWEN_WINDOWS: &[Word] = &[Word::Other {
+    what: "positions",
     read: |fields, c| {
         let used = fields.truth("use_sliding_window")?.unwrap_or(false);
         let window = window_or_4096(fields)?.filter(|_| used);
@@ -171,6 +178,7 @@ pub static QWEN2: Dialect = Dialect {
     usual: GptConfig { attention_bias: true, output_bias: Some(false), ..GptConfig::LLAMA },
     words: &[
         SIZES,
+        HEAD_WIDTH,
         &[
             Word::MaybeSize("num_key_value_heads", |c| &mut c.groups, Some(32)),
             Word::SizeOr("max_position_embeddings", |c| &mut c.context, 32_768),
@@ -221,6 +229,7 @@ pub static PHI3: Dialect = Dialect {
             Word::Number("rms_norm_eps", |c| &mut c.epsilon, 1e-5),
             Word::Number("resid_pdrop", |c| &mut c.dropout, 0.0),
             Word::Other {
+                what: "positions",
                 read: |fields, c| {
                     let spec = rope::read(fields, &PHI3_ROPE, c.head_width(), c.context)?;
                     c.positions = Positions::Rotary(spec);
@@ -287,6 +296,7 @@ const GEMMA_WORDS: &[Word] = &[
     Word::Truth("tie_word_embeddings", |c| &mut c.tied, true),
     // Nothing says it: embeddings are multiplied by √C.
     Word::Other {
+        what: "settings",
         read: |_, c| {
             c.multipliers.embedding = (c.width as f64).sqrt() as f32;
             Ok(())
@@ -299,6 +309,7 @@ const GATED_GELU: &[(&str, FeedForwardKind)] = &[("gelu_pytorch_tanh", FeedForwa
 
 /// Scores are divided by the root of a number of their own.
 const PRE_ATTENTION: &[Word] = &[Word::Other {
+    what: "scale",
     read: |fields, c| {
         let scalar = fields.number("query_pre_attn_scalar")?.unwrap_or(256.0);
         c.scale = HeadScale::Constant(scalar.powf(-0.5) as f32);
@@ -361,6 +372,7 @@ pub static GEMMA2: Dialect = Dialect {
         PRE_ATTENTION,
         ROPE,
         &[Word::Other {
+            what: "positions",
             read: |fields, c| {
                 let window = window_or_4096(fields)?;
                 let slides = sliding(fields, c.layers, |layer| layer % 2 == 0)?;
@@ -388,6 +400,7 @@ pub static GEMMA3: Dialect = Dialect {
             Word::Activation("hidden_activation", GATED_GELU),
             Word::MaybeNumber("final_logit_softcapping", |c| &mut c.caps.logits, None),
             Word::Other {
+                what: "settings",
                 read: |fields, _| match fields.number("attn_logit_softcapping")? {
                     None => Ok(()),
                     Some(cap) => Err(fields.wrong(
@@ -402,7 +415,7 @@ pub static GEMMA3: Dialect = Dialect {
         GEMMA_WORDS,
         ATTENTION_BIAS,
         PRE_ATTENTION,
-        &[Word::Other { read: read_gemma3_layers, write: write_gemma3_layers }],
+        &[Word::Other { what: "positions", read: read_gemma3_layers, write: write_gemma3_layers }],
     ],
     names: Names { parts: GEMMA_PARTS, ..LLAMA_NAMES },
 };

@@ -19,7 +19,7 @@ use crate::variants::OtherLayers;
 use regard_graph::{Error, Result};
 use regard_ops::RotarySpec;
 use serde_json::{Value, json};
-pub use words::Word;
+pub(crate) use words::Word;
 
 /// A family of decoders as transformers has it.
 pub struct Dialect {
@@ -86,8 +86,7 @@ impl Dialect {
         let Value::Object(out) = &mut written else { return refuse("settings") };
         for word in self.words.iter().flat_map(|words| *words) {
             if !word.write(config, out) {
-                let what = if matches!(word, Word::Activation(..)) { "feed_forward" } else { "positions" };
-                return refuse(what);
+                return refuse(word.what());
             }
         }
         match differing(config, &self.read(&written)?) {
@@ -130,8 +129,8 @@ fn differing(one: &GptConfig, other: &GptConfig) -> Option<&'static str> {
         ("layers of another kind", a.others == b.others),
         ("place of norms", a.place == b.place),
         ("norm", a.norm == b.norm && a.epsilon == b.epsilon),
-        ("feed_forward", a.feed_forward == b.feed_forward),
-        ("query_key_norm", a.query_key_norm == b.query_key_norm),
+        ("feed-forward part", a.feed_forward == b.feed_forward),
+        ("norm of queries and keys", a.query_key_norm == b.query_key_norm),
         ("kind of attention", a.attention == b.attention),
         ("scale", a.scale == b.scale),
         ("sizes", (a.heads, a.groups, a.head_width, a.hidden) == (b.heads, b.groups, b.head_width, b.hidden)),

@@ -91,6 +91,10 @@ pub fn settings(
         let base = outer.unwrap_or(fallback);
         return Ok(RotarySpec { base, width: turning(usual.share, head_width), ..plain() });
     };
+    let kind = kind_of(&object)?;
+    if !words.kinds.contains(&kind) {
+        return Err(object.unknown("rope_type", kind, words.kinds));
+    }
     if let Some(strange) = object.names().find(|name| !KNOWN.contains(name) && object.given(name)) {
         return Err(fields.wrong(
             format!("the settings of rotary positions have `{strange}`"),
@@ -121,20 +125,20 @@ pub fn settings(
         width: turning(share, head_width),
         ..plain()
     };
-    stretched(&object, words, spec, context)
+    stretched(&object, kind, spec, context)
 }
 
-/// Puts the stretch of a `rope_type` into a spec.
-fn stretched(object: &Fields<'_>, words: &RopeWords, spec: RotarySpec, context: usize) -> Result<RotarySpec> {
-    // Configs of 2023 say `type`.
+/// What a `rope_type` is called; configs of 2023 say `type`.
+fn kind_of<'a>(object: &Fields<'a>) -> Result<&'a str> {
     let kind = match object.text("rope_type")? {
         Some(kind) => Some(kind),
         None => object.text("type")?,
     };
-    let kind = kind.unwrap_or("default");
-    if !words.kinds.contains(&kind) {
-        return Err(object.unknown("rope_type", kind, words.kinds));
-    }
+    Ok(kind.unwrap_or("default"))
+}
+
+/// Puts the stretch of a kind into a spec.
+fn stretched(object: &Fields<'_>, kind: &str, spec: RotarySpec, context: usize) -> Result<RotarySpec> {
     let number = |name: &str| {
         object.number(name)?.ok_or_else(|| {
             object.wrong(format!("rope_type `{kind}` has no `{name}`"), "give the whole config.json")

@@ -29,6 +29,8 @@ pub enum Word {
     Activation(&'static str, &'static [(&'static str, FeedForwardKind)]),
     /// What one key cannot say.
     Other {
+        /// What it is about, in a sentence.
+        what: &'static str,
         /// Reads it into a config whose other words have been read, as far as they stand before.
         read: fn(&Fields<'_>, &mut GptConfig) -> Result<()>,
         /// Writes it; false where the family has no words for it.
@@ -37,6 +39,15 @@ pub enum Word {
 }
 
 impl Word {
+    /// What it is about, in a sentence.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Word::Activation(..) => "feed-forward part",
+            Word::Other { what, .. } => what,
+            _ => "settings",
+        }
+    }
+
     /// Takes the setting out of a config.
     pub fn read(&self, fields: &Fields<'_>, config: &mut GptConfig) -> Result<()> {
         match *self {
