@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adapted;
 pub mod bert;
 pub mod decoder;
 pub mod decoding;
@@ -24,6 +25,7 @@ pub mod t5;
 pub mod transformer;
 pub mod vit;
 
+pub use adapted::{Adaptation, Adapted};
 pub use bert::{Bert, BertConfig, BertHead, BertText};
 pub use decoder::{Cached, Caches, Decoder, Keys, Known};
 pub use decoding::{Decoding, EncoderDecoder};
