@@ -22,6 +22,7 @@
 mod error;
 pub mod forward;
 mod open;
+mod peft;
 mod save;
 mod side_files;
 pub mod step;
@@ -31,6 +32,7 @@ pub mod table;
 pub use error::{Error, Result};
 pub use forward::{Batch, Images, forward};
 pub use open::{Opened, open};
+pub use peft::{ADAPTER_CONFIG, ADAPTER_WEIGHTS, merge_adapters, save_adapters};
 pub use regard_data::DType;
 pub use save::{SaveOptions, save};
 pub use store_files::StoreFiles;

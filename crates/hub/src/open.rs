@@ -1,6 +1,7 @@
 //! Finds a model, reads its config and compares its weights with what the config promises: every tensor that
 //! is missing, left over or of another shape is told at once, before a number is read.
 
+use crate::peft::{self, ADAPTER_CONFIG, LowRank};
 use crate::table;
 use crate::{Error, Result};
 use regard_data::{Checkpoint, Folder, Import, Report, llama2c, names};
@@ -29,6 +30,10 @@ pub struct Opened {
     checkpoint: Checkpoint,
     table: Vec<Import>,
     ignored: Vec<String>,
+    /// What is added to weights while they are loaded.
+    adapters: Vec<LowRank>,
+    /// Where they lie.
+    adapter_folder: Option<PathBuf>,
 }
 
 /// Opens a model: a folder with `config.json` and weights, the name of one in a local Hugging Face cache, or
@@ -42,7 +47,22 @@ pub fn open(model: impl AsRef<str>, registry: &Registry) -> Result<Opened> {
         let found = llama2c::open(path)?;
         return Opened::new(path.into(), None, found.config.hugging_face(), found.checkpoint, registry);
     }
+    if path.join(ADAPTER_CONFIG).is_file() {
+        return Opened::with_adapter(path, None, |base| open_whole(base, registry));
+    }
+    open_whole(model, registry)
+}
+
+/// A model that is no adapter of another.
+fn open_whole(model: &str, registry: &Registry) -> Result<Opened> {
     let folder = Folder::find(model)?;
+    if folder.path().join(ADAPTER_CONFIG).is_file() {
+        return Err(Error::Refused {
+            path: folder.path().display().to_string(),
+            what: "is an adapter of another model, and was given as the model of one".into(),
+            advice: "name a whole model as `base_model_name_or_path`: regard export --merge makes one".into(),
+        });
+    }
     let config = folder.config()?;
     let checkpoint = Checkpoint::open(folder.path())?;
     Opened::new(folder.path().into(), Some(folder), config, checkpoint, registry)
@@ -87,7 +107,58 @@ impl Opened {
         let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;
-        Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
+        let (adapters, adapter_folder) = Default::default();
+        Ok(Opened {
+            model,
+            config,
+            path,
+            report,
+            folder,
+            trained,
+            checkpoint,
+            table,
+            ignored,
+            adapters,
+            adapter_folder,
+        })
+    }
+
+    /// The same with adapters, which lie in a folder of their own: what else lies there goes before what lies
+    /// beside the model.
+    pub(crate) fn adapted(mut self, adapters: Vec<LowRank>, folder: &Path) -> Opened {
+        if folder.join("tokenizer.json").is_file() {
+            self.path = folder.to_path_buf();
+        }
+        Opened { adapters, adapter_folder: Some(folder.to_path_buf()), ..self }
+    }
+
+    /// Where its adapters lie; none of a model that has none.
+    pub fn adapter_folder(&self) -> Option<&Path> {
+        self.adapter_folder.as_deref()
+    }
+
+    /// How many weights have adapters.
+    pub fn adapter_count(&self) -> usize {
+        self.adapters.len()
+    }
+
+    /// A model whose adapters are in a checkpoint of training; `path` is the folder with what lies beside
+    /// them, which names the model that they belong to.
+    pub fn of_adapter_checkpoint(
+        path: &Path,
+        config: Value,
+        checkpoint: Checkpoint,
+        registry: &Registry,
+    ) -> Result<Opened> {
+        let has_all = checkpoint.names().any(|name| name.ends_with(".weight") && !name.starts_with("adamw."));
+        if !has_all {
+            return Opened::with_adapter(path, Some(&checkpoint), |base| open_whole(base, registry));
+        }
+        // A part of the model was new: the checkpoint has all of it.
+        let settings = peft::Settings::read(path)?;
+        let opened = Opened::of_checkpoint(path.into(), config, checkpoint, registry)?;
+        let adapters = peft::read_ours(&settings, &opened.checkpoint, &*opened.model)?;
+        Ok(Opened { adapters, adapter_folder: Some(path.to_path_buf()), ..opened })
     }
 
     /// A model whose weights are a checkpoint of training: under our own names, among moments and what else a
@@ -110,7 +181,20 @@ impl Opened {
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;
         let folder = Folder::open(&path).ok();
-        Ok(Opened { model, config, path, report, folder, trained, checkpoint, table, ignored })
+        let (adapters, adapter_folder) = Default::default();
+        Ok(Opened {
+            model,
+            config,
+            path,
+            report,
+            folder,
+            trained,
+            checkpoint,
+            table,
+            ignored,
+            adapters,
+            adapter_folder,
+        })
     }
 
     /// The model with the dropout of its config.
@@ -139,6 +223,11 @@ impl Opened {
         let report = names::apply(&self.table, &self.checkpoint, &ignored, |line, numbers| {
             store.set_f32(&line.ours, numbers).map_err(Into::into)
         })?;
+        for adapter in &self.adapters {
+            let mut weight = store.f32(&adapter.weight)?.to_vec();
+            adapter.add_to(&mut weight);
+            store.set_f32(&adapter.weight, &weight)?;
+        }
         Ok(report)
     }
 }

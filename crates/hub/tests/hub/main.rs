@@ -5,4 +5,5 @@ mod golden;
 mod hostile;
 mod kept;
 mod native;
+mod peft;
 mod store_files;
