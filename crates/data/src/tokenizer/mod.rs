@@ -6,6 +6,7 @@ mod characters;
 mod cut;
 mod ours;
 mod pieces;
+mod places;
 mod special;
 mod stream;
 mod train;
