@@ -12,7 +12,8 @@ use regard_models::Registry;
 #[derive(Args)]
 #[command(after_help = "\
 Without --dtype the weights keep the dtype of most numbers of the model. With --shard-bytes they are written in several
-files and an index; a tensor that is larger than N has a file of its own. The tokenizer comes along.
+files and an index; a tensor that is larger than N has a file of its own. The tokenizer comes along. An adapter is written
+as PEFT keeps it (adapter_config.json, adapter_model.safetensors), or with --merge as a whole model.
 
 Example:  regard export crates/conformance/goldens/parity/gpt2/model gpt2-bf16 --dtype bf16")]
 pub struct Options {
@@ -23,6 +24,10 @@ pub struct Options {
     /// The dtype of the weights to write [default: as they are]
     #[arg(long, value_name = "DTYPE")]
     dtype: Option<WeightDtype>,
+    /// Of an adapter (LoRA): write the whole model with the adapter added to its weights, instead of the
+    /// adapter's own files
+    #[arg(long)]
+    merge: bool,
     /// The most bytes of weights in one file [default: 5000000000]
     #[arg(long, value_name = "N")]
     shard_bytes: Option<u64>,
@@ -39,6 +44,16 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     }
     options.target.check()?;
     let opened = options.weights.open(&options.model, registry)?;
+    match (opened.adapter_folder(), options.merge) {
+        (None, true) => bail!("--merge: {} is no adapter; leave it out", options.model),
+        (Some(folder), false) => {
+            if options.dtype.is_some() || options.shard_bytes.is_some() {
+                bail!("--dtype and --shard-bytes are for whole models; add --merge, or leave them out");
+            }
+            return options.target.copy_adapter(folder);
+        }
+        _ => {}
+    }
     let dtype = options.dtype.map_or_else(|| usual(&opened), WeightDtype::dtype);
     options.target.write(&opened, dtype, options.shard_bytes)
 }
