@@ -12,7 +12,7 @@ use regard_graph::Precision;
 use regard_hub::Mapping;
 use regard_models::{Model, Registry, Sizes, Weights};
 use regard_recipe::Recipe;
-use regard_runtime::Companions;
+use regard_runtime::{ChatTemplate, Companions, Message, OpenOptions};
 use regard_train::{History, Snapshot};
 use serde_json::Value;
 use std::path::Path;
@@ -42,6 +42,8 @@ pub const FORMATS: &[(&str, Format)] = &[
     ("snapshot", snapshot),
     ("metrics", metrics),
     ("image", image),
+    ("template", template),
+    ("adapter", adapter),
 ];
 
 fn registry() -> &'static Registry {
@@ -306,4 +308,34 @@ fn image(bytes: &[u8]) {
             assert_eq!(pixels.len(), if grey { 48 } else { 144 });
         }
     }
+}
+
+/// A chat template, and after a line of dashes the messages that it renders; two plain ones if there are
+/// none.
+fn template(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (source, messages) = text.split_once("\n---\n").unwrap_or((&text, ""));
+    let usual = || vec![Message::new("user", "Hello"), Message::new("assistant", "Hi")];
+    let messages = Message::list(messages).unwrap_or_else(|_| usual());
+    let tokens = [("bos_token".to_string(), "<s>".to_string()), ("eos_token".to_string(), "</s>".to_string())];
+    let Ok(template) = ChatTemplate::new(source, tokens, "template") else { return };
+    for reply in [false, true] {
+        if let Ok(rendered) = template.render(&messages, reply) {
+            for part in rendered.marked {
+                assert!(rendered.text.get(part).is_some(), "a mark inside of a character");
+            }
+        }
+    }
+    if let Ok((texts, _)) = template.replies(&messages) {
+        for one in texts {
+            assert!(one.parts.iter().all(|part| one.text.get(part.clone()).is_some()));
+        }
+    }
+}
+
+/// The settings of an adapter, beside weights that are none.
+fn adapter(bytes: &[u8]) {
+    scratch::file("adapter_config.json", bytes);
+    let _ = regard_runtime::open(&scratch::folder().display().to_string(), &OpenOptions::new(registry()));
+    let _ = std::fs::remove_file(scratch::folder().join("adapter_config.json"));
 }

@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Without --dtype the weights keep the dtype of most numbers of the model. With --shard-bytes they are written in several
 files and an index; a tensor that is larger than N has a file of its own. The tokenizer comes along, and what else lies in
-the folder of a sentence-transformer.
+the folder of a sentence-transformer. An adapter is written as PEFT keeps it (adapter_config.json,
+adapter_model.safetensors), or with --merge as a whole model.
 
 A model that transformers has a form for is written in that form, also one that was made here; of any other it is said what
 differs, and it is written in our own.
@@ -35,6 +36,10 @@ pub struct Options {
     /// The dtype of the weights to write [default: as they are]
     #[arg(long, value_name = "DTYPE")]
     dtype: Option<WeightDtype>,
+    /// Of an adapter (LoRA): write the whole model with the adapter added to its weights, instead of the
+    /// adapter's own files
+    #[arg(long)]
+    merge: bool,
     /// The most bytes of weights in one file [default: 5000000000]
     #[arg(long, value_name = "N")]
     shard_bytes: Option<u64>,
@@ -99,6 +104,16 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     let target = Target { folder, replace: options.replace, json: options.json };
     target.check()?;
     let opened = options.weights.open(&options.model, registry)?;
+    match (opened.adapter_folder(), options.merge) {
+        (None, true) => bail!("--merge: {} is no adapter; leave it out", options.model),
+        (Some(folder), false) => {
+            if options.dtype.is_some() || options.shard_bytes.is_some() {
+                bail!("--dtype and --shard-bytes are for whole models; add --merge, or leave them out");
+            }
+            return target.copy_adapter(folder);
+        }
+        _ => {}
+    }
     let dtype = options.dtype.map_or_else(|| usual(&opened), WeightDtype::dtype);
     target.write(&opened, dtype, options.shard_bytes)
 }

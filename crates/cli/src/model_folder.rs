@@ -1,10 +1,10 @@
 //! Writes a model to a folder of its own: what `import` and `export` have in common.
 
 use crate::left_out::left_out;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use regard::Store;
-use regard_hub::{DType, Opened, SaveOptions, save};
+use regard_hub::{ADAPTER_CONFIG, ADAPTER_WEIGHTS, DType, Opened, SaveOptions, save};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,36 @@ impl Target {
         let holds = self.folder.read_dir().is_ok_and(|mut items| items.next().is_some());
         if holds && !self.replace {
             bail!("{folder}: is not empty; name a new folder, or add --replace to write over what is there");
+        }
+        Ok(())
+    }
+
+    /// Writes the files of an adapter as they are, with what lies beside them.
+    pub fn copy_adapter(&self, from: &Path) -> Result<()> {
+        if same(from, &self.folder) {
+            bail!("{}: is where the adapter lies; name another folder", self.folder.display());
+        }
+        if !from.join(ADAPTER_WEIGHTS).is_file() {
+            bail!("{}: the run has not exported its adapter yet; add --merge", from.display());
+        }
+        std::fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
+        let (mut files, mut bytes) = (Vec::new(), 0);
+        let beside = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"];
+        for name in [ADAPTER_WEIGHTS, ADAPTER_CONFIG].into_iter().chain(beside) {
+            let path = from.join(name);
+            if path.is_file() {
+                let to = self.folder.join(name);
+                bytes += std::fs::copy(&path, &to).with_context(|| path.display().to_string())?;
+                files.push(to.display().to_string());
+            }
+        }
+        let mut out = std::io::stdout().lock();
+        match self.json {
+            true => writeln!(out, "{}", json!({"adapter": true, "files": files, "bytes": bytes}))?,
+            false => {
+                let folder = self.folder.display();
+                writeln!(out, "{folder}: an adapter as PEFT keeps it, {} files, {bytes} bytes", files.len())?;
+            }
         }
         Ok(())
     }

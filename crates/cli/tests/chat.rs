@@ -190,3 +190,71 @@ fn what_cannot_be_talked_to_is_refused() {
     assert!(refused(&["chat", model.name(), "--max", "0"]).contains("--max 0: nothing to do"));
     assert!(refused(&["generate", model.name(), "--prompt", "a", "--system", "b"]).contains("--chat"));
 }
+
+/// The small Llama learns to reply, by adapters alone: what is kept is small, what is exported is read by
+/// every command, merged it answers the same, and what it did not learn from is not touched.
+#[test]
+fn a_model_learns_to_reply_by_adapters() {
+    let model = Model::new();
+    let pairs = [("hi", "yo"), ("ab", "ba"), ("cd", "dc"), ("hi", "yo"), ("ef", "fe"), ("ab", "ba")];
+    let line = |(asked, said): &(&str, &str)| {
+        json!({"messages": [{"role": "user", "content": asked}, {"role": "assistant", "content": said}]})
+            .to_string()
+    };
+    let text = pairs.iter().map(line).collect::<Vec<_>>().join("\n")
+        + "\n{\"prompt\": \"hi\", \"completion\": \"yo\"}\n";
+    model.put("chats.jsonl", &text);
+    let recipe = format!(
+        "task = \"language\"\n[from]\nmodel = {0:?}\n[data]\nkind = \"chats\"\ntrain = [{1:?}]\nevaluate = [{1:?}]\n\
+         [adapt]\nrank = 4\nalpha = 8.0\ntarget = [\"attention.*\", \"feed_forward.down\"]\n\
+         [train]\nsteps = 60\nbatch = 7\nlr = 0.03\ndropout = 0.0\nweight_decay = 0.0\nevaluate_every = 30\n",
+        model.name(),
+        model.0.join("chats.jsonl")
+    );
+    model.put("recipe.toml", &recipe);
+    let (path, run) = (model.0.join("recipe.toml"), model.0.join("run"));
+    let (path, run) = (path.to_str().unwrap(), run.to_str().unwrap());
+    let output = regard(&["train", path, "--out", run], "");
+    let said =
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("only replies are learned, found by rendering up to each"), "{said}");
+    assert!(said.contains("adapters of rank 4 on 10 weights"), "{said}");
+    let result: Value =
+        serde_json::from_str(&fs::read_to_string(Path::new(run).join("result.json")).unwrap()).unwrap();
+    let loss = result["metrics"]["loss"].as_f64().unwrap();
+    let counted = result["baselines"][0]["value"].as_f64().unwrap();
+    assert!(loss < 0.2 && loss < counted, "{result}");
+    // Adapters alone are exported and kept.
+    let files = |folder: &str| -> Vec<String> {
+        let all = fs::read_dir(Path::new(run).join(folder)).unwrap();
+        all.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    assert!(files("model").contains(&"adapter_model.safetensors".into()), "{:?}", files("model"));
+    assert!(!files("model").contains(&"model.safetensors".into()));
+    let chat = |name: &str, extra: &[&str]| {
+        let arguments = [&["generate", name, "--chat", "ab", "--greedy", "--max", "5"], extra].concat();
+        let output = regard(&arguments, "");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    assert_eq!(chat(run, &[]), "ba");
+    assert_eq!(chat(run, &["--checkpoint", "last"]), "ba");
+    assert_ne!(chat(model.name(), &[]), "ba");
+    let (merged, adapter) = (model.0.join("merged"), model.0.join("adapter"));
+    let (merged, adapter) = (merged.to_str().unwrap(), adapter.to_str().unwrap());
+    assert!(regard(&["export", run, merged, "--merge"], "").status.success());
+    assert!(regard(&["export", run, adapter], "").status.success());
+    assert_eq!((chat(merged, &[]), chat(adapter, &[])), ("ba".into(), "ba".into()));
+    let output = regard(&["export", model.name(), &format!("{merged}-2"), "--merge"], "");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is no adapter; leave it out"));
+    // What cannot be adapted is said before anything is made.
+    for (from, to, expected) in
+        [("attention.*", "attention.qery", "attention.q"), ("rank = 4", "rank = 0", "adapt.rank is 0")]
+    {
+        model.put("recipe.toml", &recipe.replace(from, to));
+        let output = regard(&["train", path, "--out", &format!("{run}-{}", to.len())], "");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(expected), "{to}: {said}");
+    }
+}

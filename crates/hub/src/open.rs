@@ -3,6 +3,7 @@
 
 use crate::lent::LentTensor;
 use crate::mapping::{Mapping, NAMES};
+use crate::peft::{self, ADAPTER_CONFIG, LowRank};
 use crate::recognise::recognise;
 use crate::table;
 use crate::{Error, Result};
@@ -37,6 +38,10 @@ pub struct Opened {
     checkpoint: Arc<Checkpoint>,
     table: Vec<Import>,
     ignored: Vec<String>,
+    /// What is added to weights while they are loaded.
+    adapters: Vec<LowRank>,
+    /// Where they lie.
+    adapter_folder: Option<PathBuf>,
 }
 
 /// Opens a model: a folder with `config.json` and weights, a file of weights in such a folder, the name of one
@@ -74,7 +79,22 @@ pub fn open_ignoring(model: impl AsRef<str>, registry: &Registry, patterns: &[St
     if let Some(file) = only_gguf(path)? {
         return open_gguf(&file, registry, patterns);
     }
+    if path.join(ADAPTER_CONFIG).is_file() {
+        return Opened::with_adapter(path, None, |base| open_whole(base, registry, patterns));
+    }
+    open_whole(model, registry, patterns)
+}
+
+/// A model that is no adapter of another.
+fn open_whole(model: &str, registry: &Registry, patterns: &[String]) -> Result<Opened> {
     let folder = Folder::find(model)?;
+    if folder.path().join(ADAPTER_CONFIG).is_file() {
+        return Err(Error::Refused {
+            path: folder.path().display().to_string(),
+            what: "is an adapter of another model, and was given as the model of one".into(),
+            advice: "name a whole model as `base_model_name_or_path`: regard export --merge makes one".into(),
+        });
+    }
     let config = folder.config()?;
     let checkpoint = Checkpoint::open(folder.path())?;
     Opened::new(folder.path().into(), Some(folder), config, checkpoint, registry, patterns)
@@ -106,6 +126,8 @@ pub fn open_named(model: impl AsRef<Path>, names: impl AsRef<Path>, registry: &R
         checkpoint: Arc::new(checkpoint),
         table,
         ignored,
+        adapters: Vec::new(),
+        adapter_folder: None,
     })
 }
 
@@ -183,7 +205,60 @@ impl Opened {
         let report = names::check(&table, &checkpoint, &names)
             .map_err(|error| Error::Weights { path: shown(), error })?;
         let checkpoint = Arc::new(checkpoint);
-        Ok(Opened { model, config, path, report, unread, notes, folder, trained, checkpoint, table, ignored })
+        let (adapters, adapter_folder) = Default::default();
+        Ok(Opened {
+            model,
+            config,
+            path,
+            report,
+            unread,
+            notes,
+            folder,
+            trained,
+            checkpoint,
+            table,
+            ignored,
+            adapters,
+            adapter_folder,
+        })
+    }
+
+    /// The same with adapters, which lie in a folder of their own: what else lies there goes before what lies
+    /// beside the model.
+    pub(crate) fn adapted(mut self, adapters: Vec<LowRank>, folder: &Path) -> Opened {
+        if folder.join("tokenizer.json").is_file() {
+            self.path = folder.to_path_buf();
+        }
+        Opened { adapters, adapter_folder: Some(folder.to_path_buf()), ..self }
+    }
+
+    /// Where its adapters lie; none of a model that has none.
+    pub fn adapter_folder(&self) -> Option<&Path> {
+        self.adapter_folder.as_deref()
+    }
+
+    /// How many weights have adapters.
+    pub fn adapter_count(&self) -> usize {
+        self.adapters.len()
+    }
+
+    /// A model whose adapters are in a checkpoint of training; `path` is the folder with what lies beside
+    /// them, which names the model that they belong to.
+    pub fn of_adapter_checkpoint(
+        path: &Path,
+        config: Value,
+        checkpoint: Checkpoint,
+        registry: &Registry,
+    ) -> Result<Opened> {
+        let has_all = checkpoint.names().any(|name| name.ends_with(".weight") && !name.starts_with("adamw."));
+        if !has_all {
+            return Opened::with_adapter(path, Some(&checkpoint), |base| open_whole(base, registry, &[]));
+        }
+        // A part of the model was new: the checkpoint has all of it.
+        let settings = peft::Settings::read(path)?;
+        let opened = Opened::of_checkpoint(path.into(), config, checkpoint, registry)?;
+        let adapters = peft::read_ours(&settings, &opened.checkpoint, &*opened.model)?;
+        Ok(Opened { adapters, adapter_folder: Some(path.to_path_buf()), ..opened })
     }
 
     /// A model whose weights are a checkpoint of training: under our own names, among moments and what else a
@@ -207,7 +282,22 @@ impl Opened {
             .map_err(|error| Error::Weights { path: shown(), error })?;
         let (folder, checkpoint) = (Folder::open(&path).ok(), Arc::new(checkpoint));
         let (unread, notes) = (Vec::new(), Vec::new());
-        Ok(Opened { model, config, path, report, unread, notes, folder, trained, checkpoint, table, ignored })
+        let (adapters, adapter_folder) = Default::default();
+        Ok(Opened {
+            model,
+            config,
+            path,
+            report,
+            unread,
+            notes,
+            folder,
+            trained,
+            checkpoint,
+            table,
+            ignored,
+            adapters,
+            adapter_folder,
+        })
     }
 
     /// The model with the dropout of its config.
@@ -229,6 +319,10 @@ impl Opened {
     /// asks for it, and none is held twice. Otherwise as [`load_into`](Opened::load_into). The files stay
     /// mapped for as long as the store has them.
     pub fn lend_to(&self, store: &mut Store) -> Result<Report> {
+        // What adapters are added to is no longer as it lies in the files.
+        if !self.adapters.is_empty() {
+            return self.load_into(store);
+        }
         let known: HashSet<String> = store.names().map(str::to_owned).collect();
         for line in self.table.iter().filter(|line| known.contains(&line.ours)) {
             // Changes nothing, but says so where the shape is another.
@@ -252,6 +346,11 @@ impl Opened {
         let report = names::apply(&self.table, &self.checkpoint, &ignored, |line, numbers| {
             store.set_f32(&line.ours, numbers).map_err(Into::into)
         })?;
+        for adapter in &self.adapters {
+            let mut weight = store.f32(&adapter.weight)?.to_vec();
+            adapter.add_to(&mut weight);
+            store.set_f32(&adapter.weight, &weight)?;
+        }
         Ok(report)
     }
 }

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adapter;
 mod attention;
 mod block;
 mod embedding;
@@ -15,6 +16,7 @@ mod parameters;
 mod positions;
 pub mod taps;
 
+pub use adapter::{Adapter, AdapterConfig, adapter_names, is_adapter};
 pub use attention::{
     AttentionConfig, AttentionLayer, Biases, Cached, Context, HeadScale, KeySource, KeySourceConfig,
     NormSpan, QueryKeyNorm,

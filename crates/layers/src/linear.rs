@@ -49,7 +49,7 @@ impl LinearLayer {
                 "give both a size of at least 1",
             ));
         }
-        let weight = parameters.declare("weight", [outputs, inputs], Init::Normal(std))?;
+        let weight = parameters.declare_linear([outputs, inputs], Init::Normal(std))?;
         let bias = if bias { Some(parameters.declare("bias", [outputs], Init::Zeros)?) } else { None };
         Ok(LinearLayer { weight, bias })
     }
@@ -73,12 +73,17 @@ impl LinearLayer {
     pub fn forward_with(&self, g: &mut Graph, x: Var, options: LinearOptions) -> Result<Var> {
         let weight = self.weight.var(g)?;
         let bias = self.bias.as_ref().map(|bias| bias.var(g)).transpose()?;
-        g.linear(x, weight, LinearOptions { bias, ..options })
+        let options = LinearOptions { bias, ..options };
+        match self.weight.adapter() {
+            None => g.linear(x, weight, options),
+            Some(adapter) => adapter.forward(g, x, weight, options),
+        }
     }
 
     /// The weight `[N K]`, for losses that are fused with the product.
     pub fn weight(&self, g: &mut Graph) -> Result<Var> {
-        self.weight.var(g)
+        let weight = self.weight.var(g)?;
+        self.weight.adapter().map_or(Ok(weight), |adapter| adapter.merged(g, weight))
     }
 
     /// The bias `[N]`, if there is one.

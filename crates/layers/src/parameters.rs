@@ -1,12 +1,13 @@
 //! The one builder through which layers declare what they learn. A declaration is a dotted name, a shape and
 //! how it begins; random numbers and loaded checkpoints take the same way into the store.
 
+use crate::adapter::Adapter;
 use regard_graph::{DType, Error, Graph, Init, Result, Shape, Var};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What was declared under a dotted name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Declared {
     /// The dotted name.
     pub name: String,
@@ -14,6 +15,10 @@ pub struct Declared {
     pub shape: Shape,
     /// How it begins.
     pub init: Init,
+    /// What is added to it, where it is the weight of a layer that was adapted.
+    pub(crate) adapter: OnceLock<Adapter>,
+    /// Whether it is the weight of a linear layer, which can be adapted.
+    pub(crate) linear: bool,
 }
 
 /// A declared parameter: asks the graph for its newest version wherever it is used.
@@ -25,7 +30,7 @@ pub struct Parameter {
 impl Parameter {
     /// The parameter in a graph.
     pub fn var(&self, g: &mut Graph) -> Result<Var> {
-        let Declared { name, shape, init } = &*self.declared;
+        let Declared { name, shape, init, .. } = &*self.declared;
         g.parameter(name, shape, init.clone())
     }
 
@@ -38,6 +43,11 @@ impl Parameter {
     pub fn shape(&self) -> &Shape {
         &self.declared.shape
     }
+
+    /// What is added to it, if anything.
+    pub(crate) fn adapter(&self) -> Option<&Adapter> {
+        self.declared.adapter.get()
+    }
 }
 
 /// A declared state: numbers of the model that no gradient changes, such as running statistics.
@@ -49,7 +59,7 @@ pub struct State {
 impl State {
     /// Its newest version in a graph.
     pub fn var(&self, g: &mut Graph) -> Result<Var> {
-        let Declared { name, shape, init } = &*self.declared;
+        let Declared { name, shape, init, .. } = &*self.declared;
         g.state(name, DType::F32, shape, init.clone())
     }
 }
@@ -103,7 +113,8 @@ impl Parameters {
     }
 
     fn named(&self, name: &str, shape: Shape, init: Init) -> Result<Arc<Declared>> {
-        let declared = Declared { name: self.dotted(name), shape, init };
+        let declared =
+            Declared { name: self.dotted(name), shape, init, adapter: OnceLock::new(), linear: false };
         // The set answers for every name that is new: models have many.
         let known = match self.names.contains(&declared.name) {
             true => self.all().find(|known| known.name == declared.name),
@@ -118,6 +129,39 @@ impl Parameters {
             });
         }
         Ok(Arc::new(declared))
+    }
+
+    /// Declares the weight of a linear layer, `[N K]`.
+    pub(crate) fn declare_linear(&mut self, shape: [usize; 2], init: Init) -> Result<Parameter> {
+        let Parameter { declared } = self.declare("weight", shape, init)?;
+        let declared = Arc::new(Declared { linear: true, ..(*declared).clone() });
+        if let Some(last) = self.declared.last_mut() {
+            *last = declared.clone();
+        }
+        Ok(Parameter { declared })
+    }
+
+    /// The weights of linear layers, which can be adapted.
+    pub fn linear_weights(&self) -> impl Iterator<Item = &str> {
+        self.declared.iter().filter(|declared| declared.linear).map(|declared| declared.name.as_str())
+    }
+
+    /// Declares one by its whole name, after all others.
+    pub(crate) fn declare_whole(
+        &mut self,
+        name: &str,
+        shape: impl Into<Shape>,
+        init: Init,
+    ) -> Result<Parameter> {
+        let prefix = std::mem::take(&mut self.prefix);
+        let declared = self.declare(name, shape, init);
+        self.prefix = prefix;
+        declared
+    }
+
+    /// What was declared under a name, as its layer has it.
+    pub(crate) fn shared(&self, name: &str) -> Option<&Arc<Declared>> {
+        self.declared.iter().find(|declared| declared.name == name)
     }
 
     /// Everything declared, in order.

@@ -305,3 +305,22 @@ fn a_layer_with_caches_is_applied_once() {
     // Without caches it may be applied as often as one likes.
     layer.forward(&mut g, x, KeySource::Own, &Context::causal()).unwrap();
 }
+
+#[test]
+fn adapters_that_cannot_be_are_refused() {
+    let mut parameters = Parameters::new();
+    let config = LinearConfig { inputs: 3, outputs: 2, bias: false, std: 0.1 };
+    parameters.under("layer", |p| LinearLayer::new(config, p)).unwrap();
+    let adapter = AdapterConfig { rank: 2, scale: 1.0, dropout: 0.0 };
+    let weight = "layer.weight".to_string();
+    let adapted = parameters.adapted(&[weight.clone()], adapter).unwrap();
+    assert_eq!(adapted.count(), 6 + 2 * 3 + 2 * 2);
+    assert_eq!(
+        parameters.adapted(&[weight], adapter).unwrap_err().to_string(),
+        "adapter: `layer.weight` has one already; name it once"
+    );
+    assert_eq!(
+        parameters.adapted(&["layer.bias".into()], adapter).unwrap_err().to_string(),
+        "adapter: `layer.bias` is not the weight of a linear layer; name weights of attention or feed-forward parts"
+    );
+}

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adapted;
 pub mod bert;
 pub mod decoder;
 pub mod decoding;
@@ -28,6 +29,7 @@ pub mod transformer;
 mod variants;
 pub mod vit;
 
+pub use adapted::{Adaptation, Adapted};
 pub use bert::{Bert, BertConfig, BertFamily, BertHead, BertText, BertVariant};
 pub use decoder::{Cached, Caches, Decoder, Keys, Known};
 pub use decoding::{Decoding, EncoderDecoder};

@@ -2,6 +2,7 @@
 //! `audit`, `look`, `cost` and `generate` know models through it alone, so that one from another crate has
 //! them all.
 
+use crate::adapted::Adaptation;
 use crate::family::{Dropout, Needs, Weights};
 use crate::import::{Files, native};
 use crate::inputs::{Inputs, LABELS, Reads, Sizes};
@@ -100,6 +101,11 @@ pub trait Model: Any + Debug + Send + Sync {
 
     /// What it offers to those that compare texts by their vectors.
     fn as_sentence_encoder(&self) -> Option<&dyn SentenceEncoder> {
+        None
+    }
+
+    /// Which of its weights are adapted, and how; none of most models.
+    fn adaptation(&self) -> Option<&Adaptation> {
         None
     }
 }

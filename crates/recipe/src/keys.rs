@@ -23,7 +23,7 @@ pub struct RecipeKey {
 }
 
 /// The tables of a recipe, in the order in which one writes them.
-const TABLES: [&str; 6] = ["model", "tokenizer", "data", "train", "evaluate", "from"];
+const TABLES: [&str; 7] = ["model", "tokenizer", "data", "train", "evaluate", "from", "adapt"];
 
 /// All keys but those of `[model]`, which are its family's, table by table. What a stage has are the same
 /// keys in tables of its own.

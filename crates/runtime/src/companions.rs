@@ -63,6 +63,11 @@ impl Companions {
         Companions { tokenizer, ..Companions::default() }
     }
 
+    /// The same with a chat template.
+    pub fn with_chat(self, template: ChatTemplate) -> Companions {
+        Companions { chat: OnceLock::from(template), ..self }
+    }
+
     /// How a text to be read becomes numbers. A model of 256 tokens without a tokenizer reads bytes.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
         match self.tokenizer.get() {
@@ -286,11 +291,20 @@ impl Companions {
         settings
     }
 
-    /// Writes tokenizer and scale of pixels into a folder.
+    /// Writes tokenizer, chat template and scale of pixels into a folder.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(|error| regard_data::Error::io("make", folder, error))?;
         if let Some(tokenizer) = self.tokenizer.get() {
             tokenizer.save(folder.join("tokenizer.json"))?;
+        }
+        if let Some(template) = self.chat.get() {
+            let text = template.source().as_bytes();
+            whole::write(folder.join("chat_template.jinja"), |file| file.write_all(text))?;
+            let tokens: Map<String, Value> =
+                template.tokens().map(|(name, text)| (name.to_owned(), json!(text))).collect();
+            if !tokens.is_empty() {
+                write_json(&folder.join("tokenizer_config.json"), &Value::Object(tokens))?;
+            }
         }
         if let Some((name, text)) = self.pixels.as_ref().map(PixelScale::file) {
             write_json(&folder.join(name), &text)?;

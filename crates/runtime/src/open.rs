@@ -61,7 +61,11 @@ fn open_checkpoint(weights: &Path, folder: &Path, registry: &Registry) -> Result
             })?
         }
     };
-    Ok(Opened::of_checkpoint(folder.into(), config, snapshot.into_checkpoint(), registry)?)
+    let checkpoint = snapshot.into_checkpoint();
+    if folder.join(regard_hub::ADAPTER_CONFIG).is_file() {
+        return Ok(Opened::of_adapter_checkpoint(folder, config, checkpoint, registry)?);
+    }
+    Ok(Opened::of_checkpoint(folder.into(), config, checkpoint, registry)?)
 }
 
 #[cfg(test)]

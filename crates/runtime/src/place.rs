@@ -106,7 +106,9 @@ fn companion_folder(run: &RunPaths) -> PathBuf {
 
 /// Whether a model was exported to a folder.
 fn has_weights(model: &Path) -> bool {
-    ["model.safetensors", "model.safetensors.index.json"].iter().any(|name| model.join(name).is_file())
+    ["model.safetensors", "model.safetensors.index.json", regard_hub::ADAPTER_WEIGHTS]
+        .iter()
+        .any(|name| model.join(name).is_file())
 }
 
 /// The newest stage of a run that has a checkpoint; the run itself, if it has no stages.

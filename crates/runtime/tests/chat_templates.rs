@@ -2,7 +2,8 @@
 //! the field call, render as `apply_chat_template` of transformers renders them: what it wrote is in
 //! `goldens/chat_templates.json`, made by `parity/chat_templates.py`.
 
-use regard_runtime::{ChatTemplate, Marked, Message};
+use regard_data::Tokenizer;
+use regard_runtime::{ChatTemplate, Companions, Marked, Message};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -134,4 +135,19 @@ fn a_template_is_found_beside_its_model() {
         assert!(message.contains(expected) && message.contains("tokenizer_config.json: "), "{message}");
     }
     fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_model_without_a_template_is_not_talked_to() {
+    let companions = Companions::made(Some(Tokenizer::bytes()));
+    let expected = "there is no chat template beside the model: it was not made to be talked to; put chat_template.jinja or \
+                    tokenizer_config.json of a model for conversations there, or give a plain text: regard generate --prompt";
+    assert_eq!(companions.chat_template().unwrap_err().to_string(), expected);
+    assert_eq!(companions.end_of_reply().unwrap_err().to_string(), expected);
+    let none = Companions::made(None);
+    assert_eq!(
+        none.encode_rendered("x").unwrap_err().to_string(),
+        "there is no tokenizer beside the model; put its tokenizer.json there"
+    );
+    assert_eq!(companions.encode_rendered("ab").unwrap(), [97, 98]);
 }

@@ -127,6 +127,9 @@ pub struct Settings {
     /// or saved at the latest; what is found to be wrong may then be a parameter that an earlier step has
     /// spoilt, instead of the layer that did it.
     pub read_every: u64,
+    /// Parameters that never change and come from elsewhere, such as the model under adapters: checkpoints
+    /// leave them out, and whoever resumes has them in the store.
+    pub elsewhere: Vec<String>,
     /// What else decides the run, by name, as its caller knows it: the model, the data. Shown in the report,
     /// and compared when the run is resumed.
     pub about: Vec<(String, String)>,
@@ -152,6 +155,7 @@ impl Default for Settings {
             divergence: None,
             log_every: 1,
             read_every: 1,
+            elsewhere: Vec::new(),
             about: Vec::new(),
         }
     }

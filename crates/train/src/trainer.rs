@@ -148,7 +148,8 @@ impl<'t> Trainer<'t> {
         }
         steps.forget(store)?;
         let evaluator = Evaluator::new(task, settings.precision, store, &device)?;
-        let lasting = steps.lasting();
+        let mut lasting = steps.lasting();
+        lasting.retain(|name| !settings.elsewhere.contains(name));
         let (state, unread, since) = (State::default(), None, Since::default());
         Ok(Trainer { task, settings, device, steps, evaluator, lasting, state, unread, since })
     }

@@ -7,6 +7,7 @@ mod cut;
 pub(crate) mod described;
 mod ours;
 mod pieces;
+mod places;
 pub(crate) mod sentencepiece;
 mod special;
 mod stream;

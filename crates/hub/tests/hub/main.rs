@@ -8,4 +8,5 @@ mod kept;
 mod lent;
 mod native;
 mod originals;
+mod peft;
 mod store_files;

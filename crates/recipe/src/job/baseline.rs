@@ -68,6 +68,12 @@ pub(super) fn baselines(
             let name = format!("always {}", best.0);
             vec![one(&name, "exact", right as f64 / exam.len().max(1) as f64)]
         }
+        (Raw::Chats(..), Raw::Chats(..)) => match (ids.0.said(), ids.1.said()) {
+            (Some(train), Some(exam)) => {
+                vec![one("tokens of replies, counted", "loss", counted_tokens(train, exam, vocabulary))]
+            }
+            _ => Vec::new(),
+        },
         (Raw::Text(_), Raw::Text(_)) => match (ids.0.text(), ids.1.text()) {
             (Some(train), Some(exam)) if vocabulary <= MOST_PAIRS => {
                 vec![one("pairs of tokens, counted", "loss", pairs_of_tokens(train, exam, vocabulary))]
@@ -76,6 +82,28 @@ pub(super) fn baselines(
         },
         _ => Vec::new(),
     })
+}
+
+/// The mean surprise at tokens, each as likely as it was often, once more than it was.
+fn counted_tokens(
+    train: impl Iterator<Item = i32>,
+    exam: impl Iterator<Item = i32>,
+    vocabulary: usize,
+) -> f64 {
+    let (mut counts, mut all) = (vec![1u64; vocabulary.max(1)], vocabulary.max(1) as u64);
+    for id in train {
+        if let Some(count) = usize::try_from(id).ok().and_then(|id| counts.get_mut(id)) {
+            *count += 1;
+            all += 1;
+        }
+    }
+    let (mut sum, mut tokens) = (0.0, 0usize);
+    for id in exam {
+        let count = usize::try_from(id).ok().and_then(|id| counts.get(id)).copied().unwrap_or(1);
+        sum -= (count as f64 / all as f64).ln();
+        tokens += 1;
+    }
+    sum / tokens.max(1) as f64
 }
 
 /// The most tokens of which all pairs are counted.

@@ -12,7 +12,7 @@ use regard_engine::Store;
 use regard_hub::SaveOptions;
 use regard_models::Model;
 use regard_runtime::special::{Written, start_of, stop_of};
-use regard_runtime::{Companions, PixelScale};
+use regard_runtime::{ChatTemplate, Companions, PixelScale};
 use std::path::Path;
 
 /// What a recipe asks for, learned from its training data alone; a tokenizer that comes with a model goes
@@ -36,6 +36,20 @@ pub(super) fn make(recipe: &Recipe, material: &Material, own: Option<Tokenizer>)
     let mut companions = Companions::made(Some(tokenizer));
     companions.classes = material.labels.clone();
     companions.written = written;
+    Ok(companions)
+}
+
+/// The same with a chat template, and with the tokens that end a reply by it. A tokenizer that was made for
+/// the run has no special token for that: there it is what stands behind a reply.
+pub(super) fn with_chat(companions: Companions, template: ChatTemplate, started: bool) -> Result<Companions> {
+    let mut companions = companions.with_chat(template);
+    let mut stop = companions.end_of_reply()?;
+    if !started && stop.is_empty() {
+        let after = companions.chat_template()?.after_reply().unwrap_or_default();
+        let first = companions.tokenizer()?.encode_bare(&after)?.first().copied();
+        stop.extend(first.and_then(|id| i32::try_from(id).ok()));
+    }
+    companions.written.stop = stop;
     Ok(companions)
 }
 

@@ -125,7 +125,7 @@ impl Exam {
             let source = self.examples.source(&self.how, &self.companions)?;
             if let Some((loss, targets)) = evaluator.loss(&source, store, None)? {
                 findings.metrics.push(("loss".into(), loss));
-                if matches!(self.raw, Raw::Text(_) | Raw::Lines(_)) {
+                if matches!(self.raw, Raw::Text(_) | Raw::Lines(_) | Raw::Chats(..)) {
                     let perplexity = regard_evaluate::perplexity(loss * targets as f64, targets)?;
                     findings.metrics.push(("perplexity".into(), perplexity));
                 }
@@ -251,7 +251,7 @@ impl Exam {
                     Answerer::new(model, tokenizer, ROWS, self.most, precision, store, &self.device)?;
                 Runner::Answers(Box::new(answerer))
             }
-            Raw::Text(_) | Raw::Lines(_) | Raw::Spans(_) | Raw::Both(..) => Runner::Nothing,
+            Raw::Text(_) | Raw::Lines(_) | Raw::Spans(_) | Raw::Both(..) | Raw::Chats(..) => Runner::Nothing,
         })
     }
 }

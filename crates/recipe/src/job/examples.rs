@@ -6,12 +6,12 @@ use crate::{Bounds, Error, Result};
 use regard_data::batching::{
     Augmentation, ByLength, Classified, Order, Padding, Pairs, Pictures, Plan, Sequences, TokenRows,
 };
-use regard_data::corruption::{Line, Masked, Salient, Spans, answer, facts};
+use regard_data::corruption::{Example, IGNORE, Line, Masked, Salient, Spans, answer, facts};
 use regard_data::dataset::Images;
 use regard_data::reading::{Passage, Reading};
 use regard_data::tokenizer::Special;
 use regard_data::{Source, Tokenizer};
-use regard_runtime::{Companions, PixelScale};
+use regard_runtime::{Companions, PixelScale, Replies};
 use std::sync::Arc;
 
 /// Examples as numbers.
@@ -34,6 +34,7 @@ enum Numbers {
     Images(Arc<Images>, Arc<Vec<usize>>),
     Spans(Arc<Vec<Line>>),
     Questions(Arc<Vec<Passage>>),
+    Chats(Arc<Vec<Example>>),
     Both(Arc<Vec<Line>>, Arc<Vec<Passage>>),
 }
 
@@ -97,6 +98,7 @@ impl Examples {
             Raw::Spans(lines) => Numbers::Spans(Arc::new(encoding.spans(lines)?)),
             Raw::Classes(texts) => encoding.classes(texts)?,
             Raw::Pairs(pairs) => encoding.pairs(pairs, leave_out)?,
+            Raw::Chats(all, _) => encoding.chats(all)?,
             Raw::Images(images, rows) => encoding.images(images, rows),
             Raw::Questions(questions) => Numbers::Questions(Arc::new(encoding.questions(questions)?)),
             Raw::Both(lines, questions) => {
@@ -118,6 +120,7 @@ impl Examples {
             Numbers::Pairs(all) => format!("{} pairs", all.len()),
             Numbers::Images(_, rows) => format!("{} images", rows.len()),
             Numbers::Questions(all) => format!("{} questions", all.len()),
+            Numbers::Chats(all) => format!("{} conversations", all.len()),
             Numbers::Both(lines, all) => format!("{} lines and {} questions", lines.len(), all.len()),
         };
         format!("{count}, fingerprint {:016x}", self.fingerprint)
@@ -141,6 +144,16 @@ impl Examples {
     pub fn text(&self) -> Option<&[u32]> {
         match &self.kind {
             Numbers::Text(ids) => Some(ids),
+            _ => None,
+        }
+    }
+
+    /// The targets of conversations, those that count.
+    pub fn said(&self) -> Option<impl Iterator<Item = i32> + '_> {
+        match &self.kind {
+            Numbers::Chats(all) => Some(
+                all.iter().flat_map(|one| one.targets.iter().copied()).filter(|target| *target != IGNORE),
+            ),
             _ => None,
         }
     }
@@ -239,6 +252,11 @@ impl Examples {
                     None => reading.example(epoch, row - lines_of.len(), &passages),
                 };
                 Arc::new(Sequences::new(fixed(lines.len() + all.len())?, wide, make))
+            }
+            Numbers::Chats(all) => {
+                let examples = all.clone();
+                let make = move |_, row: usize| Ok(examples[row].clone());
+                Arc::new(Sequences::new(fixed(all.len())?, padding, make))
             }
             Numbers::Questions(all) => {
                 let reading = how.reading(companions)?;
@@ -367,6 +385,41 @@ impl Encoding<'_> {
             ));
         }
         Ok(Numbers::Pairs(Arc::new(all)))
+    }
+
+    /// Every token of the model's own parts is a target of the position before it; others are not asked for.
+    /// What is too long loses its end.
+    fn chats(&mut self, chats: &[Replies]) -> Result<Numbers> {
+        let (tokenizer, room) = (self.companions.tokenizer()?, self.room.saturating_add(1));
+        let mut all = Vec::with_capacity(chats.len());
+        for Replies { text, parts } in chats {
+            let (mut ids, mut places) = tokenizer.encode_places(text)?;
+            self.shortened += usize::from(ids.len() > room);
+            ids.truncate(room);
+            places.truncate(room);
+            let is_said = |place: usize| parts.iter().any(|part| part.contains(&place));
+            let target = |(&id, &place): (&u32, &usize)| if is_said(place) { id as i32 } else { IGNORE };
+            let targets: Vec<i32> = ids.iter().zip(&places).skip(1).map(target).collect();
+            if targets.iter().all(|target| *target == IGNORE) {
+                continue;
+            }
+            ids.pop();
+            self.print.ids(&ids);
+            targets.iter().for_each(|target| self.print.number(*target as u64));
+            self.longest[0] = self.longest[0].max(ids.len());
+            all.push(Example { ids, targets });
+        }
+        if all.is_empty() {
+            return Err(Error::invalid(
+                format!(
+                    "in {} conversations no reply begins within the {} tokens of the model",
+                    chats.len(),
+                    self.room
+                ),
+                "give it a longer context: model.context",
+            ));
+        }
+        Ok(Numbers::Chats(Arc::new(all)))
     }
 
     fn images(&mut self, images: &Arc<Images>, rows: &[usize]) -> Numbers {

@@ -5,37 +5,41 @@
 //! A run of one stage lies in its folder itself. With several, each stage has a folder of its own in it,
 //! named after the stage, and the exported model lies above them.
 
+mod adapt;
 mod baseline;
+mod chats;
 mod columns;
 mod companions;
 mod exam;
 mod examples;
 mod model;
 mod read;
+mod result;
 mod settings;
 mod start;
 mod tested;
 
 pub use baseline::Baseline;
 pub use exam::{Exam, Findings, Prediction};
+pub use result::JobResult;
 pub use start::Loaded;
 pub use tested::{Asked, tested};
 
 use crate::language::{DataKind, DataRecipe, FormRecipe, Recipe};
 use crate::{Bounds, ModelTask, Result};
+use adapt::Adapting;
 use exam::Setting;
 use examples::{Examples, How};
 use read::{Material, Raw};
 use regard_data::{Source, whole};
 use regard_engine::{AsDevice, Device, Store};
 use regard_graph::Init;
+use regard_layers::is_adapter;
 use regard_models::{Model, Needs, Registry};
-use regard_picture::{Table, escaped};
 use regard_runtime::Companions;
 use regard_train::{
     End, History, Listener, Run, RunFolder, RunPaths, Section, Settings, State, Trainer, report,
 };
-use serde_json::{Value, json};
 use settings::Extent;
 use start::Start;
 use std::io::Write;
@@ -56,6 +60,7 @@ pub struct Job {
     companions: Companions,
     model: Arc<dyn Model>,
     start: Option<Start>,
+    adapting: Option<Adapting>,
     stages: Vec<Stage>,
     notes: Vec<String>,
 }
@@ -96,42 +101,6 @@ pub struct JobOutcome {
     pub result: Option<JobResult>,
 }
 
-/// The examination at the end.
-#[derive(Clone, Debug, Default)]
-pub struct JobResult {
-    /// What was examined with, in words; empty if there was nothing.
-    pub examined: String,
-    /// Metrics by name.
-    pub metrics: Vec<(String, f64)>,
-    /// Simple methods on the same data.
-    pub baselines: Vec<Baseline>,
-    /// The step whose weights were examined and exported.
-    pub step: u64,
-    /// The exported model.
-    pub model: PathBuf,
-    /// Which class was taken for which, as a table.
-    pub confusion: Option<String>,
-    /// How translations were scored.
-    pub signature: Option<String>,
-    /// Where the answers to questions without known answers are.
-    pub predictions: Option<PathBuf>,
-}
-
-impl JobResult {
-    /// As one JSON object.
-    pub fn json(&self) -> Value {
-        let baselines: Vec<Value> = self
-            .baselines
-            .iter()
-            .map(|one| json!({ "name": one.name, "metric": one.metric, "value": one.value }))
-            .collect();
-        let metrics: serde_json::Map<String, Value> =
-            self.metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        json!({ "examined": self.examined, "step": self.step, "metrics": metrics, "baselines": baselines,
-            "signature": self.signature, "predictions": self.predictions.as_ref().map(|path| path.display().to_string()) })
-    }
-}
-
 impl Job {
     /// Reads the data, makes or opens tokenizer and model, and settles everything that can be wrong before a
     /// step is made. Nothing is written. The registry says which families there are.
@@ -139,12 +108,20 @@ impl Job {
         let stages = recipe.stages();
         let start = Start::open(&stages[0], registry)?;
         let mut materials = Vec::with_capacity(stages.len());
+        let from = start.as_ref().and_then(Start::folder);
+        let is_chat = stages.iter().any(|stage| stage.data.kind == DataKind::Chats);
+        let named = stages.iter().find_map(|stage| stage.data.template.as_deref());
+        let template = is_chat.then(|| chats::template(named, from.as_deref())).transpose()?;
         for stage in &stages {
-            materials.push(Material::read(stage)?);
+            materials.push(Material::read(stage, template.as_ref())?);
         }
         let first = &materials[0];
         let own = start.as_ref().map(Start::tokenizer).transpose()?.flatten();
         let companions = companions::make(recipe, first, own)?;
+        let companions = match template {
+            None => companions,
+            Some(template) => companions::with_chat(companions, template, start.is_some())?,
+        };
         let needs = Needs {
             task: recipe.task.name(),
             dropout: model::dropout(&stages[0].train),
@@ -160,6 +137,7 @@ impl Job {
             None => model::made(&recipe.model, needs, registry)?,
             Some(start) => start.model(&recipe.model, &needs)?,
         };
+        let (model, adapting) = adapt::adapted(recipe, start.as_ref(), model, needs.dropout)?;
         if let Some(vocabulary) = model.vocabulary().filter(|&own| own < needs.vocabulary) {
             return Err(crate::Error::invalid(
                 format!("the tokenizer has {} tokens, the model knows {vocabulary}", needs.vocabulary),
@@ -169,9 +147,13 @@ impl Job {
         let mut notes = Vec::new();
         let mut ready = Vec::with_capacity(stages.len());
         for (stage, material) in stages.into_iter().zip(materials) {
-            ready.push(Stage::new(stage, material, &companions, &model, &mut notes)?);
+            let mut stage = Stage::new(stage, material, &companions, &model, &mut notes)?;
+            if let Some(adapting) = &adapting {
+                adapting.settle(&*model, &mut stage.settings);
+            }
+            ready.push(stage);
         }
-        Ok(Job { recipe: recipe.clone(), companions, model, start, stages: ready, notes })
+        Ok(Job { recipe: recipe.clone(), companions, model, start, adapting, stages: ready, notes })
     }
 
     /// The recipe.
@@ -221,7 +203,15 @@ impl Job {
         if let Some(labels) = &self.companions.classes {
             lines.push(format!("{} classes: {}", labels.len(), shortened(&labels.names().join(", "))));
         }
-        lines.push(format!("{}, {} parameters", self.model.family(), self.model.parameters().count()));
+        let count = self.model.parameters().count();
+        let mut line = format!("{}, {count} parameters", self.model.family());
+        if let Some(adaptation) = self.model.adaptation() {
+            let own = self.model.parameters().declared().filter(|own| is_adapter(&own.name));
+            let own: usize = own.map(|own| own.shape.bound().count()).sum();
+            let (rank, weights) = (adaptation.rank, adaptation.weights.len());
+            line += &format!(", {own} of them in adapters of rank {rank} on {weights} weights");
+        }
+        lines.push(line);
         lines.extend(self.notes.iter().cloned());
         lines
     }
@@ -238,6 +228,9 @@ impl Job {
         let device = &device.as_device();
         let mut store = Store::new(self.recipe.seed);
         self.companions.save_for(&**self.model(), &folder.model())?;
+        if let Some(adapting) = &self.adapting {
+            adapting.announce(&**self.model(), &folder.model())?;
+        }
         if let Some(start) = &self.start {
             let loaded = start.load(&*self.model, &mut store)?;
             listener.note(&loaded.summary());
@@ -268,7 +261,16 @@ impl Job {
         let model = folder.model();
         // The caches that an examination on the way left behind have other sizes than those of the last one.
         let mut store = parameters_of(&**stage.task.model(), &store)?;
-        companions::export(&self.companions, &**stage.task.model(), &store, &model)?;
+        match &self.adapting {
+            None => companions::export(&self.companions, &**stage.task.model(), &store, &model)?,
+            Some(adapting) => {
+                // Merging changes the weights; the examination is of those that learned.
+                let mut own = parameters_of(&**stage.task.model(), &store)?;
+                if !adapting.export(&**stage.task.model(), &mut own, &model)? {
+                    companions::export(&self.companions, &**stage.task.model(), &own, &model)?;
+                }
+            }
+        }
         if stage.material.choose.is_some() {
             listener.note("examining the best weights");
         }
@@ -377,6 +379,9 @@ impl Stage {
         };
         let source = examples.source(&how, companions)?;
         let mut bounds = examples.bounds(&how);
+        if let Raw::Chats(_, marked) = &material.train {
+            notes.push(format!("only replies are learned, {marked}"));
+        }
         if examples.shortened > 0 {
             let what = match material.train {
                 Raw::Pairs(_) => "pairs are longer than the model has room for, and are left out",
@@ -435,7 +440,7 @@ impl Stage {
         let mut trainer = Trainer::new(&self.task, self.settings.clone(), store, device)?;
         let mut exam = match &self.material.choose {
             // Running text is examined by its loss alone, which the loop measures.
-            None | Some(Raw::Text(_) | Raw::Lines(_)) => None,
+            None | Some(Raw::Text(_) | Raw::Lines(_) | Raw::Chats(..)) => None,
             Some(raw) => Some(Exam::new(raw.clone(), self.setting(companions, device))?),
         };
         let run = Run {
@@ -531,22 +536,6 @@ impl Stage {
             (Some(study), FormRecipe::Reading) => read::with_line(&self.recipe, study, question),
             _ => question.to_string(),
         }
-    }
-}
-
-impl JobResult {
-    /// As a part of the report.
-    fn section(&self) -> Section {
-        let examined = if self.examined.is_empty() { "nothing" } else { &self.examined };
-        let mut table = Table::default();
-        for (name, value) in &self.metrics {
-            table = table.row([name.clone(), format!("{value:.4}")]);
-        }
-        for Baseline { name, metric, value } in &self.baselines {
-            table = table.row([format!("{metric} of a baseline: {name}"), format!("{value:.4}")]);
-        }
-        let lead = format!("<p>The weights of step {}, examined with {}.</p>", self.step, escaped(examined));
-        Section { title: "The examination at the end".into(), html: lead + &table.html(escaped) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! From `[data]` to texts, classes, pairs and images as they are in the files: what is trained on, what the
 //! best epoch is chosen with, and what is examined at the end.
 
+use crate::job::chats;
 use crate::job::columns::columns;
 use crate::language::{DataKind, DataRecipe, FormRecipe, Kind, Recipe, TokenizerKind};
 use crate::study::{Question, StudyData, StudyFiles, Vocabulary, wordings};
@@ -8,6 +9,7 @@ use crate::{Error, Result};
 use regard_data::biographies;
 use regard_data::dataset::{Amount, Cut, Format, Images, Labels, Parallel, Table, TextRows, held_out};
 use regard_data::reading::passage;
+use regard_runtime::{ChatTemplate, Marked, Replies};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +31,8 @@ pub(crate) enum Raw {
     Spans(Vec<String>),
     /// Questions with their answers.
     Questions(Vec<(String, String)>),
+    /// Conversations as texts, with what the model is to say.
+    Chats(Vec<Replies>, Marked),
     /// Both of these.
     Both(Vec<String>, Vec<(String, String)>),
 }
@@ -42,6 +46,7 @@ impl Raw {
             Raw::Classes(all) => all.len(),
             Raw::Pairs(all) | Raw::Questions(all) => all.len(),
             Raw::Images(_, rows) => rows.len(),
+            Raw::Chats(all, _) => all.len(),
             Raw::Both(lines, questions) => lines.len() + questions.len(),
         }
     }
@@ -55,6 +60,7 @@ impl Raw {
             Raw::Pairs(_) => "pairs",
             Raw::Images(..) => "images",
             Raw::Questions(_) => "questions",
+            Raw::Chats(..) => "conversations",
             Raw::Both(..) => "lines and questions",
         };
         format!("{} {what}", self.len())
@@ -73,6 +79,7 @@ impl Raw {
                 let asked = questions.iter().flat_map(|(text, place)| [text.as_str(), place.as_str()]);
                 lines.iter().map(String::as_str).chain(asked).collect()
             }
+            Raw::Chats(all, _) => all.iter().map(|one| one.text.as_str()).collect(),
             Raw::Images(..) => Vec::new(),
         }
     }
@@ -95,9 +102,14 @@ pub(crate) struct Material {
 
 impl Material {
     /// Reads the data of a recipe of one stage.
-    pub fn read(recipe: &Recipe) -> Result<Material> {
+    pub fn read(recipe: &Recipe, template: Option<&ChatTemplate>) -> Result<Material> {
         let (data, seed) = (&recipe.data, recipe.seed);
         fits(recipe.task, data.kind)?;
+        if let (DataKind::Chats, Some(template), true) = (data.kind, template, data.train.is_empty()) {
+            let (all, how) = chats::invented(data.people, seed, template)?;
+            let (train, held) = divided(Raw::Chats(all, how), data.hold_out.max(0.1), seed)?;
+            return Ok(Material { train, choose: Some(held), last: None, labels: None, study: None });
+        }
         if data.kind != DataKind::Biographies && data.train.is_empty() {
             return Err(Error::invalid(
                 "data.train names no file",
@@ -108,7 +120,7 @@ impl Material {
             return study(recipe);
         }
         let mut labels = None;
-        let mut train = read(recipe.task, data, &data.train, &data.train_target, &mut labels)?;
+        let mut train = read(recipe.task, data, &data.train, &data.train_target, &mut labels, template)?;
         if data.limit > 0 {
             train = limited(train, data.limit);
         }
@@ -117,7 +129,10 @@ impl Material {
             (true, DataKind::Mnist) => Some(mnist(&data.train[0], "t10k")?),
             (true, _) => None,
             (false, DataKind::Mnist) => Some(mnist(&data.evaluate[0], "t10k")?),
-            (false, _) => Some(read(recipe.task, data, &data.evaluate, &data.evaluate_target, &mut labels)?),
+            (false, _) => {
+                let (files, targets) = (&data.evaluate, &data.evaluate_target);
+                Some(read(recipe.task, data, files, targets, &mut labels, template)?)
+            }
         };
         let (train, held) = match data.hold_out > 0.0 {
             true => {
@@ -141,12 +156,13 @@ pub(crate) fn other(
     files: &[PathBuf],
     targets: &[PathBuf],
     labels: Option<&Labels>,
+    template: Option<&ChatTemplate>,
 ) -> Result<Raw> {
     let mut labels = labels.cloned();
     if data.kind == DataKind::Mnist {
         return mnist(&files[0], "t10k");
     }
-    read(kind, data, files, targets, &mut labels)
+    read(kind, data, files, targets, &mut labels, template)
 }
 
 /// Files as examples of a task. Labels that are known must be met again; others are taken from the first
@@ -157,8 +173,19 @@ fn read(
     files: &[PathBuf],
     targets: &[PathBuf],
     labels: &mut Option<Labels>,
+    template: Option<&ChatTemplate>,
 ) -> Result<Raw> {
     match (data.kind, kind) {
+        (DataKind::Chats, _) => {
+            let Some(template) = template else {
+                return Err(Error::invalid(
+                    "there is no chat template for the conversations",
+                    "put one beside the model, or name one: data.template",
+                ));
+            };
+            let (all, how) = chats::read(files, template)?;
+            Ok(Raw::Chats(all, how))
+        }
         (DataKind::Text, Kind::Masked) => {
             let mut lines = Vec::new();
             for path in files {
@@ -252,6 +279,7 @@ fn limited(raw: Raw, most: usize) -> Raw {
         Raw::Classes(all) => Raw::Classes(all.into_iter().take(most).collect()),
         Raw::Pairs(all) => Raw::Pairs(all.into_iter().take(most).collect()),
         Raw::Questions(all) => Raw::Questions(all.into_iter().take(most).collect()),
+        Raw::Chats(all, how) => Raw::Chats(all.into_iter().take(most).collect(), how),
         Raw::Both(lines, all) => {
             let rest = most.saturating_sub(lines.len());
             Raw::Both(lines.into_iter().take(most).collect(), all.into_iter().take(rest).collect())
@@ -293,6 +321,7 @@ fn chosen(raw: &Raw, rows: &[usize]) -> Raw {
         Raw::Classes(all) => Raw::Classes(of(all, rows)),
         Raw::Pairs(all) => Raw::Pairs(of(all, rows)),
         Raw::Questions(all) => Raw::Questions(of(all, rows)),
+        Raw::Chats(all, how) => Raw::Chats(of(all, rows), *how),
         Raw::Both(lines, all) => {
             let (read, asked): (Vec<usize>, Vec<usize>) = rows.iter().partition(|&&row| row < lines.len());
             let asked: Vec<usize> = asked.iter().map(|row| row - lines.len()).collect();
@@ -375,7 +404,7 @@ pub(crate) fn with_line(recipe: &Recipe, study: &StudyData, question: &str) -> S
 /// Refuses data that a task cannot learn from.
 fn fits(task: Kind, data: DataKind) -> Result<()> {
     let kinds: &[DataKind] = match task {
-        Kind::Language => &[DataKind::Text, DataKind::Biographies],
+        Kind::Language => &[DataKind::Text, DataKind::Biographies, DataKind::Chats],
         Kind::Masked => &[DataKind::Text],
         Kind::Classify => &[DataKind::Classes],
         Kind::Translate => &[DataKind::Pairs],

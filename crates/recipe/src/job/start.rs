@@ -6,8 +6,9 @@ use crate::language::{ModelRecipe, Recipe};
 use crate::{Error, Result};
 use regard_data::Tokenizer;
 use regard_engine::Store;
-use regard_graph::Init;
+use regard_graph::{Init, Shape};
 use regard_hub::Opened;
+use regard_layers::is_adapter;
 use regard_models::{Model, Needs, Registry};
 use regard_runtime::OpenOptions;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub struct Loaded {
     pub left_out: Vec<String>,
     /// Which begin anew.
     pub made: Vec<String>,
+    /// How many weights have adapters.
+    pub adapted: usize,
 }
 
 impl Start {
@@ -44,6 +47,29 @@ impl Start {
             None => Ok(None),
             Some(vocabulary) => Ok(Some(Tokenizer::of_model(&self.opened.path, vocabulary)?)),
         }
+    }
+
+    /// Where it lies, if that is a folder.
+    pub fn folder(&self) -> Option<std::path::PathBuf> {
+        Some(self.opened.path.clone()).filter(|path| path.is_dir())
+    }
+
+    /// Where it was found, as its name was given or in full.
+    pub fn name(&self, recipe: &Recipe) -> String {
+        let given = recipe.from.model.clone().unwrap_or_default();
+        match std::fs::canonicalize(&given) {
+            Ok(path) if self.opened.folder().is_some() => path.display().to_string(),
+            _ => given,
+        }
+    }
+
+    /// The parameters of a model that begin anew: those that this one does not have in the same shape.
+    pub fn fresh(&self, model: &dyn Model) -> Vec<String> {
+        let known = |name: &str, shape: &Shape| {
+            self.opened.model.parameters().all().any(|own| own.name == name && own.shape == *shape)
+        };
+        let all = model.parameters().all().filter(|own| !is_adapter(&own.name));
+        all.filter(|own| !known(&own.name, &own.shape)).map(|own| own.name.clone()).collect()
     }
 
     /// The model with the dropout of training, and with another head where the task needs one.
@@ -64,6 +90,7 @@ impl Start {
                     store.set_f32(&declared.name, &own.f32(&declared.name)?)?;
                     loaded.tensors += 1;
                 }
+                _ if is_adapter(&declared.name) => {}
                 _ => loaded.made.push(declared.name.clone()),
             }
         }
@@ -72,6 +99,7 @@ impl Start {
                 && !loaded.made.iter().any(|made| made == name)
         };
         loaded.left_out = own.names().filter(|name| !wanted(name)).map(str::to_string).collect();
+        loaded.adapted = model.adaptation().map_or(0, |adaptation| adaptation.weights.len());
         if loaded.tensors == 0 {
             return Err(Error::invalid(
                 format!("nothing of {} fits the new model", loaded.from),
@@ -91,6 +119,9 @@ impl Loaded {
         }
         if !self.made.is_empty() {
             summary += &format!("; new: {}", self.made.join(", "));
+        }
+        if self.adapted > 0 {
+            summary += &format!("; adapters on {} weights", self.adapted);
         }
         summary
     }

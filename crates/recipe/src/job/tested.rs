@@ -60,15 +60,19 @@ pub fn tested(
         }
     };
     let raw = match asked.data.is_empty() {
-        false => other(recipe.task, &recipe.data, &asked.data, &asked.target, companions.classes.as_ref())?,
+        false => {
+            let (data, template) = (&recipe.data, companions.chat_template().ok());
+            other(recipe.task, data, &asked.data, &asked.target, companions.classes.as_ref(), template)?
+        }
         true => {
-            if recipe.data.train.is_empty() && recipe.data.kind != DataKind::Biographies {
+            let invents = matches!(recipe.data.kind, DataKind::Biographies | DataKind::Chats);
+            if recipe.data.train.is_empty() && !invents {
                 return Err(Error::invalid(
                     "a model without a recipe, and no data to examine it with",
                     "give --data with files, or name the folder of a run",
                 ));
             }
-            let Material { choose, last, .. } = Material::read(&recipe)?;
+            let Material { choose, last, .. } = Material::read(&recipe, companions.chat_template().ok())?;
             last.or(choose).ok_or_else(|| {
                 Error::invalid("the recipe of this run has no data to examine with", "give --data with files")
             })?

@@ -37,6 +37,9 @@ pub struct Recipe {
     pub evaluate: EvaluateRecipe,
     /// What it starts from.
     pub from: FromRecipe,
+    /// Low-rank adapters that learn instead of the model's own weights.
+    #[serde(skip_serializing_if = "AdaptRecipe::is_none")]
+    pub adapt: AdaptRecipe,
     /// Stages, one after the other, each from the weights of the one before; none for a run of one stage.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stage: Vec<StageRecipe>,
@@ -175,7 +178,7 @@ pub enum TokenizerKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataRecipe {
-    /// `text`, `biographies`, `classes`, `pairs`, `mnist` or `cifar`.
+    /// `text`, `biographies`, `classes`, `pairs`, `chats`, `mnist` or `cifar`.
     pub kind: DataKind,
     /// What examples of `biographies` look like: `spans`, `questions`, `both` in every epoch, or `reading`.
     pub form: FormRecipe,
@@ -210,8 +213,12 @@ pub struct DataRecipe {
     pub hold_out: f64,
     /// Only so many of the first training examples; 0 for all.
     pub limit: usize,
-    /// How many people the generated biographies have.
+    /// How many people the generated biographies have; how many invented conversations there are.
     pub people: usize,
+    /// Conversations: a chat template, where it is not to be the one beside the model that the run starts
+    /// from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<PathBuf>,
     /// Whether the order changes from epoch to epoch.
     pub shuffle: bool,
     /// Biographies: how many tokens every row is padded to; as many as the longest of its batch has if not
@@ -245,6 +252,7 @@ impl Default for DataRecipe {
             hold_out: 0.0,
             limit: 0,
             people: 400,
+            template: None,
             shuffle: true,
             pad_to: None,
             exchange: None,
@@ -267,6 +275,9 @@ pub enum DataKind {
     Classes,
     /// Two files, line by line.
     Pairs,
+    /// Conversations, JSON lines with `messages`, or `prompt` and `completion`; invented where no files are
+    /// given. Only what the model says is learned.
+    Chats,
     /// Digits of 28 by 28 pixels, idx files.
     Mnist,
     /// Images of 32 by 32 pixels in colour.
@@ -469,6 +480,37 @@ pub struct EvaluateRecipe {
 impl Default for EvaluateRecipe {
     fn default() -> Self {
         EvaluateRecipe { batch: None, beams: 4, most: 64, baseline: true }
+    }
+}
+
+/// `[adapt]`: low-rank adapters (LoRA) on some linear layers of the model that `[from]` names. They alone
+/// learn, with parts that the model does not have yet, such as the head of a classifier.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdaptRecipe {
+    /// The rank of the adapters; 0 for none, and for a model that learns as a whole.
+    pub rank: usize,
+    /// What they add is multiplied by alpha / rank.
+    pub alpha: f32,
+    /// Whether it is alpha / √rank instead (rsLoRA).
+    pub by_root: bool,
+    /// Probability with which elements of what they read are dropped.
+    pub dropout: f32,
+    /// Which linear layers, by the end of their names, with `*` for anything: `attention.query`; queries and
+    /// values of all attention if not given.
+    pub target: Vec<String>,
+}
+
+impl Default for AdaptRecipe {
+    fn default() -> Self {
+        AdaptRecipe { rank: 0, alpha: 16.0, by_root: false, dropout: 0.0, target: Vec::new() }
+    }
+}
+
+impl AdaptRecipe {
+    /// Whether it asks for nothing.
+    pub fn is_none(&self) -> bool {
+        *self == AdaptRecipe::default()
     }
 }
 

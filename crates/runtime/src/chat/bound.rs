@@ -1,8 +1,8 @@
-//! Templates come from strangers, and the language has no limit of its own on how long a value may get: thirty
-//! times `a = a ~ a` is a gigabyte. A value can only double where it is bound to a name, so every binding is
-//! given a guard here, before the template is compiled: `{% set a = E %}` becomes `{% set a = (E) | within %}`,
-//! and what a loop, a macro or a `with` binds is guarded in the first line of its body. Within one expression
-//! growth is bounded by the operators in it, which are counted.
+//! Templates come from strangers, and the language has no limit of its own on how long a value may get:
+//! thirty times `a = a ~ a` is a gigabyte. A value can only double where it is bound to a name, so every
+//! binding is given a guard here, before the template is compiled: `{% set a = E %}` becomes `{% set a = (E)
+//! | within %}`, and what a loop, a macro or a `with` binds is guarded in the first line of its body. Within
+//! one expression growth is bounded by the operators in it, which are counted.
 //!
 //! The same pass turns the `generation` tags of transformers, which mark what the model wrote, into a filter.
 
@@ -14,6 +14,8 @@ pub(super) const GUARD: &str = "within";
 pub(super) const REPLY: &str = "reply_of_the_model";
 /// The most `~` and `+` in one tag: each can add the largest value.
 const MOST_JOINED: usize = 128;
+/// The largest number by which a list can be multiplied.
+const MOST_TIMES: u32 = 100;
 
 /// A template with guards.
 #[derive(Debug)]
@@ -62,6 +64,7 @@ pub(super) fn guarded(source: &str) -> Result<Guarded, String> {
         if joined(tag) > MOST_JOINED {
             return Err(format!("one of its tags joins more than {MOST_JOINED} values"));
         }
+        check_products(tag)?;
         if kind == Some(b'{') {
             out.source.push_str(tag);
         } else if word(inside(tag)) == "raw" {
@@ -243,6 +246,32 @@ fn top_level(text: &str, sign: u8) -> Vec<&str> {
     parts
 }
 
+/// A list times a number is as long as one likes: one such product in a tag, with a number that stands there.
+/// Texts that are repeated have a limit of their own.
+fn check_products(tag: &str) -> Result<(), String> {
+    let bytes = tag.as_bytes();
+    let mut times = 0;
+    for (at, _, _) in walk(tag).filter(|(_, byte, _)| *byte == b'*') {
+        let (before, after) = (tag[..at].trim_end(), tag[at + 1..].trim_start());
+        let is_power = bytes.get(at + 1) == Some(&b'*') || before.ends_with('*');
+        if is_power || before.ends_with(['\'', '"']) || after.starts_with(['\'', '"']) {
+            continue;
+        }
+        times += 1;
+        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+        let last = before.len() - before.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let factors = [&before[last..], &after[..digits(after)]];
+        let is_small =
+            factors.iter().any(|text| text.parse::<u32>().is_ok_and(|number| number <= MOST_TIMES));
+        if !is_small || times > 1 {
+            return Err(format!(
+                "one of its tags multiplies by something else than one number up to {MOST_TIMES}"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// How many operators of a tag join values.
 fn joined(tag: &str) -> usize {
     walk(tag).filter(|(_, byte, _)| b"~+".contains(byte)).count()
@@ -296,6 +325,16 @@ mod tests {
     fn what_cannot_be_bounded_is_refused() {
         let many = format!("{{{{ {} }}}}", vec!["a"; 200].join(" ~ "));
         assert_eq!(guarded(&many).unwrap_err(), "one of its tags joins more than 128 values");
+        for (tag, fine) in [
+            ("['a'] * 99", true),
+            ("n * ['a']", false),
+            ("['a'] * 101", false),
+            ("2 ** 5 * 3", true),
+            ("[1] * 9 * 9", false),
+            ("'-' * n * 3", true),
+        ] {
+            assert_eq!(guarded(&format!("{{{{ {tag} }}}}")).is_ok(), fine, "{tag}");
+        }
         let text = guarded("{% autoescape true %}").unwrap_err();
         assert_eq!(text, "it turns on escaping, which texts for models do not have");
     }

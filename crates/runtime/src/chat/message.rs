@@ -8,6 +8,14 @@ use minijinja::Value;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message(Value);
 
+impl<'de> serde::Deserialize<'de> for Message {
+    /// An object with a role; keys keep their order.
+    fn deserialize<D: serde::Deserializer<'de>>(source: D) -> std::result::Result<Message, D::Error> {
+        let value = Value::deserialize(source)?;
+        Message::checked(value, 0).map_err(|_| serde::de::Error::custom("a message without a `role`"))
+    }
+}
+
 impl Message {
     /// A plain one.
     pub fn new(role: &str, content: &str) -> Message {

@@ -10,6 +10,7 @@ use minijinja::value::{Kwargs, Object, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Output, State, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// What stands around what the model wrote, until it is taken out: no text has them, they are no characters.
 pub(super) const BEGIN: char = '\u{fdd0}';
@@ -23,11 +24,27 @@ const MOST_DEPTH: usize = 64;
 /// What a template refuses with `raise_exception` has this in front.
 pub(super) const RAISED: &str = "raised: ";
 
-/// How much one rendering has printed.
-#[derive(Debug, Default)]
-struct Printed(AtomicUsize);
+/// The longest that one rendering may take: an instruction may work on a long text, and there are many.
+const MOST_SECONDS: u64 = 10;
 
-impl Object for Printed {}
+/// What one rendering has used up.
+#[derive(Debug)]
+struct Used {
+    printed: AtomicUsize,
+    began: Instant,
+}
+
+impl Object for Used {}
+
+/// That of the rendering at hand; ends it where it takes too long.
+fn used(state: &State<'_, '_>) -> Result<Arc<Used>, Error> {
+    let begin = || Used { printed: AtomicUsize::new(0), began: Instant::now() };
+    let used = state.get_or_set_temp_object("used", begin);
+    match used.began.elapsed().as_secs() >= MOST_SECONDS {
+        false => Ok(used),
+        true => Err(invalid(format!("it takes longer than {MOST_SECONDS} seconds"))),
+    }
+}
 
 /// Gives an environment all of it.
 pub(super) fn furnish(environment: &mut Environment<'static>, now: Arc<AtomicI64>) {
@@ -92,15 +109,15 @@ fn holds_others(value: &Value) -> bool {
 /// Prints a value, and counts: what is caught in a variable never meets the writer at the end.
 fn print(out: &mut Output<'_>, state: &State<'_, '_>, value: &Value) -> Result<(), Error> {
     let text = printed(value, MOST_OUTPUT).map_err(unwritten)?;
-    let counted = state.get_or_set_temp_object("printed", Printed::default);
-    if counted.0.fetch_add(text.len(), Ordering::Relaxed) + text.len() > MOST_OUTPUT {
+    if used(state)?.printed.fetch_add(text.len(), Ordering::Relaxed) + text.len() > MOST_OUTPUT {
         return Err(invalid(format!("it prints more than {MOST_OUTPUT} bytes")));
     }
     out.write_str(&text).map_err(|_| invalid("the text could not be written"))
 }
 
 /// A value that is not too large, as it is.
-fn within(value: Value) -> Result<Value, Error> {
+fn within(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
+    used(state)?;
     let (mut bytes, mut items) = (0, 0);
     measure(&value, 0, &mut bytes, &mut items)?;
     Ok(value)
@@ -177,6 +194,9 @@ fn join(value: Value, joiner: Option<String>, options: Kwargs) -> Result<String,
     let joiner = joiner.unwrap_or_default();
     let mut text = String::new();
     for (at, item) in value.try_iter()?.enumerate() {
+        if at > MOST_ITEMS {
+            return Err(invalid(format!("a list of more than {MOST_ITEMS} values is joined")));
+        }
         let item = match &attribute {
             Some(name) => item.get_attr(name)?,
             None => item,

@@ -88,10 +88,16 @@ impl ChatTemplate {
 
     /// The text with which the template ends a reply, as far as it is the same for all: `<|im_end|>` of many.
     pub fn end_of_reply(&self) -> Option<String> {
+        let after = self.after_reply()?;
+        Some(after.trim_start().to_owned()).filter(|after| !after.is_empty())
+    }
+
+    /// The same with the white space before it.
+    pub fn after_reply(&self) -> Option<String> {
         const SAID: &str = "q7-x-93-reply";
         let messages = [Message::new("user", "q"), Message::new("assistant", SAID)];
         let text = self.render(&messages, false).ok()?.text;
         let (_, after) = text.rsplit_once(SAID)?;
-        Some(after.trim_start().to_owned()).filter(|after| !after.is_empty())
+        Some(after.to_owned()).filter(|after| !after.is_empty())
     }
 }

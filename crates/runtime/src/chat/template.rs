@@ -32,6 +32,7 @@ const MOST_CALLS: usize = 250;
 #[derive(Clone)]
 pub struct ChatTemplate {
     environment: Arc<Environment<'static>>,
+    source: Arc<str>,
     tokens: BTreeMap<String, String>,
     origin: String,
     has_marks: bool,
@@ -66,6 +67,7 @@ impl ChatTemplate {
             let what = format!("the chat template has {} bytes, more than {MOST_SOURCE}", source.len());
             return Err(refused(&origin, what));
         }
+        let own: Arc<str> = source.into();
         let Guarded { source, longest_text, has_marks } = guarded(source)
             .map_err(|what| refused(&origin, format!("the chat template is refused: {what}")))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
@@ -83,7 +85,7 @@ impl ChatTemplate {
             refused(&origin, format!("the chat template cannot be read: {}", words(&error)))
         })?;
         let tokens = tokens.into_iter().collect();
-        Ok(ChatTemplate { environment: Arc::new(environment), tokens, origin, has_marks, now })
+        Ok(ChatTemplate { environment: Arc::new(environment), source: own, tokens, origin, has_marks, now })
     }
 
     /// The same with another time for templates that write the date, as seconds since 1970 in UTC.
@@ -95,6 +97,16 @@ impl ChatTemplate {
     /// The text of a special token by its name, such as `eos_token`.
     pub fn token(&self, name: &str) -> Option<&str> {
         self.tokens.get(name).map(String::as_str)
+    }
+
+    /// The template as it was given.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// All special tokens that it knows, by their names.
+    pub fn tokens(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.tokens.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
     /// Whether the template itself marks what the model wrote.
@@ -312,7 +324,7 @@ mod tests {
             "{% set a = 'x' * 1000000 %}{{ a.replace('x', a) }}".into(),
             "{% set a = 'x' * 1000000 %}{{ a | replace('x', a) }}".into(),
             "{% set a = ['x' * 1000000] * 100 %}{{ a | join }}".into(),
-            "{{ ([['x' * 5000000] * 100] * 100) | string }}".into(),
+            "{{ (['x' * 5000000] * 100) | string }}".into(),
         ] {
             let message = failure(&source);
             assert!(
