@@ -1,7 +1,7 @@
 //! Weights that are only read, straight from the files: what a store is lent of a model that was opened.
 
-use regard_data::names::{lies, one};
-use regard_data::{Checkpoint, DType as Stored, Import, Tensor};
+use regard_data::names::{lies, part};
+use regard_data::{Checkpoint, DType as Stored, Import, Map, Tensor};
 use regard_graph::DType;
 use regard_ops::Lent;
 use std::ops::Range;
@@ -23,21 +23,8 @@ impl LentTensor {
 impl Lent for LentTensor {
     fn read(&self, range: Range<usize>, out: &mut [f32]) {
         let Some(tensor) = self.tensor() else { return };
-        match lies(&self.line, &tensor) {
-            Some(bytes) => {
-                let width = tensor.dtype.bytes();
-                let shape = [range.len()];
-                let part =
-                    Tensor { shape: &shape, bytes: &bytes[range.start * width..range.end * width], ..tensor };
-                part.to_f32(out).unwrap_or_else(|_| unreachable!("the room is as long as the range"));
-            }
-            // What is turned on the way is turned as a whole.
-            None => {
-                let all = one(&self.line, &tensor);
-                let all = all.unwrap_or_else(|_| unreachable!("the table was compared with the files"));
-                out.copy_from_slice(&all[range]);
-            }
-        }
+        part(&self.line, &tensor, range, out)
+            .unwrap_or_else(|_| unreachable!("the table was compared with the files"));
     }
 
     fn lies(&self) -> Option<(DType, &[u8])> {
@@ -50,7 +37,14 @@ impl Lent for LentTensor {
         Some((dtype, lies(&self.line, &tensor)?))
     }
 
-    fn passed(&self) {
-        self.checkpoint.passed(&self.line.theirs);
+    fn passed(&self, range: Range<usize>) {
+        let Some(tensor) = self.tensor() else { return };
+        let (width, all) = (tensor.dtype.bytes(), 0..tensor.bytes.len());
+        let bytes = match &self.line.map {
+            Map::Same | Map::Reshaped => range.start * width..range.end * width,
+            // What lies elsewhere in theirs goes as a whole.
+            Map::Rows(_) | Map::Transposed | Map::TransposedColumns(_) => all,
+        };
+        self.checkpoint.passed(&self.line.theirs, bytes);
     }
 }
