@@ -136,11 +136,14 @@ impl Checkpoint {
         Tensor { name, dtype: entry.dtype, shape: &entry.shape, bytes }
     }
 
-    /// Says that a tensor was read and will hardly be again: memory that only mirrors the file goes back to
-    /// the system. A later look reads the file again.
-    pub fn passed(&self, name: &str) {
-        if let Some(entry) = self.tensors.get(name) {
-            self.sources[entry.source].bytes.give_back(entry.range.clone());
+    /// Says that these bytes of a tensor were read and will hardly be again: memory that only mirrors the
+    /// file goes back to the system. A later look reads the file again.
+    pub fn passed(&self, name: &str, bytes: Range<usize>) {
+        if let Some(entry) = self.tensors.get(name)
+            && bytes.end <= entry.range.len()
+        {
+            let start = entry.range.start;
+            self.sources[entry.source].bytes.give_back(start + bytes.start..start + bytes.end);
         }
     }
 

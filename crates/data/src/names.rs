@@ -104,7 +104,7 @@ pub fn check(imports: &[Import], checkpoint: &Checkpoint, ignored: &[&str]) -> R
             continue;
         };
         let used = used.entry(&import.theirs).or_default();
-        used.parts.push(part(import, &tensor));
+        used.parts.push(used_part(import, &tensor));
         if let Map::CyclicRows { period, .. } = import.map {
             used.period = Some(period);
         }
@@ -172,6 +172,40 @@ pub fn one(import: &Import, tensor: &Tensor) -> Result<Vec<f32>> {
     Ok(ours)
 }
 
+/// Some of the numbers of our tensor, as f32; as many as `out` has room for. What is turned on the way is
+/// read by whole rows of ours where the range is such, and as a whole otherwise.
+pub fn part(import: &Import, tensor: &Tensor, range: Range<usize>, out: &mut [f32]) -> Result<()> {
+    // Numbers come in blocks, most of them of one.
+    let (numbers, width) = tensor.dtype.block();
+    if let Some(bytes) = lies(import, tensor) {
+        let blocks = range.start / numbers..range.end.div_ceil(numbers);
+        let bytes = &bytes[blocks.start * width..blocks.end * width];
+        if blocks.len() * numbers == out.len() {
+            tensor.dtype.decode(bytes, out);
+        } else {
+            let mut whole = vec![0.0; blocks.len() * numbers];
+            tensor.dtype.decode(bytes, &mut whole);
+            out.copy_from_slice(&whole[range.start - blocks.start * numbers..][..range.len()]);
+        }
+        return Ok(());
+    }
+    let long = tensor.shape.first().copied().unwrap_or(0);
+    let columns = tensor.shape.get(1).copied().unwrap_or(0);
+    let turned = matches!(import.map, Map::Transposed | Map::TransposedColumns(_));
+    let by_rows = turned && numbers == 1 && long > 0 && misfit(import, tensor).is_none();
+    if !by_rows || range.start % long != 0 || range.end % long != 0 {
+        out.copy_from_slice(&one(import, tensor)?[range]);
+        return Ok(());
+    }
+    let first = used_part(import, tensor).start + range.start / long;
+    let mut piece = vec![0.0; range.len() / long];
+    for (i, row) in tensor.bytes.chunks_exact((columns * width).max(1)).enumerate() {
+        tensor.dtype.decode(&row[first * width..(first + piece.len()) * width], &mut piece);
+        piece.iter().enumerate().for_each(|(j, &x)| out[j * long + i] = x);
+    }
+    Ok(())
+}
+
 /// The bytes of theirs that are ours just as they lie: none where something is turned on the way, or does not
 /// fit.
 pub fn lies<'a>(import: &Import, tensor: &Tensor<'a>) -> Option<&'a [u8]> {
@@ -222,7 +256,7 @@ fn read(import: &Import, tensor: &Tensor, whole: &mut Vec<f32>, ours: &mut Vec<f
         }
         Map::Transposed | Map::TransposedColumns(_) if tensor.is_empty() => Ok(()),
         Map::Transposed | Map::TransposedColumns(_) => {
-            let wanted = part(import, tensor);
+            let wanted = used_part(import, tensor);
             whole.clear();
             whole.resize(tensor.len(), 0.0);
             tensor.to_f32(whole)?;
@@ -275,7 +309,7 @@ fn misfit(import: &Import, tensor: &Tensor) -> Option<String> {
 }
 
 /// The part of the fused axis that a line uses.
-fn part(import: &Import, tensor: &Tensor) -> Range<usize> {
+fn used_part(import: &Import, tensor: &Tensor) -> Range<usize> {
     match &import.map {
         Map::Rows(range) | Map::TransposedColumns(range) => range.clone(),
         Map::CyclicRows { part, .. } => part.clone(),

@@ -2,7 +2,8 @@
 //! that replays a planned program. The only unsafe code of this crate is here and in the debug mode beside
 //! it: it turns the plan's offsets into the addresses that kernels are handed.
 
-use crate::cpu_program::{CpuProgram, Step, make_copy};
+use crate::cpu_program::{CpuProgram, Step};
+use crate::panels::make_copy;
 use crate::program::PlannedGraph;
 use crate::{Result, Store};
 use regard_device::{Buffer, Level, Pool};

@@ -3,13 +3,14 @@
 
 use crate::cpu::{MOST_PACKED, for_all_threads};
 use crate::device::Taken;
+use crate::panels::copy_bytes;
 use crate::program::PlannedGraph;
 use crate::store::write_numbers;
 use crate::{Cpu, Error, Numbers, Result, Store};
-use regard_device::{Buffer, Data, Element, Level, Matrix, Pool, pack_b, packed_b_bytes};
+use regard_device::{Buffer, Element};
 use regard_graph::plan::{Place, Plan, Slot as PlannedSlot};
 use regard_graph::{Alias, Concrete, DType, Dims, Graph, Origin, Sizes, Var, needed};
-use regard_ops::{CopyKind, Kernels, Needs, Request, Slot, kernels_of};
+use regard_ops::{Kernels, Needs, Request, Slot, kernels_of};
 use std::sync::Arc;
 
 /// One planned call.
@@ -178,30 +179,4 @@ fn lay_constants(graph: &Graph, plan: &Plan) -> Result<Buffer> {
         buffer.as_mut_slice::<u8>()[offset..offset + bytes].copy_from_slice(&part.as_slice::<u8>()[..bytes]);
     }
     Ok(buffer)
-}
-
-/// Bytes of a copy of a weight of these sizes, where there is one.
-fn copy_bytes(kind: CopyKind, dims: Dims) -> Option<usize> {
-    let CopyKind::Panels { transposed, storage } = kind else { return None };
-    let (rows, columns) = (dims.rows(), dims.last_size());
-    let (k, n) = if transposed { (columns, rows) } else { (rows, columns) };
-    Some(packed_b_bytes(k, n, storage))
-}
-
-/// Makes a copy of a weight. The product contracts the matrix's rows, or its columns when transposed.
-pub(crate) fn make_copy(
-    kind: CopyKind,
-    dims: Dims,
-    numbers: Data<'_>,
-    out: &mut [u8],
-    pool: &Pool,
-    level: Level,
-) {
-    let CopyKind::Panels { transposed, storage } = kind else { return };
-    let (rows, columns) = (dims.rows(), dims.last_size());
-    if transposed {
-        pack_b(pool, level, Matrix::transposed(numbers, columns), columns, rows, storage, out);
-    } else {
-        pack_b(pool, level, Matrix::rows(numbers, columns), rows, columns, storage, out);
-    }
 }

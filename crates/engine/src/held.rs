@@ -40,13 +40,13 @@ impl Held {
 
     /// So many bytes of f32 that lie elsewhere.
     pub fn lent(bytes: usize, lent: Arc<dyn Lent>) -> Result<Held> {
-        let host = Buffer::zeroed(1)?;
+        let host = Buffer::zeroed(0)?;
         Ok(Held { version: 0, bytes, host, lent: Some(lent), host_version: 0, cards: Vec::new() })
     }
 
     /// Replaces the numbers by others, which lie elsewhere.
     pub fn lend(&mut self, lent: Arc<dyn Lent>) -> Result<()> {
-        self.host = Buffer::zeroed(1)?;
+        self.host = Buffer::zeroed(0)?;
         self.lent = Some(lent);
         self.changed_on_host();
         Ok(())
@@ -104,7 +104,7 @@ impl Held {
         let mut buffer = Buffer::zeroed(self.bytes)?;
         let numbers = buffer.as_mut_slice::<f32>();
         lent.read(0..numbers.len(), numbers);
-        lent.passed();
+        lent.passed(0..numbers.len());
         Ok(buffer)
     }
 

@@ -14,6 +14,7 @@ mod executed;
 mod feed;
 mod held;
 mod numbers;
+mod panels;
 mod program;
 pub mod reference;
 mod store;

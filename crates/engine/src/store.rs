@@ -10,7 +10,7 @@ use crate::{Error, Numbers, Result};
 use half::bf16;
 use regard_device::cuda::Address;
 use regard_device::random::unit_f32;
-use regard_device::{Buffer, Data, Element, Stream};
+use regard_device::{Buffer, Element, Stream};
 use regard_graph::{DType, Dims, Fact, Init, Shape, Stored};
 use regard_ops::{Array, CopyKind, Lent, Weights};
 use std::collections::HashMap;
@@ -276,7 +276,7 @@ impl Store {
     pub(crate) fn refresh_copy(
         &mut self,
         copy: usize,
-        make: impl FnOnce(CopyKind, Dims, Data<'_>, &mut [u8]),
+        make: impl FnOnce(CopyKind, Dims, Numbered<'_>, &mut [u8]),
     ) -> Result<()> {
         let copy = &mut self.copies[copy];
         let entry = &mut self.entries[copy.entry];
@@ -286,12 +286,10 @@ impl Store {
         let dims = entry.fact.shape.bound();
         let (kind, out) = (copy.kind, self.memory.get_mut(copy.room));
         match entry.held.as_lent() {
-            Some(lent) => {
-                let mut read = Vec::new();
-                make(kind, dims, data_of(&**lent, dims.count(), &mut read), out);
-                lent.passed();
+            Some(lent) => make(kind, dims, Numbered::Lent(&**lent), out),
+            None => {
+                make(kind, dims, Numbered::Held(&entry.held.host()?.as_slice::<f32>()[..dims.count()]), out);
             }
-            None => make(kind, dims, Data::F32(&entry.held.host()?.as_slice::<f32>()[..dims.count()]), out),
         }
         copy.made_from = Some(entry.held.version());
         Ok(())
@@ -345,18 +343,12 @@ impl Store {
     }
 }
 
-/// So many numbers as they were lent: where they lie if that goes, else in `read`.
-fn data_of<'a>(lent: &'a dyn Lent, count: usize, read: &'a mut Vec<f32>) -> Data<'a> {
-    let lies = lent.lies().and_then(|(dtype, bytes)| match dtype {
-        DType::F32 => Data::of_f32_bytes(bytes),
-        DType::BF16 => Data::of_bf16_bytes(bytes),
-        DType::I32 | DType::Bool => None,
-    });
-    lies.filter(|data| data.len() == count).unwrap_or_else(|| {
-        read.resize(count, 0.0);
-        lent.read(0..count, read);
-        Data::F32(read)
-    })
+/// The numbers that a copy is made of.
+pub(crate) enum Numbered<'a> {
+    /// In memory.
+    Held(&'a [f32]),
+    /// Elsewhere.
+    Lent(&'a dyn Lent),
 }
 
 fn expect_dtype(name: &str, got: DType, expected: DType) -> Result<()> {

@@ -15,7 +15,7 @@ pub trait Lent: Send + Sync {
     /// first.
     fn lies(&self) -> Option<(DType, &[u8])>;
 
-    /// Says that they have been read as a whole and will hardly be again: memory that only mirrors a file may
-    /// go.
-    fn passed(&self);
+    /// Says that those of this range have been read and will hardly be again: memory that only mirrors a file
+    /// may go.
+    fn passed(&self, range: Range<usize>);
 }

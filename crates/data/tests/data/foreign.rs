@@ -1,7 +1,7 @@
 //! Tables of foreign names: what they do, and that every disagreement is listed at once.
 
 use crate::scratch::Scratch;
-use regard_data::names::{apply, check, one};
+use regard_data::names::{apply, check, lies, one, part};
 use regard_data::{Checkpoint, Data, Import, Map, Save, SaveOptions, save_file};
 use std::collections::BTreeMap;
 
@@ -133,6 +133,48 @@ fn one_tensor_is_read_if_it_fits() {
     assert_eq!(one(&part(&[2, 2]), &tensor).unwrap(), [2., 8., 3., 9.]);
     let message = one(&part(&[2, 3]), &tensor).unwrap_err().to_string();
     assert!(message.contains("`key` ← `h.0.c_attn.weight`: ours is [2, 3], but "), "{message}");
+}
+
+#[test]
+fn some_of_a_tensor_are_those_of_the_whole() {
+    let scratch = Scratch::new();
+    let checkpoint = checkpoint(&scratch);
+    let tensor = checkpoint.get("h.0.c_attn.weight").unwrap();
+    // [[0 1 2 3 4 5], [6 7 8 9 10 11]]
+    let lines = [
+        Import::same("same", &[2, 6], tensor.name),
+        Import::new("folded", &[3, 4], tensor.name, Map::Reshaped),
+        Import::new("row", &[1, 6], tensor.name, Map::Rows(1..2)),
+        Import::new("turned", &[6, 2], tensor.name, Map::Transposed),
+        Import::new("key", &[3, 2], tensor.name, Map::TransposedColumns(2..5)),
+    ];
+    for line in &lines {
+        let whole = one(line, &tensor).unwrap();
+        let lies = lies(line, &tensor).map(|bytes| bytes.len());
+        assert_eq!(lies, (!line.ours.starts_with(['t', 'k'])).then_some(whole.len() * 4), "{}", line.ours);
+        for start in 0..whole.len() {
+            for end in start..=whole.len() {
+                let mut got = vec![f32::NAN; end - start];
+                part(line, &tensor, start..end, &mut got).unwrap();
+                assert_eq!(got, whole[start..end], "{} {start}..{end}", line.ours);
+            }
+        }
+    }
+    let wrong = Import::same("wrong", &[3, 6], tensor.name);
+    assert_eq!(lies(&wrong, &tensor), None);
+    let message = part(&wrong, &tensor, 0..2, &mut [0.0; 2]).unwrap_err().to_string();
+    assert!(message.contains("`wrong` ← `h.0.c_attn.weight`: ours is [3, 6], theirs [2, 6]"), "{message}");
+}
+
+#[test]
+fn what_was_passed_is_still_there() {
+    let scratch = Scratch::new();
+    let checkpoint = checkpoint(&scratch);
+    let before = checkpoint.get("h.0.c_attn.weight").unwrap().f32s();
+    checkpoint.passed("h.0.c_attn.weight", 0..48);
+    checkpoint.passed("h.0.c_attn.weight", 0..usize::MAX);
+    checkpoint.passed("nobody", 0..1);
+    assert_eq!(checkpoint.get("h.0.c_attn.weight").unwrap().f32s(), before);
 }
 
 #[test]

@@ -13,7 +13,7 @@ const MOST: f32 = 127.0;
 /// Below this a block counts as zeros: no scale comes near the end of the range of f32.
 const LEAST: f32 = 7.888609e-31;
 /// Added to a number below 2²² it leaves the nearest integer, ties to even, in the lower bits.
-const ROUND: f32 = 12_582_912.0;
+pub(super) const ROUND: f32 = 12_582_912.0;
 /// How many numbers are gathered at a time, where they do not lie side by side as f32.
 const PIECE: usize = 16 * BLOCK;
 

@@ -4,7 +4,8 @@
 use super::super::PANEL;
 use super::super::matrix::Matrix;
 use super::super::pack_b::panel_f32;
-use super::{BLOCK, Form, HALVES, OFFSET};
+use super::rows::ROUND;
+use super::{BLOCK, Form, HALVES};
 use crate::cpu::level::Level;
 use crate::cpu::threads::Pool;
 use half::f16;
@@ -23,15 +24,16 @@ pub(in super::super) fn pack(
     let (down, across) = (source.row_stride, source.column_stride);
     pool.rows(out, k.div_ceil(BLOCK) * cell, 1, |panel, out, _| {
         let columns = PANEL.min(n - panel * PANEL);
-        let mut numbers = [0.0f32; BLOCK * PANEL];
+        let mut rows = [[0.0f32; PANEL]; BLOCK];
         for (block, cell) in out.chunks_exact_mut(cell).enumerate() {
             let start = block * BLOCK;
-            let numbers = &mut numbers[..BLOCK.min(k - start) * PANEL];
+            let there = BLOCK.min(k - start);
             let data = source.data.after(start * down + panel * PANEL * across);
-            panel_f32(level, data, (down, across), columns, numbers);
+            panel_f32(level, data, (down, across), columns, rows[..there].as_flattened_mut());
+            rows[there..].fill([0.0; PANEL]);
             match form {
-                Form::Q8 => fill_q8(level, numbers, cell),
-                Form::Q4 => fill_q4(level, numbers, cell),
+                Form::Q8 => fill_q8(level, &rows, there, cell),
+                Form::Q4 => fill_q4(level, &rows, there, cell),
             }
         }
     });
@@ -53,15 +55,15 @@ fn factors(scales: &[f32; PANEL]) -> [f32; PANEL] {
     scales.map(|scale| if scale > 0.0 { 1.0 / scale } else { 0.0 })
 }
 
-/// Rows of integers, four of which become words of 32 columns.
+/// The lowest bits of a number between `least` and `most` to the nearest integer, ties to even.
 #[inline(always)]
-fn word(rows: &[[u8; PANEL]], j: usize) -> [u8; 4] {
-    [rows[0][j], rows[1][j], rows[2][j], rows[3][j]]
+fn integer(x: f32, least: f32, most: f32) -> u32 {
+    (x.clamp(least, most) + ROUND).to_bits()
 }
 
 crate::multiversion! {
-    fn fill_q8(numbers: &[f32], cell: &mut [u8]) {
-        let rows = numbers.as_chunks::<PANEL>().0;
+    /// A cell of 32 rows of 32 columns, of which so many are there and the others 0.
+    fn fill_q8(rows: &[[f32; PANEL]; BLOCK], _there: usize, cell: &mut [u8]) {
         let mut scales = [0.0f32; PANEL];
         for row in rows {
             for j in 0..PANEL {
@@ -75,25 +77,22 @@ crate::multiversion! {
         let (head, body) = cell.split_at_mut(HALVES);
         store_halves(&mut scales, head);
         let factors = factors(&scales);
-        let mut integers = [[OFFSET as u8; PANEL]; BLOCK];
-        for (row, to) in rows.iter().zip(&mut integers) {
+        for (rows, out) in rows.as_chunks::<4>().0.iter().zip(body.as_chunks_mut::<{ PANEL * 4 }>().0) {
+            let mut words = [0u32; PANEL];
             for j in 0..PANEL {
-                let integer = (row[j] * factors[j]).round_ties_even().clamp(-127.0, 127.0);
-                to[j] = (integer as i32 + OFFSET) as u8;
+                let byte = |t: usize| integer(rows[t][j] * factors[j], -127.0, 127.0) & 255;
+                let word = byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24;
+                // In eight bits, 128 more is the first bit turned.
+                words[j] = word ^ 0x8080_8080;
             }
-        }
-        for (rows, out) in integers.as_chunks::<4>().0.iter().zip(body.as_chunks_mut::<{ PANEL * 4 }>().0) {
-            for (j, to) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-                *to = word(rows, j);
-            }
+            store_words(&words, out);
         }
     }
 
-    fn fill_q4(numbers: &[f32], cell: &mut [u8]) {
-        let rows = numbers.as_chunks::<PANEL>().0;
-        let Some(first) = rows.first() else { return };
-        let (mut least, mut most) = (*first, *first);
-        for row in rows {
+    /// The same in four bits.
+    fn fill_q4(rows: &[[f32; PANEL]; BLOCK], there: usize, cell: &mut [u8]) {
+        let (mut least, mut most) = (rows[0], rows[0]);
+        for row in &rows[..there] {
             for j in 0..PANEL {
                 let spoilt = 0.0 * row[j];
                 least[j] = (if row[j] < least[j] { row[j] } else { least[j] }) + spoilt;
@@ -109,23 +108,23 @@ crate::multiversion! {
         store_halves(&mut scales, scale_head);
         store_halves(&mut least, least_head);
         let factors = factors(&scales);
-        let mut integers = [[0u8; PANEL]; BLOCK];
-        for (row, to) in rows.iter().zip(&mut integers) {
+        let (low, high) = rows.split_at(BLOCK / 2);
+        let rows = low.as_chunks::<4>().0.iter().zip(high.as_chunks::<4>().0);
+        for ((low, high), out) in rows.zip(body.as_chunks_mut::<{ PANEL * 4 }>().0) {
+            let mut words = [0u32; PANEL];
             for j in 0..PANEL {
-                let integer = ((row[j] - least[j]) * factors[j]).round_ties_even().clamp(0.0, 15.0);
-                to[j] = integer as i32 as u8;
+                let half = |row: &[f32; PANEL]| integer((row[j] - least[j]) * factors[j], 0.0, 15.0) & 15;
+                let byte = |t: usize| half(&low[t]) | half(&high[t]) << 4;
+                words[j] = byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24;
             }
+            store_words(&words, out);
         }
-        let (low, high) = integers.split_at_mut(BLOCK / 2);
-        for (low, high) in low.iter_mut().zip(high) {
-            for j in 0..PANEL {
-                low[j] |= high[j] << 4;
-            }
-        }
-        for (rows, out) in low.as_chunks::<4>().0.iter().zip(body.as_chunks_mut::<{ PANEL * 4 }>().0) {
-            for (j, to) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-                *to = word(rows, j);
-            }
-        }
+    }
+}
+
+#[inline(always)]
+fn store_words(words: &[u32; PANEL], out: &mut [u8; PANEL * 4]) {
+    for (to, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *to = word.to_le_bytes();
     }
 }
