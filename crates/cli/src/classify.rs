@@ -1,5 +1,5 @@
-//! `regard classify`: the classes of texts or images, the likeliest first, with probabilities; of a model that
-//! learned values, its values.
+//! `regard classify`: the classes of texts or images, the likeliest first, with probabilities; of a model
+//! that learned values, its values.
 
 use crate::machine::Machine;
 use crate::model::{Weights, lines};

@@ -1,5 +1,6 @@
-//! `regard embed`: texts to vectors by an encoder: as the modules of a sentence-transformer's folder make them,
-//! or the mean over the tokens at length 1. One text is printed as numbers, several as a table of cosines.
+//! `regard embed`: texts to vectors by an encoder: as the modules of a sentence-transformer's folder make
+//! them, or the mean over the tokens at length 1. One text is printed as numbers, several as a table of
+//! cosines.
 
 use crate::machine::Machine;
 use crate::model::{self, Weights};
@@ -30,7 +31,8 @@ pub struct Options {
     /// A file with a text on each line
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
-    /// Put the prompt of this name of a sentence-transformer's folder before each text [default: the folder's]
+    /// Put the prompt of this name of a sentence-transformer's folder before each text [default: the
+    /// folder's]
     #[arg(long, value_name = "NAME")]
     prompt_name: Option<String>,
     /// Cut texts that are too long for the model instead of refusing them

@@ -23,8 +23,8 @@ pub struct Options {
     /// The dtype of the weights in the new folder
     #[arg(long, default_value = "f32", value_name = "DTYPE")]
     dtype: WeightDtype,
-    /// Pass over tensors of the source that the model does not have, such as a head: `cls.*`, where * stands for
-    /// any signs; may be given several times
+    /// Pass over tensors of the source that the model does not have, such as a head: `cls.*`, where * stands
+    /// for any signs; may be given several times
     #[arg(long, value_name = "PATTERN")]
     ignore: Vec<String>,
     #[command(flatten)]

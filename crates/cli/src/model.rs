@@ -21,8 +21,8 @@ pub struct Weights {
     /// Take a checkpoint of the run instead of the model that it exported: also of one that is not finished
     #[arg(long, value_enum, value_name = "WHICH")]
     checkpoint: Option<Checkpoint>,
-    /// Pass over tensors of the files that the model does not have, such as a head: `cls.*`, where * stands for
-    /// any signs; may be given several times
+    /// Pass over tensors of the files that the model does not have, such as a head: `cls.*`, where * stands
+    /// for any signs; may be given several times
     #[arg(long, value_name = "PATTERN")]
     ignore: Vec<String>,
     /// A TOML file that says what the model is and what its tensors are called, for weights that no family
@@ -71,6 +71,9 @@ impl Weights {
         let options = OpenOptions { weights: precision.weights(), ..self.options(registry) };
         let session = Session::open(model, &options, &machine.device()?)?;
         tell(session.opened());
+        if let Some(remark) = &session.companions().remark {
+            note(remark);
+        }
         Ok(session)
     }
 }

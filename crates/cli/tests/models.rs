@@ -444,3 +444,49 @@ fn nothing_is_written_over_by_accident() {
     assert!(message.contains("invalid value 'int8'") && message.contains("f32, f16, bf16"), "{message}");
     assert!(!Path::new(&fresh).exists());
 }
+
+#[test]
+fn heads_that_are_not_read_are_said_and_what_nobody_knows_is_passed_over_when_asked() {
+    let own = Own::new("heads");
+    let from = PathBuf::from(golden("bert_pretraining"));
+    let config = fs::read_to_string(from.join("config.json")).unwrap();
+    fs::write(own.at("config.json"), config.replace("BertForPreTraining", "BertForMaskedLM")).unwrap();
+    fs::copy(from.join("model.safetensors"), own.at("model.safetensors")).unwrap();
+    let folder = own.0.to_str().unwrap();
+    let output = regard(&["export", folder, &own.at("out")]);
+    let (told, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("4 tensors are no part of this model and were not read: bert.pooler.dense.bias"),
+        "{said}"
+    );
+    assert!(!told.contains("no parameters: "), "{told}");
+    // Of a model of BERT's own family alone, a BERT's heads are nobody's.
+    fs::write(own.at("config.json"), config.replace("BertForPreTraining", "BertForTokenClassification"))
+        .unwrap();
+    let message = refused(&["describe", folder]);
+    assert!(
+        message.contains("missing from the checkpoint") && message.contains("classifier.weight"),
+        "{message}"
+    );
+    let message = refused(&["describe", &golden("bert_labels"), "--ignore", "cls.*"]);
+    assert!(message.contains("`cls.*` is to be passed over, and no tensor has such a name"), "{message}");
+}
+
+#[test]
+fn a_sentence_transformer_is_asked_with_a_prompt_of_its_own() {
+    let model = "crates/conformance/goldens/sentences/dense/model";
+    let embed = ["embed", model, "--text", "a cat sat", "--text", "the kitten ran"];
+    let page = |prompt: &[&str]| json(&[&embed, prompt].concat());
+    let (usual, query, passage) =
+        (page(&[]), page(&["--prompt-name", "query"]), page(&["--prompt-name", "passage"]));
+    assert_eq!(usual["vectors"], query["vectors"]);
+    assert_ne!(usual["vectors"], passage["vectors"]);
+    let own = usual["cosines"][0][0].as_f64().unwrap();
+    assert!((own - 1.0).abs() < 1e-9, "{own}: the vectors of this model have any length");
+    let message = refused(&[&embed[..], &["--prompt-name", "search"]].concat());
+    assert!(
+        message.contains("no prompt is called \"search\"; there are document, passage, query"),
+        "{message}"
+    );
+}

@@ -1,4 +1,4 @@
-"""Encoders that descend from BERT (RoBERTa, XLM-RoBERTa, DistilBERT, MPNet, ELECTRA), and the heads that all of them have:
+"""Encoders that descend from BERT (RoBERTa, XLM-RoBERTa, DistilBERT, MPNet, ELECTRA, ALBERT), and the heads that they have:
 masked tokens, classes, one value, labels of tokens, the ends of an answer, pretraining."""
 
 import torch
@@ -22,9 +22,11 @@ FAMILIES = {
                        attn_implementation="eager"),
     "MPNet": dict(SIZES, max_position_embeddings=15),
     "Electra": dict(SIZES, max_position_embeddings=13, embedding_size=7),
+    # Three passes through one block, and the tanh form of GELU.
+    "Albert": dict(SIZES, max_position_embeddings=13, embedding_size=7, num_hidden_layers=3),
 }
 PADDING = {"Roberta": 3, "XLMRoberta": 1, "MPNet": 1}
-TYPED = {"Bert", "Electra"}
+TYPED = {"Bert", "Electra", "Albert"}
 
 
 def batches(family, seed):
@@ -47,7 +49,8 @@ def scores(outputs):
     if "start_logits" in outputs:
         return {"start": outputs.start_logits, "end": outputs.end_logits}
     if "prediction_logits" in outputs:
-        return {"logits": outputs.prediction_logits, "follows": outputs.seq_relationship_logits}
+        follows = outputs.sop_logits if "sop_logits" in outputs else outputs.seq_relationship_logits
+        return {"logits": outputs.prediction_logits, "follows": follows}
     return {"logits": outputs.logits}
 
 
@@ -59,7 +62,10 @@ def kept_rows(value, mask):
 
 
 def blocks_of(model):
+    """Its blocks; none where one block runs again and again, so that no stream is its own."""
     base = getattr(model, model.base_model_prefix)
+    if hasattr(base.encoder if hasattr(base, "encoder") else base, "albert_layer_groups"):
+        return []
     return base.transformer.layer if hasattr(base, "transformer") else base.encoder.layer
 
 
@@ -123,4 +129,7 @@ CASES = {
     "electra_masked": case("Electra", "ForMaskedLM", 5500),
     "electra_replaced": case("Electra", "ForPreTraining", 5600),
     "electra_classify": case("Electra", "ForSequenceClassification", 5700, num_labels=3),
+    "albert_masked": case("Albert", "ForMaskedLM", 5800, "masked"),
+    "albert_pretraining": case("Albert", "ForPreTraining", 5900),
+    "albert_classify": case("Albert", "ForSequenceClassification", 6000, num_labels=3),
 }

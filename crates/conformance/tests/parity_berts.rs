@@ -11,12 +11,13 @@ use regard_conformance::place::device;
 use regard_models::inputs::{IDS, LABELS, MASK, TYPES};
 use regard_models::model::output;
 use regard_models::{Inputs, Model, Registry, Sizes};
+use serde_json::json;
 
 /// Of the largest number.
 const FORWARD: f64 = 1e-5;
 
 /// Each case with its outputs.
-const CASES: [(&str, &[&str]); 14] = [
+const CASES: [(&str, &[&str]); 17] = [
     ("bert_pretraining", &["logits", "follows"]),
     ("bert_labels", &["logits"]),
     ("bert_span", &["start", "end"]),
@@ -31,10 +32,19 @@ const CASES: [(&str, &[&str]); 14] = [
     ("electra_masked", &["logits"]),
     ("electra_replaced", &["logits"]),
     ("electra_classify", &["logits"]),
+    ("albert_masked", &["logits"]),
+    ("albert_pretraining", &["logits", "follows"]),
+    ("albert_classify", &["logits"]),
 ];
 
-const TRAINED: [&str; 5] =
-    ["roberta_masked", "roberta_classify", "distilbert_masked", "distilbert_classify", "mpnet_masked"];
+const TRAINED: [&str; 6] = [
+    "roberta_masked",
+    "roberta_classify",
+    "distilbert_masked",
+    "distilbert_classify",
+    "mpnet_masked",
+    "albert_masked",
+];
 
 fn open(case: &str) -> Result<Opened> {
     let path = folder(case).join("model");
@@ -79,7 +89,9 @@ fn check_forward(case: &str, outputs: &[&str], set: &str) -> Result<()> {
 
     let streams = taps.iter().enumerate().map(|(layer, tap)| (*tap, format!("{set}.hidden.{layer}")));
     let scores = outputs.iter().map(|name| (*name, format!("{set}.{name}")));
-    for (ours, theirs) in streams.chain(scores) {
+    // One block that runs again and again has no streams of its own to compare.
+    let kept_there = streams.filter(|(_, theirs)| golden.answers.has(theirs));
+    for (ours, theirs) in kept_there.chain(scores) {
         let (got, wanted) = (program.array(ours)?, golden.answers.get(&theirs));
         assert_eq!(got.dims(), wanted.dims(), "{case}: {theirs}");
         let width = wanted.data().len() / mask.len();
@@ -157,6 +169,8 @@ fn configs_are_read_back() -> Result<()> {
         for (name, value) in ours.as_object().expect("an object") {
             let theirs = &opened.config[name];
             let absent = name == "position_embedding_type" || name == "tie_word_embeddings";
+            // Two names of one function.
+            let value = if *value == "gelu_pytorch_tanh" { &json!("gelu_new") } else { value };
             assert!(absent || theirs == value, "{case}: {name} is {value}, theirs {theirs}");
         }
     }

@@ -204,8 +204,8 @@ fn rows(
     Ok(length)
 }
 
-/// Refuses a token that stands for padding alone inside of a text: tokens behind it would have other positions
-/// than ours count.
+/// Refuses a token that stands for padding alone inside of a text: tokens behind it would have other
+/// positions than ours count.
 pub fn refuse_filler(ids: &[i32], tokens: Tokens, whose: &str) -> Result<()> {
     let is_filler = |id: &i32| tokens.filler.is_some_and(|filler| usize::try_from(*id) == Ok(filler));
     match ids.iter().position(is_filler) {

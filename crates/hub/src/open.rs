@@ -28,8 +28,8 @@ pub struct Opened {
     pub path: PathBuf,
     /// How many of our tensors there are, how many numbers they hold, and what the files hold besides.
     pub report: Report,
-    /// Tensors that are no part of this model and were passed over: other heads, and what [`open_ignoring`] was
-    /// told.
+    /// Tensors that are no part of this model and were passed over: other heads, and what [`open_ignoring`]
+    /// was told.
     pub unread: Vec<String>,
     /// What was decided while it was opened and a person should know, a sentence each.
     pub notes: Vec<String>,
@@ -52,8 +52,9 @@ pub fn open(model: impl AsRef<str>, registry: &Registry) -> Result<Opened> {
     open_ignoring(model, registry, &[])
 }
 
-/// The same, and tensors that the model does not have are passed over where a pattern names them; `*` stands for
-/// any signs. Without that they are refused: a file that holds more than its config says may be another model.
+/// The same, and tensors that the model does not have are passed over where a pattern names them; `*` stands
+/// for any signs. Without that they are refused: a file that holds more than its config says may be another
+/// model.
 pub fn open_ignoring(model: impl AsRef<str>, registry: &Registry, patterns: &[String]) -> Result<Opened> {
     let model = model.as_ref();
     let path = Path::new(model);

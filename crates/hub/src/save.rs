@@ -69,6 +69,7 @@ const DROPOUT: [&str; 14] = [
     "dropout",
     "hidden_dropout",
     "classifier_dropout",
+    "classifier_dropout_prob",
     "seq_classif_dropout",
     "qa_dropout",
     "mechanisms",
@@ -96,8 +97,14 @@ pub fn save(
         };
         let kept = KEPT.map(|name| (name, opened.config.get(name)));
         let dropout = DROPOUT.map(|name| (name, trained.get(name)));
+        // Names of classes come along where there is one for each.
+        let classes = config["id2label"].as_object().map(serde_json::Map::len);
+        let fits = |name: &str, value: &serde_json::Value| {
+            !name.contains("label")
+                || classes.is_none_or(|count| value.as_object().is_some_and(|own| own.len() == count))
+        };
         for (name, value) in kept.into_iter().chain(dropout) {
-            if let Some(value) = value {
+            if let Some(value) = value.filter(|value| fits(name, value)) {
                 config[name] = value.clone();
             }
         }

@@ -28,7 +28,7 @@ const NAMES: [&str; 14] = [
     "config_sentence_transformers.json",
 ];
 
-/// The folders of a sentence-transformer's modules, where no list says so, and what lies in each.
+/// The folders of a sentence-transformer's modules that need no list, and what lies in each.
 const MODULES: [&str; 1] = ["1_Pooling"];
 const MODULE_FILES: [&str; 3] = ["config.json", "model.safetensors", "pytorch_model.bin"];
 
@@ -69,14 +69,16 @@ pub(crate) fn read(folder: &Path, target: &Path) -> Result<Vec<Beside>> {
 /// list names.
 fn names(folder: &Path) -> Result<Vec<String>> {
     let list = folder.join("modules.json");
-    let modules: Vec<String> = match list.is_file() {
-        true => {
-            let modules = read_json_list(&list)?;
-            let places = modules.iter().filter_map(|module| module["path"].as_str());
-            places.filter(|place| is_plain(place)).map(str::to_owned).collect()
+    let mut modules = MODULES.map(str::to_owned).to_vec();
+    if list.is_file() {
+        let listed = read_json_list(&list)?;
+        let places = listed.iter().filter_map(|module| module["path"].as_str());
+        for place in places.filter(|place| is_plain(place)) {
+            if !modules.iter().any(|known| known == place) {
+                modules.push(place.to_owned());
+            }
         }
-        false => MODULES.map(str::to_owned).to_vec(),
-    };
+    }
     let inside = modules.iter().flat_map(|module| MODULE_FILES.map(|file| format!("{module}/{file}")));
     Ok(NAMES.map(str::to_owned).into_iter().chain(inside).collect())
 }

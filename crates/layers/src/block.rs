@@ -353,6 +353,22 @@ impl Stack {
         Ok(self)
     }
 
+    /// The same of one block that runs again and again, as in ALBERT: its parameters are `block.0`.
+    pub fn repeated(config: StackConfig, parameters: &mut Parameters) -> Result<Self> {
+        let mut stack = Stack::new(StackConfig { layers: config.layers.min(1), ..config }, parameters)?;
+        if config.layers > MOST_LAYERS {
+            return Err(Error::invalid(
+                "stack",
+                format!("a block that runs {} times", config.layers),
+                format!("choose at most {MOST_LAYERS}"),
+            ));
+        }
+        if let Some(block) = stack.blocks.pop() {
+            stack.blocks = vec![block; config.layers];
+        }
+        Ok(stack)
+    }
+
     /// B T C -> B T C
     pub fn forward(
         &self,

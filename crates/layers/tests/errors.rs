@@ -324,3 +324,17 @@ fn adapters_that_cannot_be_are_refused() {
         "adapter: `layer.bias` is not the weight of a linear layer; name weights of attention or feed-forward parts"
     );
 }
+
+#[test]
+fn a_block_runs_no_more_often_than_blocks_stand() {
+    let config = StackConfig { layers: 20_000, ..StackConfig::new(1, 8, 2).unwrap() };
+    assert_eq!(
+        Stack::repeated(config, &mut Parameters::new()).unwrap_err().to_string(),
+        "stack: a block that runs 20000 times; choose at most 10000"
+    );
+    let mut shared = Parameters::new();
+    let stack = Stack::repeated(StackConfig { layers: 5, ..config }, &mut shared).unwrap();
+    let mut one = Parameters::new();
+    Stack::new(StackConfig { layers: 1, ..config }, &mut one).unwrap();
+    assert_eq!((stack.blocks().len(), shared.count()), (5, one.count()));
+}

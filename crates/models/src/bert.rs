@@ -1,7 +1,7 @@
 //! BERT (Devlin et al. 2019): token, position and token-type embeddings with a norm, post-norm blocks of
 //! attention in both directions, and a head; with other settings around the same blocks, RoBERTa, DistilBERT,
-//! MPNet and ELECTRA ([`BertVariant`]). Letters: B batch, T positions, C width, F hidden width, V vocabulary,
-//! L labels.
+//! MPNet, ELECTRA and ALBERT ([`BertVariant`]). Letters: B batch, T positions, C width, F hidden width, V
+//! vocabulary, L labels.
 
 mod head;
 mod variant;
@@ -247,7 +247,10 @@ impl Bert {
         mechanisms.apply(&mut block);
         let final_norm = block.place == NormPlace::Pre;
         let stack = StackConfig { layers: config.layers, block, final_norm, relative };
-        let stack = Stack::new(stack, p)?;
+        let stack = match config.variant.shared {
+            true => Stack::repeated(stack, p)?,
+            false => Stack::new(stack, p)?,
+        };
         let head = Head::new(&config, narrow_norm, p)?;
         Ok(Bert {
             config,

@@ -62,8 +62,8 @@ pub trait Model: Any + Debug + Send + Sync {
         Files::new(native::imports(self.parameters()))
     }
 
-    /// The same model in a form that other software reads, where it is kept in our own and theirs has words for
-    /// it, too: for who takes it elsewhere.
+    /// The same model in a form that other software reads, where it is kept in our own and theirs has words
+    /// for it, too: for who takes it elsewhere.
     fn in_other_form(&self) -> Option<Arc<dyn Model>> {
         None
     }

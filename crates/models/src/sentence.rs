@@ -242,8 +242,8 @@ fn counted(g: &mut Graph, hidden: Var, pooled: Option<Var>) -> Result<(Var, Var)
     Ok((sum, g.sum(ones, &[1])?))
 }
 
-/// The states that count, and something else in place of the others. Chosen, not multiplied: whatever stands at
-/// padding stays out.
+/// The states that count, and something else in place of the others. Chosen, not multiplied: whatever stands
+/// at padding stays out.
 fn chosen(g: &mut Graph, hidden: Var, pooled: Option<Var>, otherwise: Var) -> Result<Var> {
     let [b, t, _] = g.dims(hidden, "B T C")?;
     let Some(mask) = pooled else { return Ok(hidden) };

@@ -12,7 +12,8 @@ fn vectors(head: &SentenceHead) -> Result<Vec<f32>> {
     let mut g = Graph::inference();
     let hidden = g.input("hidden", DType::F32, [2, 3, 2])?;
     let pooled = Some(g.input("pooled", DType::Bool, [2, 3])?);
-    let last = Some(g.input("last", DType::Bool, [2, 3])?);
+    let asks_last = head.poolings.contains(&Pooling::Last);
+    let last = if asks_last { Some(g.input("last", DType::Bool, [2, 3])?) } else { None };
     let sentence = head.forward(&mut g, &States { hidden, pooled, last })?;
     g.output("sentence", sentence)?;
     let mut store = Store::new(0);
@@ -25,7 +26,7 @@ fn vectors(head: &SentenceHead) -> Result<Vec<f32>> {
     let [t, f] = [true, false];
     program.set_f32("hidden", &[2, 3, 2], &HIDDEN)?;
     program.set_bools("pooled", &[2, 3], &[t, t, t, t, t, f])?;
-    if head.poolings.contains(&Pooling::Last) {
+    if asks_last {
         program.set_bools("last", &[2, 3], &[f, f, t, f, t, f])?;
     }
     program.run(&mut store)?;

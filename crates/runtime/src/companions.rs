@@ -26,6 +26,8 @@ const TARGET: &str = "target_tokenizer.json";
 pub struct Companions {
     /// The names of classes.
     pub classes: Option<Labels>,
+    /// What a person should know about them.
+    pub remark: Option<String>,
     /// What the scores of a classifier mean.
     pub problem: Problem,
     /// The scale of pixels, for models of images.
@@ -45,8 +47,18 @@ impl Companions {
     /// What lies beside a model: in its folder, or beside its file.
     pub fn open(model: &dyn Model, config: &Value, path: &Path) -> Result<Companions> {
         let reads = model.reads();
+        let of_texts = |task: &regard_models::Task| task.labels == regard_models::Labels::Example;
+        let choices = model.task().filter(of_texts).map(|task| task.choices);
+        let (classes, remark) = match (classes(config)?, choices) {
+            (Some(named), Some(all)) if named.names().len() != all => {
+                let count = named.names().len();
+                (None, Some(format!("config.json names {count} of {all} classes, which are shown by number")))
+            }
+            (named, _) => (named, None),
+        };
         Ok(Companions {
-            classes: classes(config)?,
+            classes,
+            remark,
             problem: Problem::of(config, model.task().map(|task| task.choices))?,
             pixels: reads.pixels.map(|pixels| PixelScale::open(path, pixels)).transpose()?,
             written: Written::read(path, config, reads.source.is_some())?,

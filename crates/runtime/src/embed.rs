@@ -24,8 +24,8 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    /// Plans the program for at most so many texts of at most so many tokens. The layers of the head are found
-    /// in the store, or made there.
+    /// Plans the program for at most so many texts of at most so many tokens. The layers of the head are
+    /// found in the store, or made there.
     pub fn new(
         model: &dyn Model,
         head: &SentenceHead,

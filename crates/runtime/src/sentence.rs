@@ -1,8 +1,8 @@
 //! How the folder of a sentence-transformer wants its texts turned into vectors: which modules follow one
 //! another (`modules.json`), how hidden states become one (`1_Pooling/config.json`), which layers follow
-//! (`2_Dense`), how much of a text is read (`sentence_bert_config.json`, or the tokenizer's own limit) and what
-//! stands before each (`config_sentence_transformers.json`). What is done otherwise there than here is refused.
-//! A folder without these files is embedded by the mean at length 1.
+//! (`2_Dense`), how much of a text is read (`sentence_bert_config.json`, or the tokenizer's own limit) and
+//! what stands before each (`config_sentence_transformers.json`). What is done otherwise there than here is
+//! refused. A folder without these files is embedded by the mean at length 1.
 
 use crate::{Error, Result};
 use regard_data::Checkpoint;

@@ -386,8 +386,8 @@ impl Session {
         Ok(rows)
     }
 
-    /// A vector for each text, and how many tokens each has: as the modules of a sentence-transformer's folder
-    /// make it, and the mean at length 1 where there are none.
+    /// A vector for each text, and how many tokens each has: as the modules of a sentence-transformer's
+    /// folder make it, and the mean at length 1 where there are none.
     pub fn embed(&mut self, texts: &[String], long: TooLong) -> Result<Vec<Embedded>> {
         self.embed_with(texts, long, Prompt::Default)
     }

@@ -57,7 +57,8 @@ fn models() -> Vec<(&'static str, Arc<dyn Model>)> {
     };
     let masked = BertConfig { head: BertHead::Masked, mechanisms: alibi, ..bert };
     // Of the families that descend from BERT, what differs around the blocks is kept.
-    let mpnet = BertConfig { token_types: 0, variant: BertVariant::MPNET, ..bert };
+    let padded = BertVariant { padding: Some(0), ..BertVariant::MPNET };
+    let mpnet = BertConfig { token_types: 0, variant: padded, ..bert };
     let narrow = BertVariant { embedding_width: Some(3), head_dropout: Some(0.25), ..BertVariant::ELECTRA };
     let electra = BertConfig { variant: narrow, ..masked };
     let vit = VitConfig {
@@ -194,8 +195,17 @@ fn what_is_no_checkpoint_of_the_model_is_refused() {
 /// A GPT that was made here and is GPT-2 or Llama by its settings goes elsewhere in their form.
 #[test]
 fn what_transformers_has_a_form_for_is_written_in_it() {
-    let small = GptConfig { layers: 1, heads: 2, width: 8, vocabulary: 11, context: 6, ..GptConfig::GPT2 };
-    let llama = GptConfig { layers: 1, heads: 2, width: 8, vocabulary: 11, context: 6, ..GptConfig::LLAMA };
+    let sized = |plain: GptConfig| GptConfig {
+        layers: 1,
+        heads: 2,
+        width: 8,
+        vocabulary: 11,
+        context: 6,
+        dropout: 0.0,
+        attention_dropout: None,
+        ..plain
+    };
+    let (small, llama) = (sized(GptConfig::GPT2), sized(GptConfig::LLAMA));
     for (config, family) in [(small, "gpt2"), (llama, "llama")] {
         let gpt = Gpt::new(config).unwrap();
         assert_eq!((gpt.family(), gpt.departs()), ("regard-gpt", None));

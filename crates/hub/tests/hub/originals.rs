@@ -1,5 +1,5 @@
-//! Files of the first BERTs, which differ from those of today: norms with `gamma` and `beta`, a prefix without a
-//! head, heads that the architecture does not name. And what is passed over on purpose.
+//! Files of the first BERTs, which differ from those of today: norms with `gamma` and `beta`, a prefix
+//! without a head, heads that the architecture does not name. And what is passed over on purpose.
 
 use crate::golden::{Own, asked, model, open};
 use crate::hostile::{Part, edited};
@@ -132,4 +132,18 @@ fn labels_that_the_weights_do_not_have_are_named() {
         "HERE: bert: config.json counts 2 labels, and `classifier.weight` has scores for 5; give `id2label` 5 names, or \
          leave it out and set `num_labels` to 5"
     );
+    // Older files name two labels whatever they have; `num_labels` settles it, and the two names are
+    // nobody's.
+    let older = |config: &mut Value| {
+        config["id2label"] = json!({"0": "LABEL_0", "1": "LABEL_1"});
+        config["num_labels"] = 5.into();
+    };
+    edited(&own, "bert_labels", |_| {}, older);
+    let opened = open(own.text()).unwrap();
+    let mut store = Store::new(0);
+    opened.load_into(&mut store).unwrap();
+    let there = Own::new("counted");
+    save(&*opened.model, &store, &there.0, &SaveOptions { like: Some(&opened), ..Default::default() })
+        .unwrap();
+    assert_eq!(open(there.text()).unwrap().config["id2label"].as_object().unwrap().len(), 5);
 }

@@ -1,6 +1,6 @@
-//! What stands on top of the blocks of a BERT: the pooler, the scores of masked tokens, of classes, of labels,
-//! of the ends of an answer, of replaced tokens. Letters: B batch, T positions, C width, V vocabulary, L
-//! labels.
+//! What stands on top of the blocks of a BERT: the pooler, the scores of masked tokens, of classes, of
+//! labels, of the ends of an answer, of replaced tokens. Letters: B batch, T positions, C width, V
+//! vocabulary, L labels.
 
 use super::variant::{FirstActivation, activation_of};
 use super::{Bert, BertConfig, BertText};
@@ -138,8 +138,8 @@ impl Bert {
         g.reshape(first, shape![b, c])
     }
 
-    /// The scores of the head: B T -> B T V for masked tokens, B L for classes, B T L for labels, B T 2 for the
-    /// ends of an answer, B T 1 for replaced tokens.
+    /// The scores of the head: B T -> B T V for masked tokens, B L for classes, B T L for labels, B T 2 for
+    /// the ends of an answer, B T 1 for replaced tokens.
     pub fn logits(&self, g: &mut Graph, text: &BertText) -> Result<Var> {
         let x = self.hidden(g, text)?;
         self.logits_of(g, text, x)

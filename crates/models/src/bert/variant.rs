@@ -1,6 +1,7 @@
 //! In what the encoders that descend from BERT differ from it, as data: RoBERTa (Liu et al. 2019) and
-//! XLM-RoBERTa, DistilBERT (Sanh et al. 2019), MPNet (Song et al. 2020), ELECTRA (Clark et al. 2020). All of
-//! them are the blocks of BERT; here stands what is around the blocks, and whose files a model has.
+//! XLM-RoBERTa, DistilBERT (Sanh et al. 2019), MPNet (Song et al. 2020), ELECTRA (Clark et al. 2020), ALBERT
+//! (Lan et al. 2020). All of them are the blocks of BERT; here stands what is around the blocks, and whose
+//! files a model has.
 
 use regard_layers::FeedForwardKind;
 use regard_ops::Activation;
@@ -21,6 +22,8 @@ pub enum BertFamily {
     Mpnet,
     /// ELECTRA.
     Electra,
+    /// ALBERT.
+    Albert,
 }
 
 /// What follows the linear layer on the first position, from which classes are told.
@@ -47,8 +50,10 @@ pub struct BertVariant {
     pub padding: Option<usize>,
     /// Buckets of distances that all blocks share, beside absolute positions.
     pub buckets: Option<usize>,
-    /// The width of the embeddings, where it is not that of the blocks.
+    /// The width of the embeddings, where a layer brings them to that of the blocks.
     pub embedding_width: Option<usize>,
+    /// Whether one block is run again and again, instead of one after another.
+    pub shared: bool,
     /// What follows the linear layer on the first position.
     pub first: FirstActivation,
     /// Whether that layer drops its input, too, in training.
@@ -70,6 +75,7 @@ impl BertVariant {
         padding: None,
         buckets: None,
         embedding_width: None,
+        shared: false,
         first: FirstActivation::Tanh,
         drops_first: false,
         masked: None,
@@ -101,6 +107,9 @@ impl BertVariant {
         masked: Some(FeedForwardKind::Gelu),
         ..BertVariant::BERT
     };
+    /// ALBERT: narrow embeddings, and one block for all.
+    pub const ALBERT: BertVariant =
+        BertVariant { family: BertFamily::Albert, shared: true, ..BertVariant::BERT };
 }
 
 /// The activation of a layer that is not gated.

@@ -1,5 +1,5 @@
-//! BERTs and their descendants: encoders of text, in transformers' form, or in our own where that has no words
-//! for them.
+//! BERTs and their descendants: encoders of text, in transformers' form, or in our own where that has no
+//! words for them.
 
 use super::{CONTEXT, HEADS, HIDDEN, LAYERS, POOLING, PRESET, STD, VOCABULARY, WIDTH, with_mechanisms};
 use crate::family::{Dropout, Family, Form, Needs, Weights};
@@ -200,11 +200,8 @@ impl Family for Berts {
     fn open(&self, model_type: &str, config: &Value, weights: &dyn Weights) -> Result<Arc<dyn Model>> {
         let mut config = match model_type {
             native::BERT => native::bert_from_json(config)?,
-            _ => import::bert::config_from_json(config)?,
+            _ => import::bert::with_labels_of(import::bert::config_from_json(config)?, config, weights)?,
         };
-        if model_type != native::BERT {
-            import::bert::check_labels(&config, weights)?;
-        }
         if model_type != native::BERT
             && config.head == BertHead::Pooler
             && !import::bert::has_pooler(&config, weights)

@@ -244,7 +244,8 @@ fn others(gpt: &Gpt) -> impl Iterator<Item = &'static GptForm> {
 }
 
 impl GptForm {
-    /// What this form has no words for; none if it says all of these settings. Dropout acts in training alone.
+    /// What this form has no words for; none if it says all of these settings. Dropout acts in training
+    /// alone.
     fn departs(&self, config: &GptConfig) -> Option<String> {
         let plain = |config: &GptConfig| GptConfig {
             groups: Some(config.groups()),

@@ -1,5 +1,5 @@
 //! BERT as transformers keeps it, and the encoders that descend from it: RoBERTa, XLM-RoBERTa, DistilBERT,
-//! MPNet, ELECTRA. What differs between them stands in the tables of `bert_forms`.
+//! MPNet, ELECTRA, ALBERT. What differs between them stands in the tables of `bert_forms`.
 
 use super::bert_forms::{BertForm, FORMS, HeadDropout, form_of};
 use super::encoder::{activation_at, activation_name, architecture, classes, labels, short};
@@ -64,7 +64,10 @@ pub fn config_from_json(config: &Value) -> Result<BertConfig> {
         context,
         vocabulary: size("vocab_size", plain.vocabulary)?,
         token_types: keys.types.map_or(Ok(plain.token_types), |key| size(key, plain.token_types))?,
-        activation: activation_at(&fields, keys.activation)?,
+        activation: match fields.text(keys.activation)? {
+            None => plain.activation,
+            Some(_) => activation_at(&fields, keys.activation)?,
+        },
         epsilon: keys.epsilon.map_or(Ok(plain.epsilon), |key| number(key, plain.epsilon))?,
         dropout: number(keys.dropout, plain.dropout)?,
         attention_dropout: number(keys.attention_dropout, plain.attention_dropout)?,
@@ -117,9 +120,18 @@ fn variant_of(form: &BertForm, fields: &Fields<'_>, head: BertHead, width: usize
             format!("only models with {ours} can be imported: that many are what MPNet tells apart, whatever its table"),
         ));
     }
+    for key in ["num_hidden_groups", "inner_group_num"] {
+        if let (true, Some(blocks @ (0 | 2..))) = (variant.shared, fields.size_or_none(key)?) {
+            return Err(fields.wrong(
+                format!("`{key}` is {blocks}"),
+                "only models with 1 can be imported: one block that runs again and again",
+            ));
+        }
+    }
     if let Some(key) = form.keys.embedding_width {
         let own = fields.size_or_none(key)?.or(variant.embedding_width);
-        variant.embedding_width = own.filter(|&own| own != width);
+        // ALBERT has the layer between them whatever their widths are.
+        variant.embedding_width = own.filter(|&own| own != width || variant.shared);
     }
     if let Some(HeadDropout { key, default }) = dropout_of(form, head) {
         variant.head_dropout = fields.number(key)?.map(|number| number as f32).or(*default);
@@ -136,18 +148,27 @@ fn dropout_of(form: &BertForm, head: BertHead) -> Option<&HeadDropout> {
     }
 }
 
-/// Refuses a config that counts other labels than its weights have scores for.
-pub(crate) fn check_labels(config: &BertConfig, weights: &dyn Weights) -> Result<()> {
-    let (BertHead::Classes(named) | BertHead::Labels(named)) = config.head else { return Ok(()) };
-    let table = imports(config);
-    let Some(head) = table.iter().find(|line| line.ours == "head.weight") else { return Ok(()) };
+/// The settings with as many labels as the weights have scores for, where `num_labels` says so too: older
+/// files name two labels in `id2label` whatever they have. A config that counts otherwise is refused.
+pub(crate) fn with_labels_of(config: BertConfig, json: &Value, weights: &dyn Weights) -> Result<BertConfig> {
+    let (BertHead::Classes(named) | BertHead::Labels(named)) = config.head else { return Ok(config) };
+    let table = imports(&config);
+    let Some(head) = table.iter().find(|line| line.ours == "head.weight") else { return Ok(config) };
     match weights.shape(&head.theirs).as_deref() {
-        Some(&[scores, _]) if scores != named => Err(Error::invalid(
+        Some(&[scores, _]) if scores == named => Ok(config),
+        Some(&[scores, _]) if json["num_labels"] == scores => {
+            let head = match config.head {
+                BertHead::Classes(_) => BertHead::Classes(scores),
+                _ => BertHead::Labels(scores),
+            };
+            Ok(BertConfig { head, ..config })
+        }
+        Some(&[scores, _]) => Err(Error::invalid(
             form_of(config.variant.family).model_type,
             format!("config.json counts {named} labels, and `{}` has scores for {scores}", head.theirs),
             format!("give `id2label` {scores} names, or leave it out and set `num_labels` to {scores}"),
         )),
-        _ => Ok(()),
+        _ => Ok(config),
     }
 }
 
@@ -212,6 +233,10 @@ pub fn config_to_json(config: &BertConfig) -> Result<Value> {
     if let Some(key) = keys.embedding_width {
         json[key] = config.embedding_width().into();
     }
+    if variant.shared {
+        json["num_hidden_groups"] = 1.into();
+        json["inner_group_num"] = 1.into();
+    }
     if let Some(buckets) = variant.buckets {
         json["relative_attention_num_buckets"] = buckets.into();
     }
@@ -264,7 +289,8 @@ fn imports_under(config: &BertConfig, prefix: &str) -> Vec<Import> {
             line((*ours).into(), format!("{prefix}{theirs}"));
         }
     }
-    for layer in 0..config.layers {
+    let blocks = if config.variant.shared { config.layers.min(1) } else { config.layers };
+    for layer in 0..blocks {
         for (ours, theirs) in form.block {
             line(format!("block.{layer}.{ours}"), format!("{prefix}{}.{layer}.{theirs}", form.blocks));
         }
@@ -347,30 +373,98 @@ mod tests {
     use super::*;
     use crate::bert::{Bert, PRESETS};
 
-    const HEADS: [BertHead; 5] =
-        [BertHead::None, BertHead::Pooler, BertHead::Masked, BertHead::Classes(3), BertHead::Labels(9)];
+    /// A small model of each family with each of its heads.
+    fn all() -> Vec<BertConfig> {
+        let small = |plain: BertConfig| BertConfig { layers: 2, width: 8, heads: 2, hidden: 12, ..plain };
+        let counted = |head: BertHead| match head {
+            BertHead::Classes(_) => BertHead::Classes(3),
+            BertHead::Labels(_) => BertHead::Labels(9),
+            head => head,
+        };
+        let of = |form: &BertForm| {
+            let heads: Vec<BertHead> = form.heads.iter().map(|head| counted(head.head)).collect();
+            let plain = small(form.defaults);
+            heads.into_iter().map(|head| BertConfig { head, ..plain }).collect::<Vec<_>>()
+        };
+        FORMS.iter().flat_map(of).collect()
+    }
 
     #[test]
     fn every_parameter_stands_in_the_table_once() {
-        for head in HEADS {
-            let config = BertConfig { layers: 2, width: 8, heads: 2, hidden: 12, head, ..PRESETS[0].1 };
+        let bare = BertConfig { head: BertHead::None, layers: 2, ..PRESETS[0].1 };
+        for config in all().into_iter().chain([bare]) {
             let bert = Bert::new(config).unwrap();
             let mut ours: Vec<String> = bert.parameters().declared().map(|one| one.name.clone()).collect();
             let mut table: Vec<String> = imports(&config).into_iter().map(|one| one.ours).collect();
             ours.sort();
             table.sort();
-            assert_eq!(ours, table, "{head:?}");
+            assert_eq!(ours, table, "{config:?}");
         }
     }
 
     #[test]
     fn a_config_survives_the_way_there_and_back() {
-        for head in HEADS.into_iter().skip(1) {
-            for (_, preset) in PRESETS {
-                let config = BertConfig { head, ..preset };
-                assert_eq!(config_from_json(&config_to_json(&config).unwrap()).unwrap(), config);
-            }
+        let presets = PRESETS.map(|(_, preset)| BertConfig { head: BertHead::Pooler, ..preset });
+        for config in all().into_iter().chain(presets) {
+            // Where silence means a number, one is always written.
+            let usual = if config.head == BertHead::Span { 0.0 } else { config.dropout };
+            let mut wanted = config;
+            let own = dropout_of(form_of(config.variant.family), config.head).and_then(|own| own.default);
+            wanted.variant.head_dropout = own.map(|_| usual);
+            assert_eq!(config_from_json(&config_to_json(&config).unwrap()).unwrap(), wanted);
+            let given = BertVariant { head_dropout: Some(0.25), ..config.variant };
+            let given = BertConfig { variant: given, ..config };
+            let read = config_from_json(&config_to_json(&given).unwrap()).unwrap();
+            let is_kept = dropout_of(form_of(config.variant.family), config.head).is_some();
+            assert_eq!(read.variant.head_dropout, is_kept.then_some(0.25), "{config:?}");
         }
+    }
+
+    #[test]
+    fn what_a_config_leaves_out_is_what_transformers_takes() {
+        let read = |model_type: &str| config_from_json(&json!({"model_type": model_type})).unwrap();
+        let roberta = read("roberta");
+        assert_eq!((roberta.context, roberta.vocabulary, roberta.variant.position_offset), (510, 50265, 2));
+        assert_eq!((read("xlm-roberta").vocabulary, read("xlm-roberta").token_types), (30522, 2));
+        assert_eq!((read("distilbert").layers, read("distilbert").token_types), (6, 0));
+        assert_eq!((read("mpnet").vocabulary, read("mpnet").variant.buckets), (30527, Some(32)));
+        assert_eq!((read("electra").width, read("electra").embedding_width()), (256, 128));
+        assert_eq!((read("albert").width, read("albert").embedding_width()), (4096, 128));
+        let padded = config_from_json(&json!({"model_type": "roberta", "pad_token_id": 0})).unwrap();
+        assert_eq!((padded.context, padded.variant.padding), (511, Some(0)));
+        let by_name = json!({"architectures": ["MPNetForQuestionAnswering"]});
+        assert_eq!(config_from_json(&by_name).unwrap().variant.family, BertFamily::Mpnet);
+    }
+
+    #[test]
+    fn configs_of_the_others_that_are_not_ours_are_refused() {
+        let refused = |config: Value| config_from_json(&config).unwrap_err().to_string();
+        assert_eq!(
+            refused(json!({"model_type": "mpnet", "relative_attention_num_buckets": 16})),
+            "mpnet: `relative_attention_num_buckets` is 16; only models with 32 can be imported: that many are what MPNet \
+             tells apart, whatever its table"
+        );
+        assert_eq!(
+            refused(json!({"model_type": "roberta", "max_position_embeddings": 2})),
+            "roberta: `max_position_embeddings` is 2, of which the first 2 are no positions of tokens; give at least 3"
+        );
+        assert_eq!(
+            refused(json!({"model_type": "albert", "num_hidden_groups": 2})),
+            "albert: `num_hidden_groups` is 2; only models with 1 can be imported: one block that runs again and again"
+        );
+        assert_eq!(
+            refused(json!({
+                "model_type": "distilbert", "architectures": ["DistilBertForQuestionAnswering"], "num_labels": 3,
+            })),
+            "distilbert: a DistilBertForQuestionAnswering with 3 labels; it should have 2: where an answer begins, and where \
+             it ends"
+        );
+        assert_eq!(
+            refused(json!({
+                "model_type": "bert", "architectures": ["BertForMaskedLM"], "tie_word_embeddings": false,
+            })),
+            "bert: `tie_word_embeddings` is false; only models with `tie_word_embeddings` true can be imported"
+        );
     }
 
     #[test]
@@ -414,7 +508,7 @@ mod tests {
         assert_eq!(
             refused("architectures", json!(["BertForNextSentencePrediction"])),
             "bert: the config is one of a BertForNextSentencePrediction; give one of a BertModel, BertForMaskedLM, \
-             BertForSequenceClassification or BertForTokenClassification"
+             BertForPreTraining, BertForSequenceClassification, BertForTokenClassification or BertForQuestionAnswering"
         );
     }
 }

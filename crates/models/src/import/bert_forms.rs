@@ -2,6 +2,7 @@
 //! and what stands there if nothing is said, how their tensors are called, and which heads they have.
 
 use crate::bert::{BertConfig, BertFamily, BertHead, BertVariant, PRESETS};
+use regard_layers::FeedForwardKind;
 
 /// How one of these families keeps its models.
 pub(super) struct BertForm {
@@ -375,8 +376,87 @@ const ELECTRA: BertForm = BertForm {
     ..BERT
 };
 
+const ALBERT: BertForm = BertForm {
+    family: BertFamily::Albert,
+    model_type: "albert",
+    name: "ALBERT",
+    architectures: &[
+        "AlbertModel",
+        "AlbertForMaskedLM",
+        "AlbertForPreTraining",
+        "AlbertForSequenceClassification",
+        "AlbertForTokenClassification",
+        "AlbertForQuestionAnswering",
+    ],
+    prefix: "albert.",
+    keys: Keys {
+        embedding_width: Some("embedding_size"),
+        classes_dropout: Some(HeadDropout { key: "classifier_dropout_prob", default: Some(0.1) }),
+        labels_dropout: Some(HeadDropout { key: "classifier_dropout_prob", default: Some(0.1) }),
+        ..KEYS
+    },
+    defaults: BertConfig {
+        heads: 64,
+        width: 4096,
+        hidden: 16384,
+        vocabulary: 30000,
+        activation: FeedForwardKind::GeluTanh,
+        dropout: 0.0,
+        attention_dropout: 0.0,
+        variant: BertVariant { embedding_width: Some(128), ..BertVariant::ALBERT },
+        ..BASE
+    },
+    embedding: &[
+        ("token_embedding.weight", "embeddings.word_embeddings.weight"),
+        ("token_type_embedding.weight", "embeddings.token_type_embeddings.weight"),
+        ("position_embedding.weight", "embeddings.position_embeddings.weight"),
+        ("embedding_norm.", "embeddings.LayerNorm."),
+        ("embedding_projection.", "encoder.embedding_hidden_mapping_in."),
+    ],
+    blocks: "encoder.albert_layer_groups",
+    block: &[
+        ("attention_norm.", "albert_layers.0.attention.LayerNorm."),
+        ("attention.query.", "albert_layers.0.attention.query."),
+        ("attention.key.", "albert_layers.0.attention.key."),
+        ("attention.value.", "albert_layers.0.attention.value."),
+        ("attention.output.", "albert_layers.0.attention.dense."),
+        ("feed_forward_norm.", "albert_layers.0.full_layer_layer_norm."),
+        ("feed_forward.up.", "albert_layers.0.ffn."),
+        ("feed_forward.down.", "albert_layers.0.ffn_output."),
+    ],
+    heads: &[
+        HeadForm { head: BertHead::Pooler, names: &[("pooler.", ".pooler.")] },
+        HeadForm {
+            head: BertHead::Masked,
+            names: &[
+                ("transform.", "predictions.dense."),
+                ("transform_norm.", "predictions.LayerNorm."),
+                ("head.bias", "predictions.bias"),
+            ],
+        },
+        HeadForm {
+            head: BertHead::Pretraining,
+            names: &[
+                ("transform.", "predictions.dense."),
+                ("transform_norm.", "predictions.LayerNorm."),
+                ("head.bias", "predictions.bias"),
+                ("pooler.", ".pooler."),
+                ("follows.", "sop_classifier.classifier."),
+            ],
+        },
+        HeadForm { head: BertHead::Classes(0), names: &[("pooler.", ".pooler."), ("head.", "classifier.")] },
+        LABELS,
+        SPAN,
+    ],
+    copies: &[
+        ("predictions.decoder.weight", "albert.embeddings.word_embeddings.weight"),
+        ("predictions.decoder.bias", "predictions.bias"),
+    ],
+    ignored: &["embeddings.position_ids", "albert.embeddings.position_ids"],
+};
+
 /// All of them.
-pub(super) static FORMS: [BertForm; 6] = [BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET, ELECTRA];
+pub(super) static FORMS: [BertForm; 7] = [BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET, ELECTRA, ALBERT];
 
 /// That of a family.
 pub(super) fn form_of(family: BertFamily) -> &'static BertForm {

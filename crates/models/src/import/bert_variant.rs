@@ -7,13 +7,14 @@ use crate::mechanisms::{ACTIVATIONS, decimal, spelled};
 use regard_graph::Result;
 use serde_json::{Value, json};
 
-const FAMILIES: [(&str, BertFamily); 6] = [
+const FAMILIES: [(&str, BertFamily); 7] = [
     ("bert", BertFamily::Bert),
     ("roberta", BertFamily::Roberta),
     ("xlm-roberta", BertFamily::XlmRoberta),
     ("distilbert", BertFamily::Distilbert),
     ("mpnet", BertFamily::Mpnet),
     ("electra", BertFamily::Electra),
+    ("albert", BertFamily::Albert),
 ];
 const FIRST: [(&str, FirstActivation); 3] =
     [("tanh", FirstActivation::Tanh), ("relu", FirstActivation::Relu), ("gelu", FirstActivation::Gelu)];
@@ -28,6 +29,7 @@ pub(super) fn variant_from_json(fields: &Fields<'_>) -> Result<BertVariant> {
         padding: inner.size_or_none("padding")?,
         buckets: inner.size_or_none("buckets")?,
         embedding_width: inner.size_or_none("embedding_width")?,
+        shared: inner.truth("shared")?.unwrap_or(plain.shared),
         first: word(&inner, "first", &FIRST)?.unwrap_or_default(),
         drops_first: inner.truth("drops_first")?.unwrap_or(plain.drops_first),
         masked: word(&inner, "masked", &ACTIVATIONS)?,
@@ -44,6 +46,7 @@ pub(super) fn with_variant(mut words: Value, variant: &BertVariant) -> Value {
             "padding": variant.padding,
             "buckets": variant.buckets,
             "embedding_width": variant.embedding_width,
+            "shared": variant.shared,
             "first": spelled(variant.first, &FIRST),
             "drops_first": variant.drops_first,
             "masked": variant.masked.map(|kind| spelled(kind, &ACTIVATIONS)),

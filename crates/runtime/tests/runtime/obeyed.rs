@@ -163,7 +163,7 @@ fn a_sentence_is_as_long_as_its_folder_allows() {
     );
     // The prompt is read, and left out of the vector.
     let rows = hidden(&bert, "a cat sat");
-    let prompt = session(bert.path()).companions().encode("a cat ").unwrap().len() - 1;
+    let prompt = session(bert.path()).companions().encode("a cat ").unwrap().len();
     let kept = &rows[prompt..];
     let mean: Vec<f64> = (0..rows[0].len())
         .map(|at| kept.iter().map(|row| f64::from(row[at])).sum::<f64>() / kept.len() as f64)

@@ -1,5 +1,5 @@
-//! Folders of sentence-transformers as the package writes them, on the goldens that `parity/sentences.py` makes:
-//! every pooling, layers behind it, prompts; read, and written whole.
+//! Folders of sentence-transformers as the package writes them, on the goldens that `parity/sentences.py`
+//! makes: every pooling, layers behind it, prompts; read, and written whole.
 
 use crate::{Scratch, session, strings};
 use regard_data::Checkpoint;
