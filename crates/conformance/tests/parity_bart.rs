@@ -1,5 +1,5 @@
-//! BART, mBART and Marian against transformers: logits with and without padding, streams, greedy decoding with
-//! caches; for BART every gradient and ten steps.
+//! BART, mBART and Marian against transformers: logits with and without padding, streams, greedy decoding
+//! with caches; for BART every gradient and ten steps.
 
 use regard::prelude::*;
 use regard_conformance::encoder_decoder::{Decoder, Model, inputs};
@@ -45,7 +45,9 @@ fn logits_and_streams_are_theirs() {
         let taps: Vec<String> =
             [("encoder", model.config().encoder_layers), ("decoder", model.config().decoder_layers)]
                 .iter()
-                .flat_map(|(stack, layers)| (0..*layers).map(move |block| format!("{stack}.block.{block}.stream")))
+                .flat_map(|(stack, layers)| {
+                    (0..*layers).map(move |block| format!("{stack}.block.{block}.stream"))
+                })
                 .collect();
         let keep: Vec<&str> = taps.iter().map(String::as_str).collect();
         let mut store = Store::new(0);

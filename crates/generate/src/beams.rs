@@ -246,8 +246,7 @@ impl Search {
             let sum: f64 = scores.iter().map(|&score| (f64::from(score) - most).exp()).sum();
             let base = running.log_probability - most - sum.ln();
             let seen = [&self.began[..], &running.ids].concat();
-            let so_far =
-                SoFar { seen: &seen, prompt: self.began.len(), most: self.most, stop: &self.stop };
+            let so_far = SoFar { seen: &seen, prompt: self.began.len(), most: self.most, stop: &self.stop };
             let mut own: Vec<_> = match self.rules.next(so_far) {
                 Next::Only(forced) => {
                     forced.into_iter().map(|id| (running.log_probability, parent, id)).collect()

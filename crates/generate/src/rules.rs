@@ -108,7 +108,10 @@ mod tests {
         assert_eq!(next(&rules, &[9, 7, 1, 1, 1], 5), Next::Only(vec![2]));
         assert_eq!(next(&rules, &[9], 1), Next::Only(vec![2]), "the last of one is the last");
         let so_far = SoFar { seen: &[9], prompt: 1, most: 5, stop: &STOP };
-        assert_eq!(Rules { first: Some(1), ..rules }.scores(&[5.0, 1.0], so_far), Some(vec![f32::NEG_INFINITY, 0.0]));
+        assert_eq!(
+            Rules { first: Some(1), ..rules }.scores(&[5.0, 1.0], so_far),
+            Some(vec![f32::NEG_INFINITY, 0.0])
+        );
     }
 
     #[test]

@@ -87,7 +87,16 @@ impl Block {
         let feed_forward =
             parameters.under("feed_forward", |p| FeedForward::new(feed_forward, p))?.wide(wide);
         let scales = None;
-        Ok(Block { attention, attention_norm, cross, feed_forward, feed_forward_norm, place, dropout, scales })
+        Ok(Block {
+            attention,
+            attention_norm,
+            cross,
+            feed_forward,
+            feed_forward_norm,
+            place,
+            dropout,
+            scales,
+        })
     }
 
     /// The same with a learned number for each channel that attention and feed-forward add, beginning with

@@ -197,7 +197,9 @@ mod tests {
         let pairs = AbsolutePositions::new(config, &mut Parameters::new()).unwrap();
         let AbsolutePositions::Fixed { table, .. } = in_halves(pairs) else { panic!("a fixed table") };
         assert_eq!(table[..6], [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
-        for (pair, wave) in [1.0, 10000f64.powf(-2.0 / 6.0), 10000f64.powf(-4.0 / 6.0)].into_iter().enumerate() {
+        for (pair, wave) in
+            [1.0, 10000f64.powf(-2.0 / 6.0), 10000f64.powf(-4.0 / 6.0)].into_iter().enumerate()
+        {
             assert_eq!((table[6 + pair], table[9 + pair]), (wave.sin(), wave.cos()));
         }
     }

@@ -170,7 +170,10 @@ mod tests {
         assert_eq!(family(json!({"architectures": ["ViTModel"]})).unwrap(), "vit");
         let text = |config: Value| family(config).unwrap_err().to_string();
         let known = format!("known are {}", registry.known());
-        assert!(known.contains("bert, gpt2, llama, mingpt, mt5, regard-bert, regard-gpt"), "{known}");
+        assert!(
+            known.starts_with("known are bart, bert") && known.contains("regard-bert, regard-gpt"),
+            "{known}"
+        );
         assert_eq!(
             text(json!({"model_type": "mamba"})),
             format!("hub: models of model_type `mamba` are not known; {known}")

@@ -419,15 +419,13 @@ impl Vit {
     }
 
     fn pooled_of(&self, g: &mut Graph, x: Var) -> Result<Var> {
-        g.scope("pooling", |g| {
-            match self.config.pooling {
-                VitPooling::Class => self.token(g, x, 0),
-                VitPooling::Mean => self.mean(g, x),
-                VitPooling::ClassAndMean => {
-                    let class = self.token(g, x, 0)?;
-                    let mean = self.mean(g, x)?;
-                    g.concat(&[class, mean], 1)
-                }
+        g.scope("pooling", |g| match self.config.pooling {
+            VitPooling::Class => self.token(g, x, 0),
+            VitPooling::Mean => self.mean(g, x),
+            VitPooling::ClassAndMean => {
+                let class = self.token(g, x, 0)?;
+                let mean = self.mean(g, x)?;
+                g.concat(&[class, mean], 1)
             }
         })
     }

@@ -4,9 +4,9 @@ use regard_engine::{Cpu, Program, Store};
 use regard_layers::{Context, FeedForwardKind, KeySource};
 use regard_models::import::json::Fields;
 use regard_models::{
-    Bert, BertConfig, BertHead, BertText, Cached, Decoder, Decoding, EncoderDecoder, Gpt, GptConfig, Mechanisms,
-    Perceiver, PerceiverConfig, PerceiverMasking, T5, T5Config, T5Encoder, Transformer, TransformerConfig, View, Vit,
-    VitConfig,
+    Bert, BertConfig, BertHead, BertText, Cached, Decoder, Decoding, EncoderDecoder, Gpt, GptConfig,
+    Mechanisms, Perceiver, PerceiverConfig, PerceiverMasking, T5, T5Config, T5Encoder, Transformer,
+    TransformerConfig, View, Vit, VitConfig,
 };
 use regard_ops::CrossEntropyOptions;
 use regard_ops::prelude::*;

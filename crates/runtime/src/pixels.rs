@@ -1,6 +1,6 @@
 //! How pictures become what a model of images takes, as `preprocessor_config.json` of transformers says it:
-//! brought to the model's size, or to another of which the middle is taken, bytes scaled, each channel normed.
-//! What the file asks for and is not done here is refused.
+//! brought to the model's size, or to another of which the middle is taken, bytes scaled, each channel
+//! normed. What the file asks for and is not done here is refused.
 
 use crate::{Error, Result};
 use regard_data::dataset::{Before, ImageForm, Resample, read_image, read_middle};
@@ -213,7 +213,8 @@ impl Asked {
         // What a processor does where its file is silent, only ViT's is known here.
         let kind = self.kind();
         let known = kind.is_empty() || kind.starts_with("ViT");
-        let needed = ["do_resize", "do_center_crop", "size", "crop_size", "resample", "image_mean", "image_std"];
+        let needed =
+            ["do_resize", "do_center_crop", "size", "crop_size", "resample", "image_mean", "image_std"];
         match needed.into_iter().find(|name| !known && self.fields[name].is_null()) {
             None => Ok(()),
             Some(name) => Err(Error::File {
@@ -278,7 +279,9 @@ impl Asked {
             (true, Some(edge), _) => Some(Before::ShorterEdge(edge as usize)),
             (true, None, Some([height, width])) => Some(Before::Size { height, width }),
             (true, None, None) => {
-                return Err(self.not_done("size", "what can be done is a height and a width, or a `shortest_edge`"));
+                return Err(
+                    self.not_done("size", "what can be done is a height and a width, or a `shortest_edge`")
+                );
             }
         };
         Ok(Some(Middle { before, height, width }))

@@ -159,10 +159,8 @@ impl Family for Vits {
     }
 
     fn forms(&self) -> Vec<Form> {
-        let theirs = ["vit", "deit", "dinov2"].map(|model_type| Form {
-            model_type,
-            architectures: import::vit::architectures(model_type),
-        });
+        let theirs = ["vit", "deit", "dinov2"]
+            .map(|model_type| Form { model_type, architectures: import::vit::architectures(model_type) });
         theirs.into_iter().chain([Form { model_type: native::VIT, architectures: &[] }]).collect()
     }
 

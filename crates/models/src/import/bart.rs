@@ -1,6 +1,7 @@
 //! BART, mBART and Marian as transformers keeps them (`BartForConditionalGeneration`,
-//! `MBartForConditionalGeneration`, `MarianMTModel`, and the bare models): names and `config.json`. Layers are
-//! never dropped here, and what files hold of Marian's sinusoids is computed instead.
+//! `MBartForConditionalGeneration`, `MarianMTModel`, and the bare models): names and `config.json`. Layers
+//! are never dropped here, and what files hold of Marian's sinusoids is computed instead. In training, the
+//! vector of padding learns like any other where a text begins with it; transformers keeps it as it is.
 
 use super::encoder::short;
 use super::json::Fields;
@@ -75,7 +76,8 @@ pub fn imports(model: &Transformer, kin: Kin, weights: Option<&dyn Weights>) -> 
     };
     if config.shared {
         // Of names for one matrix, files that hold each once may have kept another than the first.
-        let names = ["shared", "decoder.embed_tokens", "encoder.embed_tokens"].map(|n| format!("{prefix}{n}.weight"));
+        let names =
+            ["shared", "decoder.embed_tokens", "encoder.embed_tokens"].map(|n| format!("{prefix}{n}.weight"));
         let own = names.iter().find(|name| has(name)).unwrap_or(&names[0]);
         add("token_embedding.weight".into(), own.clone());
     } else {
@@ -88,10 +90,15 @@ pub fn imports(model: &Transformer, kin: Kin, weights: Option<&dyn Weights>) -> 
                 format!("{stack}.position_embedding.weight"),
                 format!("{prefix}{stack}.embed_positions.weight"),
             );
-            both(&mut add, &format!("{stack}.embedding_norm"), &format!("{prefix}{stack}.layernorm_embedding"));
+            both(
+                &mut add,
+                &format!("{stack}.embedding_norm"),
+                &format!("{prefix}{stack}.layernorm_embedding"),
+            );
         }
         for layer in 0..layers {
-            let (ours, theirs) = (format!("{stack}.block.{layer}"), format!("{prefix}{stack}.layers.{layer}"));
+            let (ours, theirs) =
+                (format!("{stack}.block.{layer}"), format!("{prefix}{stack}.layers.{layer}"));
             let mut line = |own: &str, foreign: &str| {
                 both(&mut add, &format!("{ours}.{own}"), &format!("{theirs}.{foreign}"));
             };
@@ -218,7 +225,12 @@ mod tests {
     use crate::family::NoWeights;
 
     fn small(kin: Kin) -> TransformerConfig {
-        let base = TransformerConfig { encoder_layers: 2, decoder_layers: 1, context: 20, ..TransformerConfig::base(50) };
+        let base = TransformerConfig {
+            encoder_layers: 2,
+            decoder_layers: 1,
+            context: 20,
+            ..TransformerConfig::base(50)
+        };
         TransformerConfig {
             final_norm: kin == Kin::MBart,
             mechanisms: Mechanisms {
@@ -301,8 +313,14 @@ mod tests {
             refused(Kin::Bart, "normalize_before", json!(true)),
             "bart: `normalize_before` is true; only models with `normalize_before` false can be imported"
         );
-        assert!(refused(Kin::Marian, "normalize_embedding", json!(true)).starts_with("marian: `normalize_embedding`"));
-        assert!(refused(Kin::MBart, "tie_word_embeddings", json!(false)).starts_with("mbart: `tie_word_embeddings`"));
+        assert!(
+            refused(Kin::Marian, "normalize_embedding", json!(true))
+                .starts_with("marian: `normalize_embedding`")
+        );
+        assert!(
+            refused(Kin::MBart, "tie_word_embeddings", json!(false))
+                .starts_with("mbart: `tie_word_embeddings`")
+        );
         assert_eq!(
             refused(Kin::Marian, "d_model", Value::Null),
             "marian: the config has no `d_model`; give the whole config.json of the model"

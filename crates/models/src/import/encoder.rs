@@ -24,11 +24,13 @@ pub(super) fn activation_name(family: &str, kind: FeedForwardKind) -> Result<&'s
         FeedForwardKind::Gelu => Ok("gelu"),
         FeedForwardKind::GeluTanh => Ok("gelu_pytorch_tanh"),
         FeedForwardKind::Relu => Ok("relu"),
-        FeedForwardKind::Silu | FeedForwardKind::GatedSilu | FeedForwardKind::GatedGelu => Err(Error::invalid(
-            family,
-            format!("transformers has no name for {kind:?} in this family"),
-            "use Gelu, GeluTanh or Relu",
-        )),
+        FeedForwardKind::Silu | FeedForwardKind::GatedSilu | FeedForwardKind::GatedGelu => {
+            Err(Error::invalid(
+                family,
+                format!("transformers has no name for {kind:?} in this family"),
+                "use Gelu, GeluTanh or Relu",
+            ))
+        }
     }
 }
 

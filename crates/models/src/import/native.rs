@@ -41,11 +41,8 @@ pub const MASKINGS: [(&str, PerceiverMasking); 5] = [
     ("open", PerceiverMasking::Open),
 ];
 /// Words for what the head of a ViT reads.
-pub const POOLINGS: [(&str, VitPooling); 3] = [
-    ("class", VitPooling::Class),
-    ("mean", VitPooling::Mean),
-    ("class-and-mean", VitPooling::ClassAndMean),
-];
+pub const POOLINGS: [(&str, VitPooling); 3] =
+    [("class", VitPooling::Class), ("mean", VitPooling::Mean), ("class-and-mean", VitPooling::ClassAndMean)];
 
 /// Every parameter under its own name.
 pub fn imports(parameters: &Parameters) -> Vec<Import> {

@@ -1,14 +1,14 @@
-//! ViT, DeiT and DINOv2 as transformers keeps them: with a head for classes, or bare. The pooler of a bare ViT
-//! or DeiT is a layer with tanh over the class token, or not there at all: its weights decide; a bare DINOv2
-//! has none. DINOv2's mask token is for training by masks, which is not done here: it is passed over.
+//! ViT, DeiT and DINOv2 as transformers keeps them: with a head for classes, or bare. The pooler of a bare
+//! ViT or DeiT is a layer with tanh over the class token, or not there at all: its weights decide; a bare
+//! DINOv2 has none. DINOv2's mask token is for training by masks, which is not done here: it is passed over.
 
 use super::encoder::{activation, activation_name, architecture, classes, labels, short};
 use super::json::Fields;
 use super::{Import, Map};
 use crate::Mechanisms;
 use crate::vit::{VitConfig, VitForm, VitHead, VitPooling};
-use regard_layers::FeedForwardKind;
 use regard_graph::{Error, Result};
+use regard_layers::FeedForwardKind;
 use serde_json::{Value, json};
 
 /// What files may hold that is not read: see above.
@@ -26,9 +26,7 @@ pub fn model_type(form: VitForm) -> &'static str {
 /// The architectures of a `model_type`: the bare one first.
 pub fn architectures(model_type: &str) -> &'static [&'static str] {
     match model_type {
-        "deit" => {
-            &["DeiTModel", "DeiTForImageClassification", "DeiTForImageClassificationWithTeacher"]
-        }
+        "deit" => &["DeiTModel", "DeiTForImageClassification", "DeiTForImageClassificationWithTeacher"],
         "dinov2" => &["Dinov2Model", "Dinov2ForImageClassification"],
         _ => &["ViTModel", "ViTForImageClassification"],
     }
@@ -72,7 +70,8 @@ fn dinov2_hidden(width: usize, ratio: usize, gated: bool) -> usize {
 
 /// The settings that a `config.json` speaks of; the head is that of its architecture.
 pub fn config_from_json(config: &Value) -> Result<VitConfig> {
-    let kind = config["model_type"].as_str().filter(|kind| ["deit", "dinov2"].contains(kind)).unwrap_or("vit");
+    let kind =
+        config["model_type"].as_str().filter(|kind| ["deit", "dinov2"].contains(kind)).unwrap_or("vit");
     let fields = Fields::new(kind, config)?;
     let (pooling, head) = head_of(&fields, kind, config)?;
     let size = |name: &str, default: usize| Ok(fields.size_or_none(name)?.unwrap_or(default));
@@ -100,7 +99,8 @@ pub fn config_from_json(config: &Value) -> Result<VitConfig> {
         hidden = dinov2_hidden(width, size("mlp_ratio", 4)?, gated);
         activation = if gated { FeedForwardKind::GatedSilu } else { activation };
     }
-    let (image, patch) = (pair("image_size", 224)?, pair("patch_size", if kind == "dinov2" { 14 } else { 16 })?);
+    let (image, patch) =
+        (pair("image_size", 224)?, pair("patch_size", if kind == "dinov2" { 14 } else { 16 })?);
     if kind == "dinov2" && (image[0] != image[1] || patch[0] != patch[1]) {
         return Err(fields.wrong(
             format!("images of {} by {} in patches of {} by {}", image[0], image[1], patch[0], patch[1]),
@@ -168,7 +168,8 @@ pub fn config_to_json(config: &VitConfig) -> Result<Value> {
         |[height, width]: [usize; 2]| if height == width { json!(height) } else { json!([height, width]) };
     // Of a DINOv2 for images of another size, that of its weights.
     let [rows, columns] = config.learned_grid();
-    let image = if kind == "dinov2" { [rows * config.patch[0], columns * config.patch[1]] } else { config.image };
+    let image =
+        if kind == "dinov2" { [rows * config.patch[0], columns * config.patch[1]] } else { config.image };
     let gated = kind == "dinov2" && config.activation == FeedForwardKind::GatedSilu;
     let mut json = json!({
         "architectures": [architecture],
@@ -269,7 +270,9 @@ pub fn imports_under(config: &VitConfig, prefix: &str) -> Vec<Import> {
             line(&format!("feed_forward.{own}"), foreign, true, *map);
         }
         if dinov2 {
-            for (own, foreign) in [("attention_scale", "layer_scale1"), ("feed_forward_scale", "layer_scale2")] {
+            for (own, foreign) in
+                [("attention_scale", "layer_scale1"), ("feed_forward_scale", "layer_scale2")]
+            {
                 one(format!("{ours}.{own}"), format!("{theirs}.{foreign}.lambda1"), Map::Same);
             }
         }

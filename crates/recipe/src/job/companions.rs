@@ -90,7 +90,9 @@ fn tokenizer(recipe: &Recipe, material: &Material) -> Result<Tokenizer> {
 fn start_and_stop(tokenizer: &Tokenizer) -> Result<Written> {
     let id = |id: Option<u32>| id.and_then(|id| i32::try_from(id).ok());
     match (id(start_of(tokenizer)), id(stop_of(tokenizer, true))) {
-        (Some(start), Some(stop)) => Ok(Written { start: Some(start), stop: vec![stop], ..Written::default() }),
+        (Some(start), Some(stop)) => {
+            Ok(Written { start: Some(start), stop: vec![stop], ..Written::default() })
+        }
         _ => Err(Error::invalid(
             "the tokenizer has no tokens with which a translation begins and ends",
             "choose tokenizer.kind = \"bpe\", \"wordpiece\" or \"unigram\", which have them",

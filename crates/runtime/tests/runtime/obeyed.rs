@@ -177,7 +177,8 @@ fn the_middle_is_taken_where_the_folder_says_so() {
     let size = Pixels { channels: 3, height: 10, width: 14 };
     let path = vit.0.join("steps.png");
     // Each pixel says where it stands: 3 for each row, 1 for each column.
-    let steps = |width, height| image::GrayImage::from_fn(width, height, |x, y| image::Luma([(3 * y + x) as u8]));
+    let steps =
+        |width, height| image::GrayImage::from_fn(width, height, |x, y| image::Luma([(3 * y + x) as u8]));
     let read = |asked: Value| {
         vit.put("preprocessor_config.json", &asked.to_string());
         let scale = session(vit.path()).companions().pixels.clone().unwrap();
@@ -277,7 +278,9 @@ fn pixels_are_prepared_as_the_folder_says() {
          `shortest_edge`"
     );
     assert_eq!(
-        refusal(json!({ "image_processor_type": "CLIPImageProcessor", "do_resize": true, "do_center_crop": true })),
+        refusal(
+            json!({ "image_processor_type": "CLIPImageProcessor", "do_resize": true, "do_center_crop": true })
+        ),
         "it is one of a CLIPImageProcessor, and does not say `size`; put the file of this model there, with all of its \
          settings"
     );

@@ -78,7 +78,10 @@ fn what_is_not_done_is_refused_and_what_is_no_rule_is_named() {
         "HERE/generation_config.json: `encoder_no_repeat_ngram_size` is 3, which changes texts and is not done here; take \
          it out to write without it"
     );
-    assert!(text(json!({ "begin_suppress_tokens": [7] })).contains("`begin_suppress_tokens` is [7], which changes"));
+    assert!(
+        text(json!({ "begin_suppress_tokens": [7] }))
+            .contains("`begin_suppress_tokens` is [7], which changes")
+    );
     assert_eq!(
         text(json!({ "bad_words_ids": [[3], []] })),
         "HERE/generation_config.json: `bad_words_ids` is [[3],[]], expected a list of lists of tokens; mend it, or take it \
