@@ -76,14 +76,14 @@ enum Command {
     Describe(describe::Options),
     /// Run a model once and write logits, hidden states and taps to a file.
     Forward(forward::Options),
-    /// Turn texts into vectors, or compare them, with a model of the BERT family.
+    /// Turn texts into vectors, or compare them, with a model of the BERT family or the encoder of a T5.
     Embed(embed::Options),
-    /// Continue a text with a decoder (GPT-2, minGPT, Llama, a llama2.c file), or answer one with T5 or a
-    /// Transformer.
+    /// Continue a text with a decoder (GPT-2, minGPT, Llama, a llama2.c file), or answer one with T5, BART or
+    /// a Transformer.
     Generate(generate::Options),
     /// Talk with a model that has a chat template, in the terminal or line by line from a pipe.
     Chat(chat::Options),
-    /// Turn texts into others, line by line, with an encoder-decoder: T5 or a Transformer.
+    /// Turn texts into others, line by line, with an encoder-decoder: Marian, BART, T5 or a Transformer.
     Translate(translate::Options),
     /// Bring a model from elsewhere into a folder as Hugging Face's tools keep it.
     Import(import::Options),

@@ -16,8 +16,10 @@ use std::path::PathBuf;
 
 /// Options of `regard translate`.
 #[derive(Args)]
-#[command(after_help = "After regard train recipes/translate.toml, or with any T5 in place of the run:\n\n\
-                  Example:  regard translate runs/translate --text \"Ein Hund läuft durch das Gras.\"")]
+#[command(
+    after_help = "After regard train recipes/translate.toml, or with any Marian, BART or T5 in place of the run:\n\n\
+                  Example:  regard translate runs/translate --text \"Ein Hund läuft durch das Gras.\""
+)]
 pub struct Options {
     /// A run, a folder with config.json, weights and tokenizer.json (and target_tokenizer.json, where the
     /// target has its own), or the name of one in a local Hugging Face cache

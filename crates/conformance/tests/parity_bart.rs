@@ -1,5 +1,5 @@
-//! BART, mBART and Marian against transformers: logits with and without padding, streams, greedy decoding with
-//! caches; for BART every gradient and ten steps.
+//! BART, mBART and Marian against transformers: logits with and without padding, streams, greedy decoding
+//! with caches; for BART every gradient and ten steps.
 
 use regard::prelude::*;
 use regard_conformance::encoder_decoder::{Decoder, Model, inputs};

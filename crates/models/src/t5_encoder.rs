@@ -1,5 +1,5 @@
-//! The encoder of a T5 by itself, as `T5EncoderModel` keeps it: texts to hidden states, and to vectors that can
-//! be compared. Letters: B batch, T positions, C width.
+//! The encoder of a T5 by itself, as `T5EncoderModel` keeps it: texts to hidden states, and to vectors that
+//! can be compared. Letters: B batch, T positions, C width.
 
 use crate::model::SentencePooling;
 use crate::t5::{T5Config, encode};
@@ -47,7 +47,8 @@ impl T5Encoder {
         &self.parameters
     }
 
-    /// The hidden states after the last norm: B T -> B T C. `mask` is bool [B T], true where there is a token.
+    /// The hidden states after the last norm: B T -> B T C. `mask` is bool [B T], true where there is a
+    /// token.
     pub fn hidden(&self, g: &mut Graph, ids: Var, mask: Option<Var>) -> Result<Var> {
         encode(g, (&self.embedding, &self.encoder), ids, mask, self.config.dropout)
     }

@@ -37,8 +37,8 @@ pub struct TransformerConfig {
     pub decoder_layers: usize,
     /// The most positions of source and target.
     pub context: usize,
-    /// One matrix for both embeddings and the head, which then has no bias: the paper's form. Where it is not,
-    /// the head is a matrix of its own, or that of the target in a descendant.
+    /// One matrix for both embeddings and the head, which then has no bias: the paper's form. Where it is
+    /// not, the head is a matrix of its own, or that of the target in a descendant.
     pub shared: bool,
     /// A norm follows the last block of each stack: PyTorch's form.
     pub final_norm: bool,

@@ -127,7 +127,7 @@ fn mechanisms() -> Vec<(&'static str, ModelKeys)> {
     for word in ["pre", "post"] {
         all.push((word, one("norm_place", json!(word))));
     }
-    for word in ["relu", "gelu", "gelu-tanh", "gated-silu", "gated-gelu"] {
+    for word in ["relu", "gelu", "gelu-tanh", "silu", "gated-silu", "gated-gelu"] {
         all.push((word, one("activation", json!(word))));
     }
     all.extend([

@@ -1,6 +1,6 @@
 //! How pictures become what a model of images takes, as `preprocessor_config.json` of transformers says it:
-//! brought to the model's size, or to another of which the middle is taken, bytes scaled, each channel normed.
-//! What the file asks for and is not done here is refused.
+//! brought to the model's size, or to another of which the middle is taken, bytes scaled, each channel
+//! normed. What the file asks for and is not done here is refused.
 
 use crate::{Error, Result};
 use regard_data::dataset::{Before, ImageForm, Resample, read_image, read_middle};

@@ -12,7 +12,8 @@
 //! number or a list of them; anything else is refused.
 //!
 //! What the files of an encoder-decoder say about the texts that it writes is obeyed ([`Rules`]), or refused:
-//! never passed over. How wide a search is, how it weighs lengths and how long a text may be, the caller says.
+//! never passed over. How wide a search is, how it weighs lengths and how long a text may be, the caller
+//! says.
 
 use crate::{Error, Result};
 use regard_data::Tokenizer;

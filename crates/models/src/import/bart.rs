@@ -1,6 +1,7 @@
 //! BART, mBART and Marian as transformers keeps them (`BartForConditionalGeneration`,
-//! `MBartForConditionalGeneration`, `MarianMTModel`, and the bare models): names and `config.json`. Layers are
-//! never dropped here, and what files hold of Marian's sinusoids is computed instead.
+//! `MBartForConditionalGeneration`, `MarianMTModel`, and the bare models): names and `config.json`. Layers
+//! are never dropped here, and what files hold of Marian's sinusoids is computed instead. In training, the
+//! vector of padding learns like any other where a text begins with it; transformers keeps it as it is.
 
 use super::encoder::short;
 use super::json::Fields;

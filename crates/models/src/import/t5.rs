@@ -77,9 +77,9 @@ fn stack_imports(config: &T5Config, decoder: bool) -> Vec<Import> {
 /// `scale_decoder_outputs`, and then `tie_word_embeddings` is always true. Published models scale if and only
 /// if they tie, so `tied` is taken to be the same; whether a checkpoint has an `lm_head.weight` of its own
 /// decides. An mT5 is never scaled: newer files of it say `tie_word_embeddings: true` like all others, and
-/// have no word for the scale. A umT5 is scaled if its config says `tie_word_embeddings: true`, as newer files
-/// all do; published ones say false and are not (newer versions of transformers scale them nevertheless, which
-/// changes probabilities, and no order).
+/// have no word for the scale. A umT5 is scaled if its config says `tie_word_embeddings: true`, as newer
+/// files all do; published ones say false and are not (newer versions of transformers scale them
+/// nevertheless, which changes probabilities, and no order).
 pub fn config_from_json(json: &Value) -> Result<T5Config> {
     let (multilingual, own_tables) = (json["model_type"] == "mt5", json["model_type"] == "umt5");
     let fields = Fields::new(

@@ -1,6 +1,6 @@
-//! ViT, DeiT and DINOv2 as transformers keeps them: with a head for classes, or bare. The pooler of a bare ViT
-//! or DeiT is a layer with tanh over the class token, or not there at all: its weights decide; a bare DINOv2
-//! has none. DINOv2's mask token is for training by masks, which is not done here: it is passed over.
+//! ViT, DeiT and DINOv2 as transformers keeps them: with a head for classes, or bare. The pooler of a bare
+//! ViT or DeiT is a layer with tanh over the class token, or not there at all: its weights decide; a bare
+//! DINOv2 has none. DINOv2's mask token is for training by masks, which is not done here: it is passed over.
 
 use super::encoder::{activation, activation_name, architecture, classes, labels, short};
 use super::json::Fields;
