@@ -60,8 +60,8 @@ pub(crate) fn read(folder: &Path, target: &Path) -> Result<Vec<Beside>> {
     Ok(all)
 }
 
-/// What a GGUF file holds inside and a folder has beside its weights: its tokenizer, where that is understood,
-/// and its template of chats.
+/// What a GGUF file holds inside and a folder has beside its weights: its tokenizer, where that is
+/// understood, and its template of chats.
 pub(crate) fn inside(model: &Path) -> Result<Vec<(&'static str, String)>> {
     if !model.is_file() || model.extension().is_none_or(|ending| ending != "gguf") {
         return Ok(Vec::new());
