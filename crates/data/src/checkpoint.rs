@@ -226,8 +226,8 @@ impl<'a> Tensor<'a> {
         self.bytes.is_empty()
     }
 
-    /// The blocks of a quantised tensor as they lie in the file, one row of the last axis after another; none of
-    /// a plain one. [`DType::block`] says how many elements and bytes each has.
+    /// The blocks of a quantised tensor as they lie in the file, one row of the last axis after another; none
+    /// of a plain one. [`DType::block`] says how many elements and bytes each has.
     pub fn blocks(&self) -> Option<std::slice::ChunksExact<'a, u8>> {
         self.dtype.is_quantised().then(|| self.bytes.chunks_exact(self.dtype.block().1))
     }

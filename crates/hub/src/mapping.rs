@@ -1,6 +1,7 @@
-//! A file that says what a model is and what its tensors are called, for weights that no family knows by name:
-//! `names.toml` in their folder, or any file that is named. The model is described in the words of recipes, and
-//! each of our parameters is given the name that it has in the file, with `*` for numbers of blocks:
+//! A file that says what a model is and what its tensors are called, for weights that no family knows by
+//! name: `names.toml` in their folder, or any file that is named. The model is described in the words of
+//! recipes, and each of our parameters is given the name that it has in the file, with `*` for numbers of
+//! blocks:
 //!
 //! ```toml
 //! family = "vit"

@@ -44,10 +44,9 @@ pub struct Opened {
     adapter_folder: Option<PathBuf>,
 }
 
-/// Opens a model: a folder with `config.json` and weights, a file of weights in such a folder, the name of one
-/// in a local Hugging Face cache, a `.gguf` file (or a folder with one and no config), or a `.bin` file of
-/// llama2.c. Which families can be opened is the
-/// registry's. Costs the headers of the files only.
+/// Opens a model: a folder with `config.json` and weights, a file of weights in such a folder, the name of
+/// one in a local Hugging Face cache, a `.gguf` file (or a folder with one and no config), or a `.bin` file
+/// of llama2.c. Which families can be opened is the registry's. Costs the headers of the files only.
 pub fn open(model: impl AsRef<str>, registry: &Registry) -> Result<Opened> {
     open_ignoring(model, registry, &[])
 }

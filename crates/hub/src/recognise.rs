@@ -1,6 +1,6 @@
-//! What a model is when its `config.json` says neither `model_type` nor `architectures`, as those of 2019 do not:
-//! told by the names of its tensors, where only one family has such names. What several have stays open, and is
-//! refused as before.
+//! What a model is when its `config.json` says neither `model_type` nor `architectures`, as those of 2019 do
+//! not: told by the names of its tensors, where only one family has such names. What several have stays open,
+//! and is refused as before.
 
 use regard_data::Checkpoint;
 use serde_json::{Value, json};

@@ -10,8 +10,8 @@ use regard_engine::Store;
 use regard_models::Model;
 use std::path::{Path, PathBuf};
 
-/// Writes the parameters of a store as a GGUF file, matrices in `dtype`, with the tokenizer of the model that it
-/// came from. Gives what was written, and a sentence for what could not be.
+/// Writes the parameters of a store as a GGUF file, matrices in `dtype`, with the tokenizer of the model that
+/// it came from. Gives what was written, and a sentence for what could not be.
 pub fn save_gguf(
     model: &dyn Model,
     store: &Store,

@@ -88,8 +88,8 @@ fn is_plain(place: &str) -> bool {
     !place.is_empty() && !place.starts_with('.') && !place.contains(['/', '\\'])
 }
 
-/// What a GGUF file holds inside and a folder has beside its weights: its tokenizer, where that is understood,
-/// and its template of chats.
+/// What a GGUF file holds inside and a folder has beside its weights: its tokenizer, where that is
+/// understood, and its template of chats.
 pub(crate) fn inside(model: &Path) -> Result<Vec<(&'static str, String)>> {
     if !model.is_file() || model.extension().is_none_or(|ending| ending != "gguf") {
         return Ok(Vec::new());

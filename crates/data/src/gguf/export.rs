@@ -88,8 +88,8 @@ pub fn export(
 /// The families that are written.
 const WRITTEN: [&str; 4] = ["llama", "qwen2", "qwen3", "gpt2"];
 
-/// The type of one tensor: vectors and tables of positions are f32; rows that are no whole blocks go to 8 bits
-/// or, if they do not fit there either, to f16.
+/// The type of one tensor: vectors and tables of positions are f32; rows that are no whole blocks go to 8
+/// bits or, if they do not fit there either, to f16.
 fn fitting(wanted: DType, name: &str, shape: &[usize]) -> DType {
     if shape.len() < 2 || name.starts_with("position_embd") {
         return DType::F32;

@@ -1,6 +1,6 @@
-//! Numbers to quantised blocks. Those of 32 with one scale are what the reference makes, bit for bit. For those
-//! of 256 there are many good answers: here each part is fitted by least squares from several beginnings, and
-//! its numbers are chosen once the scales that will be read back are known.
+//! Numbers to quantised blocks. Those of 32 with one scale are what the reference makes, bit for bit. For
+//! those of 256 there are many good answers: here each part is fitted by least squares from several
+//! beginnings, and its numbers are chosen once the scales that will be read back are known.
 
 use crate::checkpoint::DType;
 use half::f16;

@@ -116,7 +116,8 @@ impl Tokenizer {
     }
 
     /// The tokenizer of a model: the one inside of a GGUF file; else what lies beside it: `tokenizer.json` in
-    /// its folder, a SentencePiece `.model`, `vocab.json` with `merges.txt`, `vocab.txt`, or, for llama2.c, `tokenizer.bin` or the only `tok*.bin`. `model` is the folder, or a file in it.
+    /// its folder, a SentencePiece `.model`, `vocab.json` with `merges.txt`, `vocab.txt`, or, for llama2.c,
+    /// `tokenizer.bin` or the only `tok*.bin`. `model` is the folder, or a file in it.
     pub fn of_model(model: &Path, vocabulary: usize) -> Result<Tokenizer> {
         if model.extension().is_some_and(|ending| ending == "gguf") && model.is_file() {
             return crate::gguf::tokenizer::open(model);

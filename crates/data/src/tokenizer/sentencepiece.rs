@@ -1,7 +1,7 @@
 //! SentencePiece's `.model`: a protobuf with pieces and scores, of which two kinds are read, BPE and Unigram.
-//! The package `tokenizers` computes both; here the file is read by hand, and turned into the description that
-//! transformers makes of it. What stands around a text, and how ids are counted, the file does not say: that
-//! is a matter of the model's tokenizer class.
+//! The package `tokenizers` computes both; here the file is read by hand, and turned into the description
+//! that transformers makes of it. What stands around a text, and how ids are counted, the file does not say:
+//! that is a matter of the model's tokenizer class.
 
 use super::described::{Added, Description, LONGEST_PIECE, merges_by_score};
 use crate::checkpoint::{JSON_LIMIT, read_small};

@@ -1,7 +1,7 @@
 //! Tokenizers of folders without a `tokenizer.json`: `vocab.txt` (WordPiece), `vocab.json` with `merges.txt`
-//! (byte-level BPE), and SentencePiece's `.model`. What the files leave open is decided by the tokenizer class
-//! that `tokenizer_config.json` names, else by the `model_type` of `config.json`; a class that is not known is
-//! refused by its name, for its ids would be wrong in ways that nobody sees.
+//! (byte-level BPE), and SentencePiece's `.model`. What the files leave open is decided by the tokenizer
+//! class that `tokenizer_config.json` names, else by the `model_type` of `config.json`; a class that is not
+//! known is refused by its name, for its ids would be wrong in ways that nobody sees.
 
 use super::Tokenizer;
 use super::described::{Added, Description, byte_level, byte_level_model};
