@@ -23,6 +23,12 @@ pub(crate) struct SentenceForm {
     pub prompt: String,
 }
 
+/// How the folder of an encoder wants the hidden states of a text to become one vector; by the mean if it
+/// does not say.
+pub fn sentence_pooling(folder: &Path) -> Result<SentencePooling> {
+    Ok(SentenceForm::read(folder)?.pooling)
+}
+
 /// The modes of pooling and how older files name them.
 const MODES: [(&str, &str); 6] = [
     ("cls", "pooling_mode_cls_token"),
@@ -165,4 +171,26 @@ fn optional(path: &Path) -> Result<Value> {
 
 fn refused(path: &Path, what: impl Into<String>, advice: impl Into<String>) -> Error {
     Error::File { path: path.display().to_string(), what: what.into(), advice: advice.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_read_otherwise_is_refused() {
+        let folder = std::env::temp_dir().join(format!("regard-pooling-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("1_Pooling")).unwrap();
+        assert_eq!(sentence_pooling(&folder).unwrap(), SentencePooling::Mean);
+        let put = |text: &str| std::fs::write(folder.join("1_Pooling/config.json"), text).unwrap();
+        put(r#"{"pooling_mode": "cls"}"#);
+        assert_eq!(sentence_pooling(&folder).unwrap(), SentencePooling::First);
+        put(r#"{"pooling_mode": "max"}"#);
+        let message = sentence_pooling(&folder).unwrap_err().to_string();
+        assert!(
+            message.contains("the vector of a text is made of max; embed makes it of mean or cls alone"),
+            "{message}"
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }
