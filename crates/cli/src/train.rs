@@ -214,5 +214,6 @@ fn next(job: &Job, run: &str) -> String {
         Kind::Masked => format!("regard evaluate {run}"),
         Kind::Translate => format!("regard translate {run} --text \"…\""),
         Kind::Images => format!("regard classify {run} --image my.png"),
+        Kind::Contrast => format!("regard embed {run} --text \"…\" --text \"…\""),
     }
 }

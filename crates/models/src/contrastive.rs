@@ -41,6 +41,16 @@ impl Contrastive {
         Ok(Contrastive { inner, pooling, temperature })
     }
 
+    /// The encoder itself.
+    pub fn inner(&self) -> &Arc<dyn Model> {
+        &self.inner
+    }
+
+    /// How it makes one vector of a text.
+    pub fn pooling(&self) -> SentencePooling {
+        self.pooling
+    }
+
     fn sentence(&self, g: &mut Graph, inputs: &Inputs) -> Result<Var> {
         match self.inner.as_sentence_encoder() {
             Some(encoder) => encoder.sentence(g, inputs, self.pooling),
@@ -97,7 +107,7 @@ impl Model for Contrastive {
         };
         let scores = g.matmul(first, second, compared)?; // B C, B C -> B B
         let losses = g.cross_entropy(scores, labels, options)?;
-        let sum = g.sum(losses)?;
+        let sum = g.sum(losses, &[0])?;
         g.mul(sum, scale)
     }
 
@@ -120,5 +130,37 @@ impl Model for Contrastive {
 
     fn as_sentence_encoder(&self) -> Option<&dyn SentenceEncoder> {
         self.inner.as_sentence_encoder()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bert, BertConfig, BertHead, Gpt, GptConfig, bert};
+
+    #[test]
+    fn what_makes_no_vectors_is_refused() {
+        let gpt =
+            Gpt::new(GptConfig { layers: 1, heads: 2, width: 8, vocabulary: 5, ..GptConfig::SMALL }).unwrap();
+        let message = Contrastive::new(Arc::new(gpt), SentencePooling::Mean, 0.05).unwrap_err().to_string();
+        assert!(
+            message.ends_with("does not make vectors of texts; start from an encoder of text, such as BERT"),
+            "{message}"
+        );
+        let head = BertHead::Masked;
+        let small = BertConfig {
+            layers: 1,
+            heads: 2,
+            width: 8,
+            hidden: 8,
+            vocabulary: 7,
+            head,
+            ..bert::PRESETS[0].1
+        };
+        let bert = Arc::new(Bert::new(small).unwrap());
+        assert_eq!(
+            Contrastive::new(bert, SentencePooling::Mean, 0.0).unwrap_err().to_string(),
+            "contrastive: a temperature of 0; give a number above 0, such as 0.05"
+        );
     }
 }

@@ -6,6 +6,7 @@
 
 mod adapted;
 pub mod bert;
+mod contrastive;
 pub mod decoder;
 pub mod decoding;
 pub mod descent;
@@ -31,6 +32,7 @@ pub mod vit;
 
 pub use adapted::{Adaptation, Adapted};
 pub use bert::{Bert, BertConfig, BertFamily, BertHead, BertText, BertVariant};
+pub use contrastive::Contrastive;
 pub use decoder::{Cached, Caches, Decoder, Keys, Known};
 pub use decoding::{Decoding, EncoderDecoder};
 pub use descent::{Descent, Kin};

@@ -57,7 +57,7 @@ pub use open::{OpenOptions, open};
 pub use pieces::Pieces;
 pub use pixels::PixelScale;
 pub use place::{Place, Which, is_run};
-pub use sentence::Prompt;
+pub use sentence::{Prompt, sentence_pooling};
 pub use session::{Classified, Embedded, Session, TooLong, Translation};
 pub use sure::{Answered, Sureness, sureness};
 pub use translate::{Translating, Translator};

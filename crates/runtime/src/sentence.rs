@@ -7,6 +7,7 @@
 use crate::{Error, Result};
 use regard_data::Checkpoint;
 use regard_data::folder::{read_json, read_json_list};
+use regard_models::SentencePooling;
 use regard_models::sentence::{Dense, DenseActivation, Pooling, SentenceHead, SentenceStep};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,21 @@ pub enum Prompt<'a> {
     Default,
     /// The one that the folder has under this name.
     Named(&'a str),
+}
+
+/// How the folder of an encoder wants the hidden states of a text to become one vector, for one that learns;
+/// by the mean if it does not say. Other poolings, several at once and layers behind them are refused.
+pub fn sentence_pooling(folder: &Path) -> Result<SentencePooling> {
+    let head = SentenceForm::read(folder, Prompt::Default)?.head;
+    match head.poolings.as_slice() {
+        [Pooling::Mean] if head.dense().next().is_none() => Ok(SentencePooling::Mean),
+        [Pooling::First] if head.dense().next().is_none() => Ok(SentencePooling::First),
+        _ => Err(refused(
+            folder,
+            "the vector of a text is not the mean of its states alone, nor its first state alone",
+            "vectors that learn are one of these: start from another encoder",
+        )),
+    }
 }
 
 /// The modes of pooling and how older files name them, in the order in which those join several.
@@ -343,4 +359,26 @@ fn optional(path: &Path) -> Result<Value> {
 
 fn refused(path: &Path, what: impl Into<String>, advice: impl Into<String>) -> Error {
     Error::File { path: path.display().to_string(), what: what.into(), advice: advice.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_read_otherwise_is_refused() {
+        let folder = std::env::temp_dir().join(format!("regard-pooling-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("1_Pooling")).unwrap();
+        assert_eq!(sentence_pooling(&folder).unwrap(), SentencePooling::Mean);
+        let put = |text: &str| std::fs::write(folder.join("1_Pooling/config.json"), text).unwrap();
+        put(r#"{"pooling_mode": "cls"}"#);
+        assert_eq!(sentence_pooling(&folder).unwrap(), SentencePooling::First);
+        put(r#"{"pooling_mode": "max"}"#);
+        let message = sentence_pooling(&folder).unwrap_err().to_string();
+        assert!(
+            message.contains("the vector of a text is not the mean of its states alone, nor its first state alone"),
+            "{message}"
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

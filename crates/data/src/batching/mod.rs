@@ -12,6 +12,7 @@
 //! Masks are true where there is a token. Targets of [`IGNORE`](crate::corruption::IGNORE) count for nothing.
 
 mod classified;
+mod couples;
 mod order;
 mod padding;
 mod pairs;
@@ -21,6 +22,7 @@ mod rows;
 mod sequences;
 
 pub use classified::Classified;
+pub use couples::Couples;
 pub use order::{Order, Permutation};
 pub use padding::{Length, Padding, Side};
 pub use pairs::Pairs;

@@ -1,5 +1,6 @@
 //! From a folder to a model and back: every family that has a golden, and folders that are no model.
 
+mod contrast;
 mod families;
 mod files;
 mod golden;

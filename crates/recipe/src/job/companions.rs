@@ -9,7 +9,7 @@ use regard_data::Tokenizer;
 use regard_data::dataset::Images;
 use regard_data::tokenizer::{Method, Reserved, Training};
 use regard_engine::Store;
-use regard_hub::SaveOptions;
+use regard_hub::{Opened, SaveOptions};
 use regard_models::Model;
 use regard_runtime::special::{Written, start_of, stop_of};
 use regard_runtime::{ChatTemplate, Companions, PixelScale};
@@ -55,9 +55,20 @@ pub(super) fn with_chat(companions: Companions, template: ChatTemplate, started:
 
 /// Writes a model and what lies beside it.
 pub(super) fn export(companions: &Companions, model: &dyn Model, store: &Store, folder: &Path) -> Result<()> {
+    export_like(companions, model, store, folder, None)
+}
+
+/// The same, with what lies beside the model that it came from: of a sentence-transformer, its modules.
+pub(super) fn export_like(
+    companions: &Companions,
+    model: &dyn Model,
+    store: &Store,
+    folder: &Path,
+    like: Option<&Opened>,
+) -> Result<()> {
     companions.save(folder)?;
     let settings = companions.settings();
-    regard_hub::save(model, store, folder, &SaveOptions { settings: &settings, ..Default::default() })?;
+    regard_hub::save(model, store, folder, &SaveOptions { settings: &settings, like, ..Default::default() })?;
     Ok(())
 }
 

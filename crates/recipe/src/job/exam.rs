@@ -2,6 +2,7 @@
 //! classes of texts and images, translations, answers. The same examination watches over training, ends it,
 //! and is what `evaluate` runs.
 
+use super::contrast;
 use super::examples::{Examples, How};
 use super::read::Raw;
 use crate::{Bounds, ModelTask, Result};
@@ -9,9 +10,11 @@ use regard_engine::{Device, Store};
 use regard_evaluate::{Bleu, Chrf, Confusion, exact_match};
 use regard_generate::highest;
 use regard_graph::Precision;
-use regard_models::Model;
+use regard_models::{Contrastive, Model};
 use regard_picture::{Table, escaped};
-use regard_runtime::{Answerer, Classifier, Companions, Translating, Translator, probabilities, unheard};
+use regard_runtime::{
+    Answerer, Classifier, Companions, Embedder, Translating, Translator, probabilities, unheard,
+};
 use regard_train::{Evaluator, Examiner, Section};
 use std::sync::Arc;
 
@@ -39,6 +42,7 @@ enum Runner {
     Classes(Box<Classifier>),
     Translations(Box<Translator>),
     Answers(Box<Answerer>),
+    Vectors(Box<Embedder>),
 }
 
 /// One example, what was right and what was said.
@@ -218,6 +222,13 @@ impl Exam {
                     .collect();
                 self.sections = vec![wrong(&findings.predictions)];
             }
+            (Runner::Vectors(embedder), Raw::Couples(_)) => {
+                let [first, second] = self.examples.couples();
+                let first = embedder.vectors(&first, store, &mut unheard)?;
+                let second = embedder.vectors(&second, store, &mut unheard)?;
+                let (accuracy, mrr) = contrast::retrieval(&first, &second);
+                findings.metrics.extend([("mrr".into(), mrr), ("accuracy".into(), accuracy)]);
+            }
             _ => {}
         }
         Ok(findings)
@@ -236,6 +247,17 @@ impl Exam {
                     store,
                     &self.device,
                 )?))
+            }
+            Raw::Couples(_) => {
+                let (inner, pooling) = match model.downcast::<Contrastive>() {
+                    Some(own) => (&**own.inner(), own.pooling()),
+                    None => (model, Default::default()),
+                };
+                let Some(encoder) = inner.as_sentence_encoder() else { return Ok(Runner::Nothing) };
+                let [first, second] = self.examples.longest;
+                let sizes = [ROWS, first.max(second).max(1)];
+                let embedder = Embedder::new(inner, encoder, pooling, sizes, store, &self.device)?;
+                Runner::Vectors(Box::new(embedder))
             }
             Raw::Pairs(pairs) => {
                 let batch = ROWS.min(pairs.len());

@@ -4,7 +4,7 @@
 use super::read::Raw;
 use crate::{Bounds, Error, Result};
 use regard_data::batching::{
-    Augmentation, ByLength, Classified, Order, Padding, Pairs, Pictures, Plan, Sequences, TokenRows,
+    Augmentation, ByLength, Classified, Couples, Order, Padding, Pairs, Pictures, Plan, Sequences, TokenRows,
 };
 use regard_data::corruption::{Example, IGNORE, Line, Masked, Salient, Spans, answer, facts};
 use regard_data::dataset::Images;
@@ -35,6 +35,7 @@ enum Numbers {
     Spans(Arc<Vec<Line>>),
     Questions(Arc<Vec<Passage>>),
     Chats(Arc<Vec<Example>>),
+    Couples(Arc<Vec<(Vec<u32>, Vec<u32>)>>),
     Both(Arc<Vec<Line>>, Arc<Vec<Passage>>),
 }
 
@@ -99,6 +100,7 @@ impl Examples {
             Raw::Classes(texts) => encoding.classes(texts)?,
             Raw::Pairs(pairs) => encoding.pairs(pairs, leave_out)?,
             Raw::Chats(all, _) => encoding.chats(all)?,
+            Raw::Couples(all) => encoding.couples(all)?,
             Raw::Images(images, rows) => encoding.images(images, rows),
             Raw::Questions(questions) => Numbers::Questions(Arc::new(encoding.questions(questions)?)),
             Raw::Both(lines, questions) => {
@@ -121,6 +123,7 @@ impl Examples {
             Numbers::Images(_, rows) => format!("{} images", rows.len()),
             Numbers::Questions(all) => format!("{} questions", all.len()),
             Numbers::Chats(all) => format!("{} conversations", all.len()),
+            Numbers::Couples(all) => format!("{} pairs", all.len()),
             Numbers::Both(lines, all) => format!("{} lines and {} questions", lines.len(), all.len()),
         };
         format!("{count}, fingerprint {:016x}", self.fingerprint)
@@ -132,6 +135,7 @@ impl Examples {
         match &self.kind {
             Numbers::Text(_) => Bounds { batch: how.batch, length: how.context, source: 0 },
             Numbers::Pairs(_) => Bounds { batch: how.batch, length: second.max(1), source: first.max(1) },
+            Numbers::Couples(_) => Bounds { batch: how.batch, length: first.max(1), source: second.max(1) },
             // Another answer may be longer than the own one.
             Numbers::Questions(_) if how.exchanged > 0.0 => {
                 Bounds { batch: how.batch, length: how.context, source: 0 }
@@ -145,6 +149,18 @@ impl Examples {
         match &self.kind {
             Numbers::Text(ids) => Some(ids),
             _ => None,
+        }
+    }
+
+    /// Both sides of pairs that belong together.
+    pub fn couples(&self) -> [Vec<Vec<i32>>; 2] {
+        let ids = |ids: &[u32]| ids.iter().map(|&id| id as i32).collect::<Vec<_>>();
+        match &self.kind {
+            Numbers::Couples(all) => [
+                all.iter().map(|(first, _)| ids(first)).collect(),
+                all.iter().map(|(_, second)| ids(second)).collect(),
+            ],
+            _ => Default::default(),
         }
     }
 
@@ -252,6 +268,11 @@ impl Examples {
                     None => reading.example(epoch, row - lines_of.len(), &passages),
                 };
                 Arc::new(Sequences::new(fixed(lines.len() + all.len())?, wide, make))
+            }
+            Numbers::Couples(all) => {
+                let examples = all.clone();
+                let make = move |_, row: usize| Ok(examples[row].clone());
+                Arc::new(Couples::new(fixed(all.len())?, padding, make))
             }
             Numbers::Chats(all) => {
                 let examples = all.clone();
@@ -385,6 +406,21 @@ impl Encoding<'_> {
             ));
         }
         Ok(Numbers::Pairs(Arc::new(all)))
+    }
+
+    fn couples(&mut self, couples: &[(String, String)]) -> Result<Numbers> {
+        let (tokenizer, room) = (self.companions.tokenizer()?, self.room);
+        let mut all = Vec::with_capacity(couples.len());
+        for (first, second) in couples {
+            let ((first, one), (second, two)) =
+                (text_ids(tokenizer, first, room)?, text_ids(tokenizer, second, room)?);
+            self.shortened += usize::from(one || two);
+            self.print.ids(&first);
+            self.print.ids(&second);
+            self.longest = [self.longest[0].max(first.len()), self.longest[1].max(second.len())];
+            all.push((first, second));
+        }
+        Ok(Numbers::Couples(Arc::new(all)))
     }
 
     /// Every token of the model's own parts is a target of the position before it; others are not asked for.

@@ -10,6 +10,7 @@ mod baseline;
 mod chats;
 mod columns;
 mod companions;
+mod contrast;
 mod exam;
 mod examples;
 mod model;
@@ -25,7 +26,7 @@ pub use result::JobResult;
 pub use start::Loaded;
 pub use tested::{Asked, tested};
 
-use crate::language::{DataKind, DataRecipe, FormRecipe, Recipe};
+use crate::language::{DataKind, DataRecipe, FormRecipe, Kind, Recipe};
 use crate::{Bounds, ModelTask, Result};
 use adapt::Adapting;
 use exam::Setting;
@@ -134,6 +135,15 @@ impl Job {
             longest: LONGEST,
         };
         let model = match &start {
+            None if recipe.task == Kind::Contrast => {
+                return Err(crate::Error::invalid(
+                    "vectors are learned by comparison from an encoder that there is",
+                    "name one: from.model",
+                ));
+            }
+            Some(start) if recipe.task == Kind::Contrast => {
+                contrast::model(start.with_dropout(needs.dropout)?, recipe, from.as_deref())?
+            }
             None => model::made(&recipe.model, needs, registry)?,
             Some(start) => start.model(&recipe.model, &needs)?,
         };
@@ -262,6 +272,10 @@ impl Job {
         // The caches that an examination on the way left behind have other sizes than those of the last one.
         let mut store = parameters_of(&**stage.task.model(), &store)?;
         match &self.adapting {
+            None if self.recipe.task == Kind::Contrast => {
+                let like = self.start.as_ref().map(Start::opened);
+                companions::export_like(&self.companions, &**stage.task.model(), &store, &model, like)?;
+            }
             None => companions::export(&self.companions, &**stage.task.model(), &store, &model)?,
             Some(adapting) => {
                 // Merging changes the weights; the examination is of those that learned.

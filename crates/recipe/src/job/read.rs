@@ -3,6 +3,7 @@
 
 use crate::job::chats;
 use crate::job::columns::columns;
+use crate::job::contrast;
 use crate::language::{DataKind, DataRecipe, FormRecipe, Kind, Recipe, TokenizerKind};
 use crate::study::{Question, StudyData, StudyFiles, Vocabulary, wordings};
 use crate::{Error, Result};
@@ -31,6 +32,8 @@ pub(crate) enum Raw {
     Spans(Vec<String>),
     /// Questions with their answers.
     Questions(Vec<(String, String)>),
+    /// Texts that belong together.
+    Couples(Vec<(String, String)>),
     /// Conversations as texts, with what the model is to say.
     Chats(Vec<Replies>, Marked),
     /// Both of these.
@@ -44,7 +47,7 @@ impl Raw {
             Raw::Text(text) => text.chars().count(),
             Raw::Lines(lines) | Raw::Spans(lines) => lines.len(),
             Raw::Classes(all) => all.len(),
-            Raw::Pairs(all) | Raw::Questions(all) => all.len(),
+            Raw::Pairs(all) | Raw::Questions(all) | Raw::Couples(all) => all.len(),
             Raw::Images(_, rows) => rows.len(),
             Raw::Chats(all, _) => all.len(),
             Raw::Both(lines, questions) => lines.len() + questions.len(),
@@ -57,7 +60,7 @@ impl Raw {
             Raw::Text(_) => "characters",
             Raw::Lines(_) | Raw::Spans(_) => "lines",
             Raw::Classes(_) => "texts",
-            Raw::Pairs(_) => "pairs",
+            Raw::Pairs(_) | Raw::Couples(_) => "pairs",
             Raw::Images(..) => "images",
             Raw::Questions(_) => "questions",
             Raw::Chats(..) => "conversations",
@@ -72,7 +75,7 @@ impl Raw {
             Raw::Text(text) => vec![text],
             Raw::Lines(lines) | Raw::Spans(lines) => lines.iter().map(String::as_str).collect(),
             Raw::Classes(all) => all.iter().map(|(text, _)| text.as_str()).collect(),
-            Raw::Pairs(all) | Raw::Questions(all) => {
+            Raw::Pairs(all) | Raw::Questions(all) | Raw::Couples(all) => {
                 all.iter().flat_map(|(source, target)| [source.as_str(), target.as_str()]).collect()
             }
             Raw::Both(lines, questions) => {
@@ -176,6 +179,10 @@ fn read(
     template: Option<&ChatTemplate>,
 ) -> Result<Raw> {
     match (data.kind, kind) {
+        (DataKind::Couples, _) => Ok(Raw::Couples(match targets.is_empty() {
+            true => contrast::read(files, &data.columns)?,
+            false => parallel(files, targets)?,
+        })),
         (DataKind::Chats, _) => {
             let Some(template) = template else {
                 return Err(Error::invalid(
@@ -207,23 +214,7 @@ fn read(
             Ok(Raw::Text(text))
         }
         (DataKind::Classes, _) => classes(data, files, labels),
-        (DataKind::Pairs, _) => {
-            if files.len() != targets.len() {
-                return Err(Error::invalid(
-                    format!("{} files of sources and {} of targets", files.len(), targets.len()),
-                    "give each source file its target: data.train_target, data.evaluate_target",
-                ));
-            }
-            let mut pairs = Vec::new();
-            for (source, target) in files.iter().zip(targets) {
-                let both = Parallel::open(source, target)?;
-                for index in 0..both.len() {
-                    let (source, target) = both.get(index)?;
-                    pairs.push((source.to_string(), target.to_string()));
-                }
-            }
-            Ok(Raw::Pairs(pairs))
-        }
+        (DataKind::Pairs, _) => Ok(Raw::Pairs(parallel(files, targets)?)),
         (DataKind::Mnist, _) => {
             let raw = mnist(&files[0], "train")?;
             if let Raw::Images(images, _) = &raw {
@@ -238,6 +229,25 @@ fn read(
             Ok(Raw::Images(Arc::new(images), rows))
         }
     }
+}
+
+/// Texts of files and those on the same lines of others.
+fn parallel(files: &[PathBuf], targets: &[PathBuf]) -> Result<Vec<(String, String)>> {
+    if files.len() != targets.len() {
+        return Err(Error::invalid(
+            format!("{} files of sources and {} of targets", files.len(), targets.len()),
+            "give each source file its target: data.train_target, data.evaluate_target",
+        ));
+    }
+    let mut pairs = Vec::new();
+    for (source, target) in files.iter().zip(targets) {
+        let both = Parallel::open(source, target)?;
+        for index in 0..both.len() {
+            let (source, target) = both.get(index)?;
+            pairs.push((source.to_string(), target.to_string()));
+        }
+    }
+    Ok(pairs)
 }
 
 fn classes(data: &DataRecipe, files: &[PathBuf], labels: &mut Option<Labels>) -> Result<Raw> {
@@ -279,6 +289,7 @@ fn limited(raw: Raw, most: usize) -> Raw {
         Raw::Classes(all) => Raw::Classes(all.into_iter().take(most).collect()),
         Raw::Pairs(all) => Raw::Pairs(all.into_iter().take(most).collect()),
         Raw::Questions(all) => Raw::Questions(all.into_iter().take(most).collect()),
+        Raw::Couples(all) => Raw::Couples(all.into_iter().take(most).collect()),
         Raw::Chats(all, how) => Raw::Chats(all.into_iter().take(most).collect(), how),
         Raw::Both(lines, all) => {
             let rest = most.saturating_sub(lines.len());
@@ -321,6 +332,7 @@ fn chosen(raw: &Raw, rows: &[usize]) -> Raw {
         Raw::Classes(all) => Raw::Classes(of(all, rows)),
         Raw::Pairs(all) => Raw::Pairs(of(all, rows)),
         Raw::Questions(all) => Raw::Questions(of(all, rows)),
+        Raw::Couples(all) => Raw::Couples(of(all, rows)),
         Raw::Chats(all, how) => Raw::Chats(of(all, rows), *how),
         Raw::Both(lines, all) => {
             let (read, asked): (Vec<usize>, Vec<usize>) = rows.iter().partition(|&&row| row < lines.len());
@@ -408,6 +420,7 @@ fn fits(task: Kind, data: DataKind) -> Result<()> {
         Kind::Masked => &[DataKind::Text],
         Kind::Classify => &[DataKind::Classes],
         Kind::Translate => &[DataKind::Pairs],
+        Kind::Contrast => &[DataKind::Couples],
         Kind::Images => &[DataKind::Mnist, DataKind::Cifar],
     };
     if kinds.contains(&data) {

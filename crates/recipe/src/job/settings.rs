@@ -70,6 +70,7 @@ pub(super) fn settings(recipe: &Recipe, extent: Extent) -> Settings {
     let (metric, higher) = match recipe.task {
         Kind::Classify | Kind::Images => ("accuracy", true),
         Kind::Translate => ("bleu", true),
+        Kind::Contrast => ("mrr", true),
         Kind::Language | Kind::Masked => ("loss", false),
     };
     let evaluate = match (examined, train.evaluate_every) {

@@ -9,7 +9,7 @@ use regard_engine::Store;
 use regard_graph::{Init, Shape};
 use regard_hub::Opened;
 use regard_layers::is_adapter;
-use regard_models::{Model, Needs, Registry};
+use regard_models::{Dropout, Model, Needs, Registry};
 use regard_runtime::OpenOptions;
 use std::sync::Arc;
 
@@ -47,6 +47,16 @@ impl Start {
             None => Ok(None),
             Some(vocabulary) => Ok(Some(Tokenizer::of_model(&self.opened.path, vocabulary)?)),
         }
+    }
+
+    /// As it was opened.
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// The same model with the dropout of training.
+    pub fn with_dropout(&self, dropout: Dropout) -> Result<Arc<dyn Model>> {
+        Ok(self.opened.model.with_dropout(dropout)?)
     }
 
     /// Where it lies, if that is a folder.

@@ -1,5 +1,6 @@
 //! Examinations outside of a run: a model from a folder, with the data of its recipe or with other files.
 
+use super::contrast;
 use super::exam::{Exam, Setting};
 use super::examples::How;
 use super::read::{Material, other};
@@ -53,6 +54,7 @@ pub fn tested(
                 Kind::Language | Kind::Masked => DataKind::Text,
                 Kind::Classify => DataKind::Classes,
                 Kind::Translate => DataKind::Pairs,
+                Kind::Contrast => DataKind::Couples,
                 Kind::Images if asked.data.first().is_some_and(|path| path.is_dir()) => DataKind::Mnist,
                 Kind::Images => DataKind::Cifar,
             };
@@ -93,7 +95,10 @@ pub fn tested(
     };
     let setting = Setting {
         companions,
-        model: opened.model.clone(),
+        model: match recipe.task {
+            Kind::Contrast => contrast::model(opened.model.clone(), &recipe, Some(&opened.path))?,
+            _ => opened.model.clone(),
+        },
         how,
         precision: precision(&recipe),
         most: asked.most.unwrap_or(recipe.evaluate.most),

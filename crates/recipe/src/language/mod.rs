@@ -73,12 +73,13 @@ impl Kind {
             Kind::Masked => "masked",
             Kind::Translate => "translate",
             Kind::Images => "images",
+            Kind::Contrast => "contrast",
         }
     }
 
     /// The one of a name.
     pub fn named(name: &str) -> Option<Kind> {
-        [Kind::Language, Kind::Classify, Kind::Masked, Kind::Translate, Kind::Images]
+        [Kind::Language, Kind::Classify, Kind::Masked, Kind::Translate, Kind::Images, Kind::Contrast]
             .into_iter()
             .find(|kind| kind.name() == name)
     }
@@ -99,6 +100,8 @@ pub enum Kind {
     Translate,
     /// The class of an image.
     Images,
+    /// Vectors of texts, by comparison: of two texts that belong together, the second among all of a batch.
+    Contrast,
 }
 
 /// `[model]`: a family and its keys. Which keys there are is the family's to say: see
@@ -178,7 +181,7 @@ pub enum TokenizerKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataRecipe {
-    /// `text`, `biographies`, `classes`, `pairs`, `chats`, `mnist` or `cifar`.
+    /// `text`, `biographies`, `classes`, `pairs`, `couples`, `chats`, `mnist` or `cifar`.
     pub kind: DataKind,
     /// What examples of `biographies` look like: `spans`, `questions`, `both` in every epoch, or `reading`.
     pub form: FormRecipe,
@@ -275,6 +278,9 @@ pub enum DataKind {
     Classes,
     /// Two files, line by line.
     Pairs,
+    /// Two texts that belong together on each line: `text TAB text`, JSON lines with `anchor` and `positive`,
+    /// or two files, line by line.
+    Couples,
     /// Conversations, JSON lines with `messages`, or `prompt` and `completion`; invented where no files are
     /// given. Only what the model says is learned.
     Chats,
@@ -349,6 +355,9 @@ pub struct TrainRecipe {
     /// The same for hidden activations of the feed-forward parts; as the family has it if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden_dropout: Option<f32>,
+    /// What cosines are divided by, where vectors are learned by comparison; 0.05 if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f32>,
     /// How much of a target is spread over all classes.
     pub label_smoothing: f32,
     /// Steps between examinations; once an epoch if not given.
@@ -391,6 +400,7 @@ impl Default for TrainRecipe {
             dropout: 0.1,
             attention_dropout: None,
             hidden_dropout: None,
+            temperature: None,
             label_smoothing: 0.0,
             evaluate_every: None,
             checkpoint_every: None,
