@@ -57,7 +57,7 @@ const KEPT: [&str; 19] = [
 ];
 
 /// Settings that an opened model was trained with and answers without.
-const DROPOUT: [&str; 14] = [
+const DROPOUT: [&str; 15] = [
     "resid_pdrop",
     "embd_pdrop",
     "attn_pdrop",

@@ -376,7 +376,9 @@ mod tests {
         put(r#"{"pooling_mode": "max"}"#);
         let message = sentence_pooling(&folder).unwrap_err().to_string();
         assert!(
-            message.contains("the vector of a text is not the mean of its states alone, nor its first state alone"),
+            message.contains(
+                "the vector of a text is not the mean of its states alone, nor its first state alone"
+            ),
             "{message}"
         );
         std::fs::remove_dir_all(&folder).unwrap();

@@ -111,17 +111,6 @@ fn sizes_of_the_config_and_of_the_weights_must_agree() {
     assert_eq!(refused(&own.0), "HERE: gpt2: `n_embd` is \"wide\"; it should be a whole number");
 }
 
-/// Every family that there is, and these among them.
-fn known() -> String {
-    let all = Registry::standard().model_types();
-    assert!(
-        ["bart", "bert", "deit", "dinov2", "gpt2", "marian", "mbart", "umt5", "vit"]
-            .iter()
-            .all(|one| all.contains(one))
-    );
-    all.join(", ")
-}
-
 #[test]
 fn another_family_is_seen() {
     let own = Own::new("family");
