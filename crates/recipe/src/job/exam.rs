@@ -10,7 +10,8 @@ use regard_engine::{Device, Store};
 use regard_evaluate::{Bleu, Chrf, Confusion, exact_match};
 use regard_generate::highest;
 use regard_graph::Precision;
-use regard_models::{Contrastive, Model};
+use regard_models::sentence::{Pooling, SentenceHead};
+use regard_models::{Contrastive, Model, SentencePooling};
 use regard_picture::{Table, escaped};
 use regard_runtime::{
     Answerer, Classifier, Companions, Embedder, Translating, Translator, probabilities, unheard,
@@ -253,10 +254,17 @@ impl Exam {
                     Some(own) => (&**own.inner(), own.pooling()),
                     None => (model, Default::default()),
                 };
-                let Some(encoder) = inner.as_sentence_encoder() else { return Ok(Runner::Nothing) };
+                if inner.as_sentence_encoder().is_none() {
+                    return Ok(Runner::Nothing);
+                }
+                let pooling = match pooling {
+                    SentencePooling::Mean => Pooling::Mean,
+                    SentencePooling::First => Pooling::First,
+                };
+                let head = SentenceHead { poolings: vec![pooling], ..SentenceHead::default() };
                 let [first, second] = self.examples.longest;
                 let sizes = [ROWS, first.max(second).max(1)];
-                let embedder = Embedder::new(inner, encoder, pooling, sizes, store, &self.device)?;
+                let embedder = Embedder::new(inner, &head, sizes, store, &self.device)?;
                 Runner::Vectors(Box::new(embedder))
             }
             Raw::Pairs(pairs) => {
