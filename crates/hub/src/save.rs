@@ -119,7 +119,13 @@ pub fn save(
     }
     .into();
     let from = options.like.and_then(Opened::folder);
-    let copied = from.map(|from| side_files::read(from.path(), folder)).transpose()?.unwrap_or_default();
+    let mut copied = from.map(|from| side_files::read(from.path(), folder)).transpose()?.unwrap_or_default();
+    if let Some(adapter) = options.like.and_then(Opened::adapter_folder) {
+        // What lies beside an adapter goes before what lies beside its model.
+        let own = side_files::read(adapter, folder)?;
+        copied.retain(|file| !own.iter().any(|other| other.name == file.name));
+        copied.extend(own);
+    }
     let access = options.like.map(access_of).unwrap_or_default();
     let tensors = foreign(model, store)?;
     let saves: Vec<Save> = tensors

@@ -313,7 +313,7 @@ fn adapters_that_cannot_be_are_refused() {
     parameters.under("layer", |p| LinearLayer::new(config, p)).unwrap();
     let adapter = AdapterConfig { rank: 2, scale: 1.0, dropout: 0.0 };
     let weight = "layer.weight".to_string();
-    let adapted = parameters.adapted(&[weight.clone()], adapter).unwrap();
+    let adapted = parameters.adapted(std::slice::from_ref(&weight), adapter).unwrap();
     assert_eq!(adapted.count(), 6 + 2 * 3 + 2 * 2);
     assert_eq!(
         parameters.adapted(&[weight], adapter).unwrap_err().to_string(),

@@ -65,7 +65,7 @@ fn templates_render_as_those_of_transformers() {
 fn replies_are_found_by_marks_or_by_rendering() {
     let page = golden();
     let said = |turns: &[&str]| -> Vec<Message> {
-        let role = |at: usize| if at % 2 == 0 { "user" } else { "assistant" };
+        let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
         turns.iter().enumerate().map(|(at, text)| Message::new(role(at), text)).collect()
     };
     let conversation = said(&["one", "two", "three", "four"]);

@@ -77,7 +77,8 @@ impl ChatTemplate {
                     advice: "put {% generation %} and {% endgeneration %} around it in the template".into(),
                 });
             }
-            apart.push(Replies { parts: vec![before.len()..text.len()], text });
+            let reply = before.len()..text.len();
+            apart.push(Replies { parts: std::iter::once(reply).collect(), text });
         }
         if apart.iter().all(|one| whole.text.starts_with(&one.text)) {
             let parts = apart.into_iter().flat_map(|one| one.parts).collect();
