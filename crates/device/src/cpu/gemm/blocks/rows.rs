@@ -76,30 +76,27 @@ crate::multiversion! {
     }
 }
 
-/// The integers of a block; its scale, and the sum of the integers.
+/// The integers of a block; its scale, and the sum of the integers. Plain loops over the whole block, which are
+/// what vectorises.
 #[inline(always)]
 fn round_block(x: &[f32; BLOCK], integers: &mut [u8; BLOCK]) -> (f32, i32) {
-    const LANES: usize = 16;
-    let mut most = [0.0f32; LANES];
-    for x in x.as_chunks::<LANES>().0 {
-        for j in 0..LANES {
-            let magnitude = x[j].abs();
-            let larger = if magnitude > most[j] { magnitude } else { most[j] };
-            // 0 · x is 0 for a finite number and NaN for others, and NaN stays.
-            most[j] = larger + 0.0 * magnitude;
-        }
+    // Magnitudes compare as their bits do, and what is no number is larger than all that are.
+    let mut most = 0;
+    for x in x {
+        most = most.max(x.to_bits() & 0x7fff_ffff);
     }
-    let largest =
-        most.iter().fold(0.0f32, |one, &other| if one > other || one.is_nan() { one } else { other });
-    let factor = if largest >= LEAST { MOST / largest } else { 0.0 };
-    let mut total = [0i32; LANES];
-    for (x, integers) in x.as_chunks::<LANES>().0.iter().zip(integers.as_chunks_mut::<LANES>().0) {
-        for j in 0..LANES {
-            let integer = (x[j] * factor + ROUND).to_bits() as i8;
-            integers[j] = integer as u8;
-            total[j] += i32::from(integer);
-        }
+    let largest = f32::from_bits(most);
+    let factor = if largest < LEAST { 0.0 } else { MOST / largest };
+    let mut bits = [0u32; BLOCK];
+    for j in 0..BLOCK {
+        bits[j] = (x[j] * factor + ROUND).to_bits();
     }
-    let scale = if largest < LEAST { 0.0 } else { largest / MOST };
-    (scale, total.iter().sum())
+    let mut total = 0;
+    for bits in bits {
+        total += i32::from(bits as i8);
+    }
+    for j in 0..BLOCK {
+        integers[j] = bits[j] as u8;
+    }
+    (if largest < LEAST { 0.0 } else { largest / MOST }, total)
 }
