@@ -1,5 +1,5 @@
-//! ViT, DeiT and DINOv2 against transformers: logits, hidden states, every gradient and ten steps of training,
-//! and images of another size than that of the weights, on the goldens of `goldens/parity`.
+//! ViT, DeiT and DINOv2 against transformers: logits, hidden states, every gradient and ten steps of
+//! training, and images of another size than that of the weights, on the goldens of `goldens/parity`.
 
 use regard::Result;
 use regard::prelude::*;

@@ -200,7 +200,8 @@ mod tests {
         for (pair, wave) in
             [1.0, 10000f64.powf(-2.0 / 6.0), 10000f64.powf(-4.0 / 6.0)].into_iter().enumerate()
         {
-            assert_eq!((table[6 + pair], table[9 + pair]), (wave.sin(), wave.cos()));
+            let apart = [table[6 + pair] - wave.sin(), table[9 + pair] - wave.cos()];
+            assert!(apart.iter().all(|x| x.abs() < 1e-12), "{apart:?}");
         }
     }
 }

@@ -85,8 +85,8 @@ pub trait Model: Any + Debug + Send + Sync {
 
     /// The same model for images of this height and width, if it can see others than those that it was made
     /// for: the parameters stay what they are.
-    fn for_images(&self, _image: [usize; 2]) -> Option<Result<Arc<dyn Model>>> {
-        None
+    fn for_images(&self, _image: [usize; 2]) -> Result<Option<Arc<dyn Model>>> {
+        Ok(None)
     }
 
     /// What it offers to those that continue sequences.

@@ -2,8 +2,8 @@
 //! pre-norm blocks with RMSNorm and no biases. Scores are q·k without 1/√D, plus one learned number for each
 //! bucket of distances and head; the table is shared by all blocks of a stack, and attention to the memory
 //! has none. v1.0: ReLU, the head is the embedding and its input is scaled by 1/√C. v1.1: gated GELU, a head
-//! of its own. umT5 (Chung et al. 2023): a table of distances for each block. Letters: B batch, S source positions, T target positions, C width, H heads, D head width, F
-//! hidden, V vocabulary.
+//! of its own. umT5 (Chung et al. 2023): a table of distances for each block. Letters: B batch, S source
+//! positions, T target positions, C width, H heads, D head width, F hidden, V vocabulary.
 
 use crate::decoding::{EncoderDecoder, padded};
 use crate::mechanisms::Mechanisms;

@@ -6,7 +6,7 @@ use regard_engine::{Cpu, Program, Result, Store};
 use regard_graph::reach::{Grain, Query, reach};
 use regard_layers::FeedForwardKind;
 use regard_models::grid::interpolate_positions;
-use regard_models::{Vit, VitConfig, VitHead, VitPooling};
+use regard_models::{Model, Vit, VitConfig, VitForm, VitHead, VitPooling};
 use regard_ops::Array;
 use regard_ops::prelude::*;
 
@@ -29,7 +29,7 @@ const SMALL: VitConfig = VitConfig {
     attention_dropout: 0.0,
     std: 0.3,
     mechanisms: regard_models::Mechanisms::NONE,
-    form: regard_models::VitForm::Plain,
+    form: VitForm::Plain,
 };
 
 type Recording = fn(&Vit, &mut Graph, Var) -> regard_graph::Result<Var>;
@@ -287,6 +287,16 @@ fn bf16_is_near_f32() -> Result<()> {
 fn nonsense_is_refused_in_words() {
     let huge = VitConfig { image: [1 << 40, 1 << 40], patch: [1, 1], channels: 1 << 63, ..SMALL };
     assert!(Vit::new(huge).is_ok(), "sizes that no machine holds are for the plan to refuse");
+    let form = VitForm::Dinov2 { scale: 1.0, learned: None };
+    let dinov2 = Vit::new(VitConfig { form, ..SMALL }).unwrap();
+    assert_eq!(
+        dinov2.for_images([9, 15]).unwrap_err().to_string(),
+        "vit: images of 9 by 15 cannot be cut into patches of 2 by 3; choose an image size that the patch divides"
+    );
+    assert!(
+        Vit::new(SMALL).unwrap().for_images([16, 15]).unwrap().is_none(),
+        "positions of a plain ViT stay"
+    );
     let refused = |config: VitConfig| Vit::new(config).unwrap_err().to_string();
     assert_eq!(
         refused(VitConfig { image: [8, 16], ..SMALL }),

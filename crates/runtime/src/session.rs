@@ -78,9 +78,9 @@ impl Session {
         if let Some(own) = opened.model.reads().pixels
             && let Some(asked) = PixelScale::asked_size(&opened.path)?
             && asked != [own.height, own.width]
-            && let Some(resized) = opened.model.for_images(asked)
+            && let Some(resized) = opened.model.for_images(asked)?
         {
-            opened.model = resized?;
+            opened.model = resized;
         }
         let companions = Companions::open(&*opened.model, &opened.config, &opened.path)?;
         let (name, weights, device) = (name.to_owned(), options.weights, device.as_device());

@@ -106,11 +106,10 @@ impl Model for Vit {
         }
     }
 
-    fn for_images(&self, image: [usize; 2]) -> Option<Result<Arc<dyn Model>>> {
-        let VitForm::Dinov2 { scale, .. } = self.config().form else { return None };
+    fn for_images(&self, image: [usize; 2]) -> Result<Option<Arc<dyn Model>>> {
+        let VitForm::Dinov2 { scale, .. } = self.config().form else { return Ok(None) };
         let form = VitForm::Dinov2 { scale, learned: Some(self.config().learned_grid()) };
-        let resized = Vit::new(VitConfig { image, form, ..*self.config() });
-        Some(resized.map(|vit| Arc::new(vit) as Arc<dyn Model>))
+        Ok(Some(Arc::new(Vit::new(VitConfig { image, form, ..*self.config() })?)))
     }
 
     fn for_task(&self, keys: &ModelKeys, needs: &Needs) -> Result<Arc<dyn Model>> {

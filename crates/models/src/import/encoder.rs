@@ -16,6 +16,7 @@ pub(super) fn activation_at(fields: &Fields<'_>, key: &str) -> Result<FeedForwar
         None | Some("gelu") => Ok(FeedForwardKind::Gelu),
         Some("gelu_new" | "gelu_pytorch_tanh" | "gelu_fast") => Ok(FeedForwardKind::GeluTanh),
         Some("relu") => Ok(FeedForwardKind::Relu),
+        Some("silu" | "swish") => Ok(FeedForwardKind::Silu),
         Some(other) => Err(fields.wrong(
             format!("`{key}` is \"{other}\""),
             "it should be \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\" or \"relu\"",
@@ -29,13 +30,12 @@ pub(super) fn activation_name(family: &str, kind: FeedForwardKind) -> Result<&'s
         FeedForwardKind::Gelu => Ok("gelu"),
         FeedForwardKind::GeluTanh => Ok("gelu_pytorch_tanh"),
         FeedForwardKind::Relu => Ok("relu"),
-        FeedForwardKind::Silu | FeedForwardKind::GatedSilu | FeedForwardKind::GatedGelu => {
-            Err(Error::invalid(
-                family,
-                format!("transformers has no name for {kind:?} in this family"),
-                "use Gelu, GeluTanh or Relu",
-            ))
-        }
+        FeedForwardKind::Silu => Ok("silu"),
+        FeedForwardKind::GatedSilu | FeedForwardKind::GatedGelu => Err(Error::invalid(
+            family,
+            format!("transformers has no name for {kind:?} in this family"),
+            "use Gelu, GeluTanh or Relu",
+        )),
     }
 }
 
