@@ -67,7 +67,7 @@ pub(crate) fn recognise(config: &mut Value, checkpoint: &Checkpoint) -> Option<S
     let (sign, _) = SIGNS.iter().find_map(|sign| {
         let fits = |prefix: &&&str| {
             let there = |name: &&str| has(&format!("{prefix}{name}"));
-            sign.tensors.iter().all(|name| there(&name)) && !sign.without.iter().any(|name| there(&name))
+            sign.tensors.iter().all(there) && !sign.without.iter().any(there)
         };
         sign.prefixes.iter().find(fits).map(|prefix| (sign, prefix))
     })?;
