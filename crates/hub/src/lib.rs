@@ -23,7 +23,6 @@ mod error;
 pub mod forward;
 mod mapping;
 mod open;
-mod recognise;
 mod save;
 mod save_gguf;
 mod side_files;
