@@ -48,8 +48,8 @@ pub(crate) enum Style {
         /// How many marks.
         marks: usize,
     },
-    /// The ids of fairseq, as XLM-R has them: `<s>`, `<pad>`, `</s>` and `<unk>` in front, everything else one
-    /// later, `<mask>` last.
+    /// The ids of fairseq, as XLM-R has them: `<s>`, `<pad>`, `</s>` and `<unk>` in front, everything else
+    /// one later, `<mask>` last.
     Fairseq,
 }
 
