@@ -25,7 +25,6 @@ mod lent;
 mod mapping;
 mod open;
 mod peft;
-mod recognise;
 mod save;
 mod save_gguf;
 mod side_files;

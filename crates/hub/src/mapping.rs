@@ -85,7 +85,7 @@ struct Part {
 
 impl Mapping {
     /// Reads a file.
-    pub fn open(path: &Path) -> Result<Mapping> {
+    pub fn read(path: &Path) -> Result<Mapping> {
         let size =
             std::fs::metadata(path).map_err(|error| regard_data::Error::io("read", path, error))?.len();
         if size > LONGEST {

@@ -4,13 +4,12 @@
 use crate::lent::LentTensor;
 use crate::mapping::{Mapping, NAMES};
 use crate::peft::{self, ADAPTER_CONFIG, LowRank};
-use crate::recognise::recognise;
 use crate::table;
 use crate::{Error, Result};
 use regard_data::{Checkpoint, Folder, Import, Report, gguf, llama2c, names};
 use regard_engine::Store;
 use regard_graph::Init;
-use regard_models::{Model, NoWeights, Registry, Weights, import};
+use regard_models::{Model, NoWeights, Registry, Weights, import, recognise};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::io::Read;
@@ -104,7 +103,7 @@ fn open_whole(model: &str, registry: &Registry, patterns: &[String]) -> Result<O
 /// weights, or a folder with one.
 pub fn open_named(model: impl AsRef<Path>, names: impl AsRef<Path>, registry: &Registry) -> Result<Opened> {
     let (path, names) = (model.as_ref(), names.as_ref());
-    let mapping = Mapping::open(names)?;
+    let mapping = Mapping::read(names)?;
     let checkpoint = Checkpoint::open(path)?;
     let model = mapping.model(names, registry)?;
     let table = table::imports(&*model, &mapping.imports(names, &*model)?)?;
@@ -169,7 +168,8 @@ impl Opened {
     ) -> Result<Opened> {
         let shown = || path.display().to_string();
         refuse_quantised(&config, &path)?;
-        let notes: Vec<String> = recognise(&mut config, &checkpoint).into_iter().collect();
+        let notes: Vec<String> =
+            recognise(&mut config, &CheckpointWeights(&checkpoint)).into_iter().collect();
         let weights = CheckpointWeights(&checkpoint);
         let trained =
             registry.open(&config, &weights).map_err(|error| Error::Config { path: shown(), error })?;

@@ -131,6 +131,28 @@ fn turned(numbers: &[f32], shape: &[usize]) -> Vec<f32> {
     (0..columns).flat_map(|column| (0..rows).map(move |row| numbers[row * columns + column])).collect()
 }
 
+/// The family whose config has words of its own.
+const OLD: &str = "gpt2";
+
+/// Sizes, as the file and as its config call them.
+const OLD_SIZES: &[(&str, &str)] = &[
+    ("block_count", "n_layer"),
+    ("context_length", "n_positions"),
+    ("embedding_length", "n_embd"),
+    ("feed_forward_length", "n_inner"),
+    ("attention.head_count", "n_head"),
+];
+
+/// The same of all others.
+const SIZES: &[(&str, &str)] = &[
+    ("block_count", "num_hidden_layers"),
+    ("context_length", "max_position_embeddings"),
+    ("embedding_length", "hidden_size"),
+    ("feed_forward_length", "intermediate_size"),
+    ("attention.head_count", "num_attention_heads"),
+    ("attention.head_count_kv", "num_key_value_heads"),
+];
+
 /// What the file says of a model.
 fn settings(name: &str, config: &Json, dtype: DType) -> Result<Vec<(String, Value)>> {
     // Readers show this number; they look at each tensor for what it is.
@@ -150,23 +172,8 @@ fn settings(name: &str, config: &Json, dtype: DType) -> Result<Vec<(String, Valu
         ("general.quantization_version".to_owned(), Value::Int(2)),
     ];
     let mut put = |key: &str, value: Value| all.push((format!("{name}.{key}"), value));
-    let sizes: &[(&str, &str)] = match name {
-        "gpt2" => &[
-            ("block_count", "n_layer"),
-            ("context_length", "n_positions"),
-            ("embedding_length", "n_embd"),
-            ("feed_forward_length", "n_inner"),
-            ("attention.head_count", "n_head"),
-        ],
-        _ => &[
-            ("block_count", "num_hidden_layers"),
-            ("context_length", "max_position_embeddings"),
-            ("embedding_length", "hidden_size"),
-            ("feed_forward_length", "intermediate_size"),
-            ("attention.head_count", "num_attention_heads"),
-            ("attention.head_count_kv", "num_key_value_heads"),
-        ],
-    };
+    let old = name == OLD;
+    let sizes = if old { OLD_SIZES } else { SIZES };
     for (key, ours) in sizes {
         let own = config[*ours].as_i64();
         let usual = (*ours == "n_inner").then(|| config["n_embd"].as_i64().map(|width| 4 * width)).flatten();
@@ -176,7 +183,7 @@ fn settings(name: &str, config: &Json, dtype: DType) -> Result<Vec<(String, Valu
         put(key, Value::Int(size));
     }
     put("vocab_size", Value::Int(config["vocab_size"].as_i64().unwrap_or(0)));
-    if name == "gpt2" {
+    if old {
         let epsilon = config["layer_norm_epsilon"].as_f64().unwrap_or(1e-5);
         put("attention.layer_norm_epsilon", Value::Float(epsilon));
         if config["activation_function"].as_str().is_some_and(|act| act != "gelu_new") {

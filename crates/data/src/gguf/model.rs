@@ -183,12 +183,12 @@ fn change(
         let what = format!("has {rows} rows for {heads} heads, which are no pairs");
         return Err(Error::tensor(path, tensor.name, what, AGAIN));
     }
-    if rows > 0 {
-        let row = tensor.bytes.len() / rows;
-        if row * rows != tensor.bytes.len() || row == 0 {
-            let what = format!("{} {:?} has rows that are no whole blocks", tensor.dtype, tensor.shape);
-            return Err(Error::tensor(path, tensor.name, what, AGAIN));
-        }
+    let row = tensor.bytes.len().checked_div(rows).unwrap_or(0);
+    if row * rows != tensor.bytes.len() {
+        let what = format!("{} {:?} has rows that are no whole blocks", tensor.dtype, tensor.shape);
+        return Err(Error::tensor(path, tensor.name, what, AGAIN));
+    }
+    if row > 0 {
         in_halves(tensor.bytes, row, rows / heads, out);
     }
     Ok(Some((tensor.dtype, tensor.shape.to_vec())))

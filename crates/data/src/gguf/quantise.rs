@@ -40,7 +40,7 @@ fn q4_0(block: &[f32; 32], out: &mut Vec<u8>) {
 fn fitted(part: &[f32]) -> (f32, f32) {
     let least = part.iter().copied().fold(0f32, f32::min);
     let most = part.iter().copied().fold(f32::MIN, f32::max);
-    if !(most > least) {
+    if most <= least {
         return (0.0, -least);
     }
     let mut best = ((most - least) / 15.0, -least);

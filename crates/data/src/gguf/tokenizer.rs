@@ -11,6 +11,13 @@ use crate::{Error, Result, Tokenizer};
 use serde_json::{Map, Value as Json, json};
 use std::path::Path;
 
+/// The rule of Qwen2, and of those that took it over.
+const QWEN: &str = "qwen2";
+
+/// What the format calls byte-level BPE, and SentencePiece.
+const BYTES: &str = "gpt2";
+const PIECES: &str = "llama";
+
 /// What a token is, by the number that the format has for it.
 const UNKNOWN: i64 = 2;
 const CONTROL: i64 = 3;
@@ -31,10 +38,11 @@ pub fn of(file: &File) -> Result<Tokenizer> {
     };
     let vocabulary = Vocabulary::read(file)?;
     let description = match model {
-        "gpt2" => words(file, &vocabulary)?,
-        "llama" => pieces(file, &vocabulary)?,
+        BYTES => words(file, &vocabulary)?,
+        PIECES => pieces(file, &vocabulary)?,
         other => {
-            let what = format!("has a tokenizer of the kind `{}`; known are gpt2 and llama", shown(other));
+            let what =
+                format!("has a tokenizer of the kind `{}`; known are {BYTES} and {PIECES}", shown(other));
             return Err(Error::file(&file.path, what, "put the tokenizer.json of the model beside it"));
         }
     };
@@ -111,7 +119,7 @@ fn words(file: &File, vocabulary: &Vocabulary) -> Result<Description> {
     let (mut normalizer, mut whole_words) = (Json::Null, false);
     let name = file.text("tokenizer.ggml.pre")?.unwrap_or("gpt-2");
     let pre_tokenizer = match name {
-        "gpt-2" | "gpt2" | "phi-2" | "jina-es" | "jina-de" | "roberta-bpe" => byte_level(false, true),
+        "gpt-2" | BYTES | "phi-2" | "jina-es" | "jina-de" | "roberta-bpe" => byte_level(false, true),
         "smollm" | "starcoder" | "refact" | "command-r" | "codeshell" => {
             sequence(&[digits, byte_level(false, true)])
         }
@@ -119,7 +127,7 @@ fn words(file: &File, vocabulary: &Vocabulary) -> Result<Description> {
             whole_words = true;
             sequence(&[split(LLAMA3), byte_level(false, false)])
         }
-        "qwen2" | "deepseek-r1-qwen" => {
+        "deepseek-r1-qwen" | QWEN => {
             normalizer = json!({"type": "NFC"});
             sequence(&[split(QWEN2), byte_level(false, false)])
         }
@@ -230,13 +238,13 @@ pub fn settings(tokenizer: &Tokenizer) -> Result<Vec<(String, Value)>, String> {
                 scores[id as usize] = -(rank as f32) - 1.0;
             }
         }
-        settings.push(own("model", Value::Text("llama".into())));
+        settings.push(own("model", Value::Text(PIECES.into())));
         settings.push(own("pre", Value::Text("default".into())));
         settings.push(own("scores", Value::Floats(scores)));
         let scheme = all["pre_tokenizer"]["prepend_scheme"].as_str();
         settings.push(own("add_space_prefix", Value::Bool(scheme.is_none_or(|scheme| scheme != "never"))));
     } else {
-        settings.push(own("model", Value::Text("gpt2".into())));
+        settings.push(own("model", Value::Text(BYTES.into())));
         settings.push(own("pre", Value::Text(rule(&all)?.into())));
         settings.push(own("merges", Value::Texts(merges)));
     }
@@ -276,7 +284,7 @@ fn rule(all: &Json) -> Result<&'static str, String> {
                 && pattern(one).as_deref() == Some(QWEN2)
                 && bytes(two, false) =>
         {
-            Ok("qwen2")
+            Ok(QWEN)
         }
         _ => Err("it cuts texts into words by a rule that GGUF has no name for".into()),
     }

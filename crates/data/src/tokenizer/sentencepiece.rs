@@ -41,15 +41,16 @@ pub(crate) struct PieceModel {
 /// How the model around a tokenizer counts its ids and begins and ends its texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// `<s>` before a text.
-    Llama,
-    /// `</s>` after a text, a hundred marks behind the pieces.
-    T5 {
+    /// `<s>` before a text, as Llama has it.
+    Begun,
+    /// `</s>` after a text, and marks behind the pieces, as T5 has them.
+    Ended {
         /// How many marks.
         marks: usize,
     },
-    /// fairseq's ids: `<s>`, `<pad>`, `</s>` and `<unk>` in front, everything else one later, `<mask>` last.
-    XlmRoberta,
+    /// The ids of fairseq, as XLM-R has them: `<s>`, `<pad>`, `</s>` and `<unk>` in front, everything else
+    /// one later, `<mask>` last.
+    Fairseq,
 }
 
 /// Reads a file.
@@ -233,13 +234,13 @@ impl PieceModel {
             }
         };
         match style {
-            Style::Llama => {
+            Style::Begun => {
                 let mut whole = self.whole();
                 whole.before = named("<s>")?;
                 whole.between = whole.before.clone();
                 Ok(whole)
             }
-            Style::T5 { marks } => {
+            Style::Ended { marks } => {
                 let mut whole = self.whole();
                 whole.after = named("</s>")?;
                 let first = self.pieces.len() as u32;
@@ -257,7 +258,7 @@ impl PieceModel {
                 }
                 Ok(whole)
             }
-            Style::XlmRoberta => self.like_fairseq(path),
+            Style::Fairseq => self.like_fairseq(path),
         }
     }
 

@@ -103,16 +103,21 @@ impl Settings {
 fn pieces(path: &Path, settings: &Settings) -> Result<Description> {
     let model = sentencepiece::read(path)?;
     let marks = settings.config["extra_ids"].as_u64().map_or(100, |marks| marks.min(1 << 16) as usize);
-    let style = match settings.class.as_str() {
-        "LlamaTokenizer" | "llama" | "mistral" => Style::Llama,
-        "T5Tokenizer" | "t5" | "mt5" | "umt5" => Style::T5 { marks },
-        "XLMRobertaTokenizer" | "xlm-roberta" => Style::XlmRoberta,
-        "" if model.is_bpe() => Style::Llama,
-        "" => Style::T5 { marks },
-        _ => return Err(settings.refused(path, "a SentencePiece model")),
+    let ended = Style::Ended { marks };
+    let classes = [
+        (Style::Begun, ["LlamaTokenizer", "llama", "mistral", "mixtral"]),
+        (ended, ["T5Tokenizer", "t5", "mt5", "umt5"]),
+        (Style::Fairseq, ["XLMRobertaTokenizer", "xlm-roberta", "", ""]),
+    ];
+    let class = settings.class.as_str();
+    let style = match classes.iter().find(|(_, names)| !class.is_empty() && names.contains(&class)) {
+        Some((style, _)) => *style,
+        None if class.is_empty() && model.is_bpe() => Style::Begun,
+        None if class.is_empty() => ended,
+        None => return Err(settings.refused(path, "a SentencePiece model")),
     };
     let mut description = model.described(path, style)?;
-    if style == Style::Llama && settings.truth("add_bos_token") == Some(false) {
+    if style == Style::Begun && settings.truth("add_bos_token") == Some(false) {
         description.before.clear();
         description.between.clear();
     }
@@ -126,10 +131,12 @@ fn words(folder: &Path, settings: &Settings) -> Result<Description> {
     let vocabulary = read_json(&path)?;
     let merges = merges(&folder.join("merges.txt"))?;
     let id = |text: &str| vocabulary[text].as_u64().and_then(|id| u32::try_from(id).ok());
+    const BARE: [&str; 5] = ["GPT2Tokenizer", "gpt2", "Qwen2Tokenizer", "qwen2", "qwen3"];
+    const FRAMED: [&str; 4] = ["RobertaTokenizer", "BartTokenizer", "roberta", "bart"];
     let framed = match settings.class.as_str() {
-        "GPT2Tokenizer" | "gpt2" | "Qwen2Tokenizer" | "qwen2" | "qwen3" => false,
-        "RobertaTokenizer" | "BartTokenizer" | "roberta" | "bart" => true,
         "" => id("<s>").is_some() && id("</s>").is_some(),
+        class if FRAMED.contains(&class) => true,
+        class if BARE.contains(&class) => false,
         _ => return Err(settings.refused(&path, "the vocabulary")),
     };
     let qwen = settings.class.to_lowercase().starts_with("qwen");

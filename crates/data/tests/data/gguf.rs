@@ -231,7 +231,8 @@ fn a_llama_is_what_transformers_would_keep() {
 #[test]
 fn what_is_not_understood_is_refused_by_name() {
     let scratch = Scratch::new();
-    let with = |change: &dyn Fn(&mut Vec<(String, Value)>, &mut Vec<Tensor>)| {
+    type Settings = Vec<(String, Value)>;
+    let with = |change: &dyn Fn(&mut Settings, &mut Vec<Tensor>)| {
         let (mut settings, mut tensors) = llama(DType::F32);
         change(&mut settings, &mut tensors);
         let path = scratch.join("model.gguf");

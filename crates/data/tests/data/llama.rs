@@ -170,6 +170,8 @@ fn a_tokenizer_is_read_or_refused() {
     assert_eq!((good.longest, good.pieces.len()), (5, 3));
     assert_eq!((good.pieces[1].score, good.pieces[1].bytes.as_slice()), (-1.5, &b" a"[..]));
     assert_eq!(good.pieces[2].bytes, b"\xff");
+    // The oldest files do not begin with the longest length.
+    assert_eq!(read(&whole[4..], 3).unwrap(), good);
     for length in 0..whole.len() {
         let error = text(read(&whole[..length], 3), &scratch);
         assert!(error.contains("ends inside of piece"), "{error}");

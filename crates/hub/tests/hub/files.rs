@@ -241,7 +241,7 @@ fn tables_of_names_that_do_not_fit_say_why() {
     assert!(refused("family = ").starts_with("HERE/map.toml: line 1: "));
     let parsed = Mapping::parse(&file, "names = 3").unwrap_err().to_string();
     assert!(parsed.contains("map.toml: line 1: "), "{parsed}");
-    let missing = Mapping::open(&own.0.join("no.toml")).unwrap_err().to_string();
+    let missing = Mapping::read(&own.0.join("no.toml")).unwrap_err().to_string();
     assert!(missing.contains("cannot read "), "{missing}");
     let mapping = Mapping::parse(&file, &text.replace("layers = 2", "layers = \"two\"")).unwrap();
     let model = mapping.model(&file, &Registry::standard()).err().unwrap().to_string();

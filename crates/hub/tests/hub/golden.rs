@@ -6,10 +6,11 @@ use regard_models::{Model, Registry};
 use std::path::{Path, PathBuf};
 
 /// Every case with weights of its own that names its scores `logits`, a row for each position or text.
-pub const CASES: [&str; 54] = [
+pub const CASES: [&str; 55] = [
     "albert_classify",
     "albert_masked",
     "albert_pretraining",
+    "bart",
     "bert_classify",
     "bert_labels",
     "bert_masked",

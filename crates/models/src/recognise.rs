@@ -2,7 +2,7 @@
 //! not: told by the names of its tensors, where only one family has such names. What several have stays open,
 //! and is refused as before.
 
-use regard_data::Checkpoint;
+use crate::Weights;
 use serde_json::{Value, json};
 
 /// A tensor that tells a family, behind its prefix, and the heads that tell a class of it.
@@ -55,7 +55,7 @@ const SIGNS: &[Sign] = &[
 ];
 
 /// Puts what the tensors tell into a config that says nothing, and gives the sentence that says so.
-pub(crate) fn recognise(config: &mut Value, checkpoint: &Checkpoint) -> Option<String> {
+pub fn recognise(config: &mut Value, weights: &dyn Weights) -> Option<String> {
     if !config["model_type"].is_null() || !config["architectures"].is_null() || !config.is_object() {
         return None;
     }
@@ -63,11 +63,11 @@ pub(crate) fn recognise(config: &mut Value, checkpoint: &Checkpoint) -> Option<S
     if config["type_vocab_size"].as_u64() == Some(1) {
         return None;
     }
-    let has = |name: &str| checkpoint.find(name).is_some();
+    let has = |name: &str| weights.has(name);
     let (sign, _) = SIGNS.iter().find_map(|sign| {
         let fits = |prefix: &&&str| {
             let there = |name: &&str| has(&format!("{prefix}{name}"));
-            sign.tensors.iter().all(|name| there(&name)) && !sign.without.iter().any(|name| there(&name))
+            sign.tensors.iter().all(there) && !sign.without.iter().any(there)
         };
         sign.prefixes.iter().find(fits).map(|prefix| (sign, prefix))
     })?;
