@@ -239,9 +239,9 @@ pub(crate) fn read_ours(settings: &Settings, files: &Checkpoint, model: &dyn Mod
 
 /// `adapter_config.json` of a model with adapters.
 fn config(model: &dyn Model, adaptation: &Adaptation, base: &str, tensors: &[Joined]) -> Value {
+    // Not SEQ_CLS: PEFT would then look for a head of the adapter's own.
     let task = match model.task().map(|task| task.name) {
         Some("language") => json!("CAUSAL_LM"),
-        Some("classify") => json!("SEQ_CLS"),
         Some("translate") => json!("SEQ_2_SEQ_LM"),
         _ => Value::Null,
     };

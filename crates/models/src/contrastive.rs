@@ -98,7 +98,9 @@ impl Model for Contrastive {
     ) -> Result<Var> {
         let first = Inputs { source: None, source_mask: None, ..*inputs };
         let second = Inputs { ids: inputs.source, mask: inputs.source_mask, ..Inputs::default() };
-        let (first, second) = (self.sentence(g, &first)?, self.sentence(g, &second)?); // B C
+        let first = self.sentence(g, &first)?; // B T -> B C
+        // The same parts once more, under names of their own.
+        let second = g.scope("second", |g| self.sentence(g, &second))?; // B S -> B C
         let compared = MatmulOptions {
             transpose_b: true,
             scale: 1.0 / self.temperature,

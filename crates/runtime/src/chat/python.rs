@@ -1,6 +1,8 @@
 //! What templates of transformers may call besides the language itself: its filters as Jinja has them where
 //! ours would differ, methods of Python's strings and dictionaries, `raise_exception` and `strftime_now`.
-//! Everything that makes a value larger than its operands has a limit.
+//! Everything that makes a value larger than its operands has a limit. What is not Python's: `~` writes what
+//! is no text in the words of minijinja (`true`, `none`, double quotes); no template of the goldens does
+//! that.
 
 use super::bound::{GUARD, REPLY};
 use super::date;
