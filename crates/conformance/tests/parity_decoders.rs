@@ -1,5 +1,6 @@
-//! The decoders that are tables of settings and names, against transformers: scores and streams, every gradient,
-//! ten steps of AdamW, cached greedy decoding, and configs in both spellings, on the goldens of `goldens/parity`.
+//! The decoders that are tables of settings and names, against transformers: scores and streams, every
+//! gradient, ten steps of AdamW, cached greedy decoding, and configs in both spellings, on the goldens of
+//! `goldens/parity`.
 
 use regard_conformance::parity::{Golden, folder, json};
 use regard_conformance::parity_decoder::Case;

@@ -149,7 +149,8 @@ impl AttentionConfig {
                 "choose heads that are a multiple of the key/value heads",
             ));
         }
-        // Where nothing is learned, Gumbel's temperature is a part of β, which would then lie inside of the cap.
+        // Where nothing is learned, Gumbel's temperature is a part of β, which would then lie inside of the
+        // cap.
         if self.cap.is_some() && matches!(self.kind, AttentionKind::Gumbel { .. }) {
             return Err(Error::invalid(
                 "attention",

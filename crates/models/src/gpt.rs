@@ -1,5 +1,5 @@
-//! Decoders of one stream: GPT-2, Llama, Gemma, GPT-NeoX and what lies between them, told apart by their settings
-//! alone. Embedding, blocks of causal attention and a feed-forward part, a final norm, a head.
+//! Decoders of one stream: GPT-2, Llama, Gemma, GPT-NeoX and what lies between them, told apart by their
+//! settings alone. Embedding, blocks of causal attention and a feed-forward part, a final norm, a head.
 //! Letters: B batch, T positions, C width, H heads, G key/value heads, D head width, F hidden width, V
 //! vocabulary.
 

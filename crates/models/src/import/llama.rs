@@ -1,5 +1,5 @@
-//! Llama as transformers writes it, by its table among the decoders: queries and keys turn by halves. Files of
-//! llama2.c are read under the same names, their neighbouring channels already put in halves.
+//! Llama as transformers writes it, by its table among the decoders: queries and keys turn by halves. Files
+//! of llama2.c are read under the same names, their neighbouring channels already put in halves.
 
 use super::Import;
 use super::decoders::families::LLAMA;

@@ -1,5 +1,5 @@
-//! The soft cap of scores on the CPU: β·q·k becomes cap · tanh(β·q·k / cap), number by number, before anything is
-//! added. It is a pass of its own over a tile of dots; attention without a cap does not meet it.
+//! The soft cap of scores on the CPU: β·q·k becomes cap · tanh(β·q·k / cap), number by number, before
+//! anything is added. It is a pass of its own over a tile of dots; attention without a cap does not meet it.
 
 use regard_device::{math, multiversion};
 

@@ -215,8 +215,8 @@ impl<T: Operand> Tiles<'_, T> {
         true
     }
 
-    /// Takes the score gradients of a tile through the soft cap, where there is one: from what biases get of them
-    /// to what queries and keys get.
+    /// Takes the score gradients of a tile through the soft cap, where there is one: from what biases get of
+    /// them to what queries and keys get.
     pub fn through_cap(&self, buffers: &mut Buffers<'_>) {
         if !buffers.slopes.is_empty() {
             through_cap(self.call.level, buffers.scores, buffers.slopes);

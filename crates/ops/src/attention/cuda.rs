@@ -1,10 +1,10 @@
 //! Attention on NVIDIA cards: from settings, sizes and addresses to a list of launches, made without a card.
 //!
 //! Three families of kernels serve it. *Rows* (`kernel_rows*.cu`) do every form and size in true f32. *Tiles*
-//! (`kernel_forward.cu`, `kernel_query_gradients.cu`, `kernel_key_gradients.cu`) do soft attention without caps on
-//! tensor cores where the precision is bf16 and the widths suit. *Decode* (`kernel_decode.cu`) does the forward of
-//! soft attention for few queries, split over the keys. Which one is taken depends on settings and sizes
-//! alone, never on time: same sizes, same bits.
+//! (`kernel_forward.cu`, `kernel_query_gradients.cu`, `kernel_key_gradients.cu`) do soft attention without
+//! caps on tensor cores where the precision is bf16 and the widths suit. *Decode* (`kernel_decode.cu`) does
+//! the forward of soft attention for few queries, split over the keys. Which one is taken depends on settings
+//! and sizes alone, never on time: same sizes, same bits.
 
 use super::cuda_arguments::Common;
 use super::cuda_sources::{Tile, Unit};

@@ -1,10 +1,10 @@
 //! Attention: y(b,t,h) = Σ_s w(b,t,h,s) · v(b,s,g), w = softmax over the allowed keys of β·q·k + bias.
 //! B T H D, B S G D, B S G E → B T H E; H is a multiple of G, T may differ from S, D from E.
 //!
-//! One op covers causal, window, padding and explicit masks, biases by distance, soft caps of scores, soft and
-//! hard weights and dropout. Masks and biases work on *positions*, so that cached decoding, left padding, chunks and ring
-//! caches are the same op. Memory grows with T + S, never with T·S: the log-sum-exp of each row is kept, and
-//! backward makes the weights again from it (Dao et al., "FlashAttention", 2022).
+//! One op covers causal, window, padding and explicit masks, biases by distance, soft caps of scores, soft
+//! and hard weights and dropout. Masks and biases work on *positions*, so that cached decoding, left padding,
+//! chunks and ring caches are the same op. Memory grows with T + S, never with T·S: the log-sum-exp of each
+//! row is kept, and backward makes the weights again from it (Dao et al., "FlashAttention", 2022).
 //!
 //! A row without an allowed key gives 0, weights 0 and gradients 0; `g.empty_rows(lse)` counts such rows.
 

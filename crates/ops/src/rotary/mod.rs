@@ -1,8 +1,8 @@
 //! Rotary positions: pairs of channels of a head are turned by an angle that grows with the position, so that
 //! products of queries and keys depend on the distance alone. Su et al., RoFormer (arXiv:2104.09864). x `[B T
 //! H D]`, position `[B T]`; pair i of R/2 turns by position · base^(−2i/R). The first R channels turn, the
-//! others stay. Turning back is the inverse, and the gradient. Where a model was stretched to longer contexts,
-//! pairs turn more slowly ([`Stretch`]), and what turned may be multiplied by a number.
+//! others stay. Turning back is the inverse, and the gradient. Where a model was stretched to longer
+//! contexts, pairs turn more slowly ([`Stretch`]), and what turned may be multiplied by a number.
 
 mod cpu;
 mod cuda;

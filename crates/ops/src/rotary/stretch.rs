@@ -1,5 +1,5 @@
-//! Rotary positions for contexts longer than those of training: what becomes of the angle of one step, pair by
-//! pair. Linear interpolation (Chen et al., arXiv:2306.15595), its dynamic form, YaRN (Peng et al.,
+//! Rotary positions for contexts longer than those of training: what becomes of the angle of one step, pair
+//! by pair. Linear interpolation (Chen et al., arXiv:2306.15595), its dynamic form, YaRN (Peng et al.,
 //! arXiv:2309.00071), and what Llama 3 does.
 
 use regard_graph::{Error, Result};
@@ -26,15 +26,15 @@ pub enum Stretch {
         /// By how much.
         factor: f64,
     },
-    /// Not at all within the context of training, and more and more beyond it. A model is not asked beyond its
-    /// context, so that nothing changes; the setting is kept for those who read the model elsewhere.
+    /// Not at all within the context of training, and more and more beyond it. A model is not asked beyond
+    /// its context, so that nothing changes; the setting is kept for those who read the model elsewhere.
     Dynamic {
         /// By how much, beyond.
         factor: f64,
     },
     /// YaRN's: pairs before the one that turns `fast` times within the `original` positions are not slowed,
-    /// those behind the one that turns `slow` times `factor` times, and between the two it goes over from pair
-    /// to pair.
+    /// those behind the one that turns `slow` times `factor` times, and between the two it goes over from
+    /// pair to pair.
     Yarn {
         /// By how much.
         factor: f64,
@@ -82,7 +82,8 @@ impl Stretch {
             Stretch::Linear { factor } => frequency / factor,
             Stretch::Dynamic { .. } => frequency,
             Stretch::Yarn { factor, fast, slow, original, whole } => {
-                // The pair, not rounded, that turns so many times: base^(−2 pair/width) · original = turns · 2π
+                // The pair, not rounded, that turns so many times: base^(−2 pair/width) · original = turns ·
+                // 2π
                 let turning = |turns: f64| width as f64 * (original / (turns * TAU)).ln() / (2.0 * base.ln());
                 let (mut first, mut last) = (turning(fast), turning(slow));
                 if whole {

@@ -229,8 +229,8 @@ fn stretches_of_other_kinds() {
     };
     near(&cosines(with(Stretch::Linear { factor: 4.0 }), 16), &|_| 0.25);
     near(&cosines(with(Stretch::Dynamic { factor: 4.0 }), 16), &|_| 1.0);
-    // 64 positions: pair p turns 64 · 100^(−p/8) / 2π times; 4 times at p = 1.62, once at p = 4.03. Whole pairs: 1
-    // to 5, and what lies between goes over in quarters.
+    // 64 positions: pair p turns 64 · 100^(−p/8) / 2π times; 4 times at p = 1.62, once at p = 4.03. Whole
+    // pairs: 1 to 5, and what lies between goes over in quarters.
     let yarn = Stretch::Yarn { factor: 4.0, fast: 4.0, slow: 1.0, original: 64.0, whole: true };
     let slowed = |pair: usize| ((pair as f64 - 1.0) / 4.0).clamp(0.0, 1.0);
     near(&cosines(with(yarn), 16), &|pair| slowed(pair) / 4.0 + 1.0 - slowed(pair));

@@ -1,5 +1,5 @@
-//! The tables of families with blocks of their own: both parts from one stream, LayerNorm, projections stacked
-//! head by head.
+//! The tables of families with blocks of their own: both parts from one stream, LayerNorm, projections
+//! stacked head by head.
 
 use super::families::{
     ATTENTION_BIAS, GATED_SILU, GROUPS, LLAMA_NAMES, MLP_BIAS, ROPE, SIZES, UNTIED, put, put_rope, rotary,

@@ -385,8 +385,8 @@ pub static GEMMA2: Dialect = Dialect {
     names: Names { parts: GEMMA_PARTS, ..LLAMA_NAMES },
 };
 
-/// Gemma 3, its text alone: norms of queries and keys instead of soft caps, five local layers to a global one,
-/// each kind with a rotary base of its own.
+/// Gemma 3, its text alone: norms of queries and keys instead of soft caps, five local layers to a global
+/// one, each kind with a rotary base of its own.
 pub static GEMMA3: Dialect = Dialect {
     model_type: "gemma3_text",
     architecture: "Gemma3ForCausalLM",

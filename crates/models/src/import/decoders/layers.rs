@@ -32,8 +32,8 @@ pub fn sliding(fields: &Fields<'_>, layers: usize, rule: impl Fn(usize) -> bool)
         .collect()
 }
 
-/// Puts windows, and how layers turn, into a config: `wide` for layers without a window, `near` for those with
-/// one. If all are of one kind, there are no others.
+/// Puts windows, and how layers turn, into a config: `wide` for layers without a window, `near` for those
+/// with one. If all are of one kind, there are no others.
 pub fn settle(
     config: &mut GptConfig,
     slides: &[bool],

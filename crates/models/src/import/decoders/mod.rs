@@ -2,8 +2,8 @@
 //! what all of its models have. One reader and one writer walk these tables ([`Dialect`]); a new family is a
 //! table in [`families`] or [`elders`].
 //!
-//! What is written is read back before anybody gets it: a model that a family has no words for is refused with
-//! the setting that would be lost, whatever the setting is.
+//! What is written is read back before anybody gets it: a model that a family has no words for is refused
+//! with the setting that would be lost, whatever the setting is.
 
 pub mod elders;
 pub mod families;

@@ -1,5 +1,6 @@
 //! Rotary positions as transformers spells them: `rope_parameters` in newer configs, `rope_theta` and
-//! `rope_scaling` in older ones, and some families with words of their own. Both are read; the newer is written.
+//! `rope_scaling` in older ones, and some families with words of their own. Both are read; the newer is
+//! written.
 
 use super::super::json::Fields;
 use regard_graph::Result;

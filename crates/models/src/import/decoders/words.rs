@@ -1,5 +1,5 @@
-//! The words of a decoder's config.json as data: each names a key, the setting that it stands for and what counts
-//! where it is absent. Reading and writing walk the same list.
+//! The words of a decoder's config.json as data: each names a key, the setting that it stands for and what
+//! counts where it is absent. Reading and writing walk the same list.
 
 use super::super::json::Fields;
 use crate::gpt::GptConfig;
