@@ -401,7 +401,7 @@ fn texts_that_cannot_be_embedded_are_refused() {
     model.put("1_Pooling/config.json", "{\"pooling_mode_mean_tokens\": false}");
     assert!(
         with(&["--text", "a"])
-            .contains("the vector of a text is made of nothing; embed makes it of mean or cls")
+            .contains("the vector of a text is made of nothing; embed makes it of one or several of ")
     );
 }
 

@@ -144,7 +144,7 @@ fn beams_are_those_of_transformers() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 9);
+    assert_eq!(seen, 15);
 }
 
 #[test]

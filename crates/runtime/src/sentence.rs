@@ -301,7 +301,9 @@ fn read_pooling(path: &Path) -> Result<(Vec<Pooling>, bool)> {
         Value::Null => {
             let set = MODES.iter().filter(|(_, older, _)| file[*older] == true);
             let set: Vec<&str> = set.map(|(mode, _, _)| *mode).collect();
-            if set.is_empty() { vec!["mean"] } else { set }
+            // Where nothing is said, it is the mean; where that is denied, nothing.
+            let mean = set.is_empty() && file["pooling_mode_mean_tokens"] != false;
+            if mean { vec!["mean"] } else { set }
         }
         _ => vec!["?"],
     };
@@ -314,7 +316,10 @@ fn read_pooling(path: &Path) -> Result<(Vec<Pooling>, bool)> {
             let known = MODES.map(|(mode, _, _)| mode).join(", ");
             Err(refused(
                 path,
-                format!("the vector of a text is made of {}", file["pooling_mode"]),
+                match modes.is_empty() {
+                    true => "the vector of a text is made of nothing".into(),
+                    false => format!("the vector of a text is made of {}", file["pooling_mode"]),
+                },
                 format!("embed makes it of one or several of {known}"),
             ))
         }

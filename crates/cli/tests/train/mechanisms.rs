@@ -77,8 +77,12 @@ fn families_and_their_keys_are_listed() {
     let registry = Registry::standard();
     assert_eq!(names, registry.families().map(|family| family.name()).collect::<Vec<_>>());
     let text = scratch.printed(&["families", "vit"]);
-    for words in ["learns images", "model_type vit, regard-vit", "patch", "none, learned, sinusoidal, rotary"]
-    {
+    for words in [
+        "learns images",
+        "model_type vit, deit, dinov2, regard-vit",
+        "patch",
+        "none, learned, sinusoidal, rotary",
+    ] {
         assert!(text.contains(words), "{words}: {text}");
     }
     assert!(scratch.refused(&["families", "vitt"]).contains("did you mean `vit`?"));
