@@ -86,5 +86,7 @@ fn digest(path: &Path, hash: &mut u64) -> io::Result<()> {
 /// Whether a line of a record leaves a setting as it usually is: `window: None,`.
 fn is_usual(line: &str) -> bool {
     let setting = line.strip_suffix(": None,").or_else(|| line.strip_suffix(": Default::default(),"));
-    setting.is_some_and(|name| !name.is_empty() && name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_'))
+    setting.is_some_and(|name| {
+        !name.is_empty() && name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_')
+    })
 }

@@ -74,6 +74,6 @@ mod tests {
             let own = copies.get(room);
             assert!(bytes < 2 || (own[0], own[bytes - 1]) == (mark, mark), "{bytes}");
         }
-        assert_eq!(copies.blocks.len(), 4);
+        assert_eq!(copies.blocks.len(), 3);
     }
 }

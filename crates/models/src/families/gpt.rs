@@ -227,7 +227,9 @@ impl Model for Gpt {
         let reasons: Option<Vec<String>> = others(self).map(|form| form.departs(self.config())).collect();
         let known = FORMS.iter().filter(|form| [&GPT2.form, &LLAMA.form].contains(&&form.form));
         let reasons = reasons.filter(|reasons| !reasons.is_empty()).map(|_| known)?;
-        let reasons: Vec<String> = reasons.filter_map(|form| form.departs(self.config())).collect();
+        let reason =
+            |form: &&GptForm| Some(format!("{}: {}", form.form.model_type, form.departs(self.config())?));
+        let reasons: Vec<String> = reasons.filter_map(reason).collect();
         Some(reasons.join(". "))
     }
 

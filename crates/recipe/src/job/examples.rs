@@ -219,18 +219,8 @@ impl Examples {
                 Arc::new(Classified::new(fixed(all.len())?, padding, make))
             }
             Numbers::Pairs(all) => {
-                let plan = match how.tokens {
-                    None => fixed(all.len())?,
-                    Some(tokens) => {
-                        let longer = |(source, target): &(Vec<u32>, Vec<u32>)| {
-                            source.len().max(target.len() + 1) as u32
-                        };
-                        let lengths = all.iter().map(longer).collect();
-                        // Sorted a hundred batches at a time: little padding, and company that changes.
-                        let settings = ByLength { tokens, examples: batch, window: 100 * batch };
-                        Plan::by_length(lengths, settings, order)?
-                    }
-                };
+                let plan =
+                    how.tokens.map_or_else(|| fixed(all.len()), |most| by_length(all, most, batch, order))?;
                 let examples = all.clone();
                 let make = move |_, row: usize| Ok(examples[row].clone());
                 let id = |id: i32| u32::try_from(id).unwrap_or_default();
@@ -287,6 +277,15 @@ impl Examples {
             }
         })
     }
+}
+
+/// Batches of pairs of about the same length, of so many tokens at most.
+fn by_length(all: &[(Vec<u32>, Vec<u32>)], tokens: usize, batch: usize, order: Order) -> Result<Plan> {
+    let longer = |(source, target): &(Vec<u32>, Vec<u32>)| source.len().max(target.len() + 1) as u32;
+    let lengths = all.iter().map(longer).collect();
+    // Sorted a hundred batches at a time: little padding, and company that changes.
+    let settings = ByLength { tokens, examples: batch, window: 100 * batch };
+    Ok(Plan::by_length(lengths, settings, order)?)
 }
 
 /// The ids of a text that is classified, and whether it had to be cut.
