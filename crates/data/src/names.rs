@@ -193,7 +193,7 @@ pub fn part(import: &Import, tensor: &Tensor, range: Range<usize>, out: &mut [f3
     let columns = tensor.shape.get(1).copied().unwrap_or(0);
     let turned = matches!(import.map, Map::Transposed | Map::TransposedColumns(_));
     let by_rows = turned && numbers == 1 && long > 0 && misfit(import, tensor).is_none();
-    if !by_rows || range.start % long != 0 || range.end % long != 0 {
+    if !by_rows || !range.start.is_multiple_of(long) || !range.end.is_multiple_of(long) {
         out.copy_from_slice(&one(import, tensor)?[range]);
         return Ok(());
     }

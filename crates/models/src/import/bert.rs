@@ -502,8 +502,8 @@ mod tests {
             "bert: `position_embedding_type` is \"relative_key\"; only models with absolute positions can be imported"
         );
         assert_eq!(
-            refused("hidden_act", json!("swish")),
-            "bert: `hidden_act` is \"swish\"; it should be \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\" or \"relu\""
+            refused("hidden_act", json!("tanh")),
+            "bert: `hidden_act` is \"tanh\"; it should be \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\" or \"relu\""
         );
         assert_eq!(
             refused("architectures", json!(["BertForNextSentencePrediction"])),

@@ -41,20 +41,19 @@ unsafe fn strip_times_half<const ROWS: usize>(form: Form, a: Rows, b: *const u8,
             let products = products::<ROWS>(form, a, block, cell.add(form.head() + half * 64));
             let halves = |at: usize| _mm256_cvtph_ps(_mm_loadu_si128(cell.add(at + half * 32).cast()));
             let scales = [halves(0), halves(16)];
-            for row in 0..ROWS {
+            for (row, sums) in sums.iter_mut().enumerate() {
                 let x = _mm256_set1_ps(a.scale(row, block));
-                for part in 0..2 {
-                    let exact = _mm256_cvtepi32_ps(products[row][part]);
-                    let sum = &mut sums[row][part];
-                    *sum = _mm256_fmadd_ps(exact, _mm256_mul_ps(scales[part], x), *sum);
+                for ((sum, product), scales) in sums.iter_mut().zip(products[row]).zip(scales) {
+                    let exact = _mm256_cvtepi32_ps(product);
+                    *sum = _mm256_fmadd_ps(exact, _mm256_mul_ps(scales, x), *sum);
                 }
             }
             if form == Form::Q4 {
                 let least = [halves(HALVES), halves(HALVES + 16)];
-                for row in 0..ROWS {
+                for (row, sums) in sums.iter_mut().enumerate() {
                     let x = _mm256_castsi256_ps(_mm256_set1_epi32(a.sum(row, block)));
-                    for part in 0..2 {
-                        sums[row][part] = _mm256_fmadd_ps(least[part], x, sums[row][part]);
+                    for (sum, least) in sums.iter_mut().zip(least) {
+                        *sum = _mm256_fmadd_ps(least, x, *sum);
                     }
                 }
             }

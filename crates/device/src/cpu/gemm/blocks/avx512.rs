@@ -79,21 +79,19 @@ unsafe fn strip_times_panels<const ROWS: usize, const PANELS: usize, const FORM:
                 let products = products::<ROWS, FORM>(a, block, cell.add(form.head()));
                 let halves = |at: usize| _mm512_cvtph_ps(_mm256_loadu_si256(cell.add(at).cast()));
                 let scales = [halves(0), halves(32)];
-                for row in 0..ROWS {
+                for (row, sums) in sums.iter_mut().enumerate() {
                     let x = _mm512_set1_ps(a.scale(row, block));
-                    for half in 0..2 {
-                        let exact = _mm512_cvtepi32_ps(products[row][half]);
-                        let sum = &mut sums[row][panel][half];
-                        *sum = _mm512_fmadd_ps(exact, _mm512_mul_ps(scales[half], x), *sum);
+                    for ((sum, product), scales) in sums[panel].iter_mut().zip(products[row]).zip(scales) {
+                        let exact = _mm512_cvtepi32_ps(product);
+                        *sum = _mm512_fmadd_ps(exact, _mm512_mul_ps(scales, x), *sum);
                     }
                 }
                 if FORM == Q4 {
                     let least = [halves(HALVES), halves(HALVES + 32)];
-                    for row in 0..ROWS {
+                    for (row, sums) in sums.iter_mut().enumerate() {
                         let x = _mm512_castsi512_ps(_mm512_set1_epi32(a.sum(row, block)));
-                        for half in 0..2 {
-                            let sum = &mut sums[row][panel][half];
-                            *sum = _mm512_fmadd_ps(least[half], x, *sum);
+                        for (sum, least) in sums[panel].iter_mut().zip(least) {
+                            *sum = _mm512_fmadd_ps(least, x, *sum);
                         }
                     }
                 }
