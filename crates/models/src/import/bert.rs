@@ -503,7 +503,7 @@ mod tests {
         );
         assert_eq!(
             refused("hidden_act", json!("tanh")),
-            "bert: `hidden_act` is \"tanh\"; it should be \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\" or \"relu\""
+            "bert: `hidden_act` is \"tanh\"; it should be \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\", \"relu\" or \"silu\""
         );
         assert_eq!(
             refused("architectures", json!(["BertForNextSentencePrediction"])),

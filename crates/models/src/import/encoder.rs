@@ -19,7 +19,7 @@ pub(super) fn activation_at(fields: &Fields<'_>, key: &str) -> Result<FeedForwar
         Some("silu" | "swish") => Ok(FeedForwardKind::Silu),
         Some(other) => Err(fields.wrong(
             format!("`{key}` is \"{other}\""),
-            "it should be \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\" or \"relu\"",
+            "it should be \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\", \"relu\" or \"silu\"",
         )),
     }
 }
