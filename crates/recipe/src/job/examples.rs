@@ -219,8 +219,10 @@ impl Examples {
                 Arc::new(Classified::new(fixed(all.len())?, padding, make))
             }
             Numbers::Pairs(all) => {
-                let plan =
-                    how.tokens.map_or_else(|| fixed(all.len()), |most| by_length(all, most, batch, order))?;
+                let plan = match how.tokens {
+                    None => fixed(all.len())?,
+                    Some(most) => by_length(all, most, batch, order)?,
+                };
                 let examples = all.clone();
                 let make = move |_, row: usize| Ok(examples[row].clone());
                 let id = |id: i32| u32::try_from(id).unwrap_or_default();
