@@ -42,8 +42,8 @@ pub struct Options {
     /// Put the line about the subject before each question, as in ask
     #[arg(long)]
     read: bool,
-    /// Draw so many answers beside each, and take the share that is the same for a sign, too; `ask` then draws
-    /// as many
+    /// Draw so many answers beside each, and take the share that is the same for a sign, too; `ask` then
+    /// draws as many
     #[arg(long, default_value_t = 0, value_name = "N")]
     samples: u8,
     /// From this number the questions are divided

@@ -72,8 +72,8 @@ impl BlockConfig {
 }
 
 /// A block. Parameters: `attention`, `attention_norm`, `cross`, `cross_norm`, `feed_forward`,
-/// `feed_forward_norm`; for [`NormPlace::Sandwich`] also `attention_output_norm` and so on; `attention_scale` and
-/// `feed_forward_scale` where what is added is scaled.
+/// `feed_forward_norm`; for [`NormPlace::Sandwich`] also `attention_output_norm` and so on; `attention_scale`
+/// and `feed_forward_scale` where what is added is scaled.
 #[derive(Clone, Debug)]
 pub struct Block {
     attention: AttentionLayer,

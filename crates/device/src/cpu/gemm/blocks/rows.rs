@@ -76,8 +76,8 @@ crate::multiversion! {
     }
 }
 
-/// The integers of a block; its scale, and the sum of the integers. Plain loops over the whole block, which are
-/// what vectorises.
+/// The integers of a block; its scale, and the sum of the integers. Plain loops over the whole block, which
+/// are what vectorises.
 #[inline(always)]
 fn round_block(x: &[f32; BLOCK], integers: &mut [u8; BLOCK]) -> (f32, i32) {
     // Magnitudes compare as their bits do, and what is no number is larger than all that are.
