@@ -198,6 +198,7 @@ impl Trial {
             _ => AttentionScale::Default,
         };
         let spec = Attention {
+            cap: None,
             scale,
             mask: self.mask(g)?,
             bias: self.bias(g)?,
