@@ -245,7 +245,7 @@ impl Bert {
         let mut block =
             BlockConfig { attention, cross: None, feed_forward, norm, place: NormPlace::Post, dropout };
         mechanisms.apply(&mut block);
-        let final_norm = block.place == NormPlace::Pre;
+        let final_norm = block.place.leaves_raw();
         let stack = StackConfig { layers: config.layers, block, final_norm, relative };
         let stack = match config.variant.shared {
             true => Stack::repeated(stack, p)?,

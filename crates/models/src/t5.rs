@@ -181,7 +181,7 @@ impl T5Config {
         let own = Positions::Buckets { buckets: self.buckets, max_distance: self.max_distance };
         let chosen = self.mechanisms.positions.unwrap_or(own);
         let (_, relative) = chosen.parts(width, 0, block.attention.std, !decoder);
-        StackConfig { layers, block, final_norm: block.place == NormPlace::Pre, relative }
+        StackConfig { layers, block, final_norm: block.place.leaves_raw(), relative }
     }
 }
 

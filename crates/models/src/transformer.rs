@@ -114,7 +114,7 @@ impl TransformerConfig {
         };
         self.mechanisms.apply(&mut block);
         let (_, relative) = self.positions().parts(width, self.context, std, !decoder);
-        let final_norm = self.final_norm || block.place == NormPlace::Pre;
+        let final_norm = self.final_norm || block.place.leaves_raw();
         Ok(StackConfig { layers, block, final_norm, relative })
     }
 

@@ -297,7 +297,7 @@ impl Vit {
         let (absolute, relative) = chosen.parts(width, most, std, true);
         let positions = parameters.under("position_embedding", |p| AbsolutePositions::new(absolute, p))?;
         let block = config.block()?;
-        let final_norm = block.place == NormPlace::Pre;
+        let final_norm = block.place.leaves_raw();
         let stack = StackConfig { layers: config.layers, block, final_norm, relative };
         let mut stack = Stack::new(stack, &mut parameters)?;
         if let VitForm::Dinov2 { scale, .. } = config.form {
