@@ -1,6 +1,6 @@
 //! GPTs: decoders of one stream. Their files come in many forms, GPT-2's, Llama's, Qwen's and our own among
 //! them, which differ in names, layouts and settings alone: a form is a line of data, most of them a table of
-//! [`crate::import::decoders`].
+//! `import::decoders`.
 
 use super::{CONTEXT, HEADS, HIDDEN, LAYERS, PRESET, STD, TIED, VOCABULARY, WIDTH, with_mechanisms};
 use crate::family::{Dropout, Family, Form, Needs, Weights};

@@ -6,7 +6,7 @@
 //! … at every SIMD level. In bf16 it runs in pairs, k = 1, 0, 3, 2 …, as `vdpbf16ps` does, at every level but
 //! AMX, which sums thirty-two k at a time in its own order. (`vdpbf16ps` and AMX take numbers below 2⁻¹²⁶ for
 //! 0; other levels do not.) A B of 8-bit integers is multiplied as the f32 numbers that they are; its scales
-//! come in at the end. A B of blocks has products of its own, of integers: [`blocks`].
+//! come in at the end. A B of blocks has products of its own, of integers: `blocks`.
 //!
 //! Work is cut into tasks of some rows by some panels. A task reads its part of A where it lies or packs it
 //! into the worker's scratch, keeps its tile of C there across the blocks, and runs the epilogue on it while
