@@ -211,8 +211,8 @@ fn a_model_learns_to_reply_by_adapters() {
         model.name(),
         model.0.join("chats.jsonl")
     );
-    model.put("recipe.toml", &recipe);
-    let (path, run) = (model.0.join("recipe.toml"), model.0.join("run"));
+    model.put("learn.toml", &recipe);
+    let (path, run) = (model.0.join("learn.toml"), model.0.join("run"));
     let (path, run) = (path.to_str().unwrap(), run.to_str().unwrap());
     let output = regard(&["train", path, "--out", run], "");
     let said =
@@ -252,7 +252,7 @@ fn a_model_learns_to_reply_by_adapters() {
     for (from, to, expected) in
         [("attention.*", "attention.qery", "attention.q"), ("rank = 4", "rank = 0", "adapt.rank is 0")]
     {
-        model.put("recipe.toml", &recipe.replace(from, to));
+        model.put("learn.toml", &recipe.replace(from, to));
         let output = regard(&["train", path, "--out", &format!("{run}-{}", to.len())], "");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(expected), "{to}: {said}");
