@@ -37,7 +37,7 @@ pub struct Options {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with_all = ["prompt", "ids", "start"])]
     chat: Option<String>,
     /// What the system is told before the message
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, requires = "chat")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     system: Option<String>,
     /// Ids to continue instead of a text, with commas between; prints ids, and needs no tokenizer
     #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with_all = ["prompt", "stop"])]
@@ -84,6 +84,9 @@ pub fn run(options: &Options, registry: &Registry) -> Result<()> {
     }
     if let Some(at) = options.stop.iter().position(String::is_empty) {
         bail!("--stop number {} is empty, which every text ends with; give it letters", at + 1);
+    }
+    if options.system.is_some() && options.chat.is_none() {
+        bail!("--system is for --chat; a plain prompt has no system that is told something");
     }
     writing.check()?;
     let mut session =

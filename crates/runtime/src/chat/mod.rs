@@ -6,6 +6,7 @@
 mod bound;
 mod conversation;
 mod date;
+mod guarded;
 mod message;
 mod python;
 mod python_text;

@@ -2,7 +2,7 @@
 //! ours would differ, methods of Python's strings and dictionaries, `raise_exception` and `strftime_now`.
 //! Everything that makes a value larger than its operands has a limit. What is not Python's: `~` writes what
 //! is no text in the words of minijinja (`true`, `none`, double quotes); no template of the goldens does
-//! that.
+//! that. A tuple is printed as a list.
 
 use super::bound::{GUARD, REPLY};
 use super::date;
@@ -247,10 +247,24 @@ fn indent(
     Ok(out)
 }
 
+/// Python's `title`: a letter behind none is large, all others are small.
+fn titled(text: &str) -> String {
+    let (mut out, mut inside) = (String::with_capacity(text.len()), false);
+    for letter in text.chars() {
+        match inside {
+            true => out.extend(letter.to_lowercase()),
+            false => out.extend(letter.to_uppercase()),
+        }
+        inside = letter.is_alphabetic();
+    }
+    out
+}
+
 /// Methods of Python's strings, lists and dictionaries.
 fn method(state: &State<'_, '_>, value: &Value, name: &str, arguments: &[Value]) -> Result<Value, Error> {
     match (name, value.as_str()) {
         ("format", _) => Err(invalid("the method `format` is not known; join texts with ~")),
+        ("title", Some(text)) => Ok(Value::from(titled(text))),
         ("replace", Some(text)) => {
             let (from, to, count): (&str, &str, Rest<Value>) = minijinja::value::from_args(arguments)?;
             match count.first() {

@@ -3,6 +3,7 @@
 //! so much, and no value in it grows past a limit.
 
 use super::bound::{Guarded, guarded};
+use super::guarded as gave_up;
 use super::message::Message;
 use super::python::{self, BEGIN, END, RAISED};
 use super::python_text::printed;
@@ -81,7 +82,9 @@ impl ChatTemplate {
         let steps = (MOST_TEXT / longest_text.max(1)) as u64;
         environment.set_fuel(Some(steps.min(MOST_STEPS)));
         python::furnish(&mut environment, now.clone());
-        environment.add_template_owned("chat", source).map_err(|error| {
+        let added = gave_up::guarded(|| environment.add_template_owned("chat", source));
+        let given_up = || refused(&origin, "the package `minijinja` gave up on the chat template".into());
+        added.ok_or_else(given_up)?.map_err(|error| {
             refused(&origin, format!("the chat template cannot be read: {}", words(&error)))
         })?;
         let tokens = tokens.into_iter().collect();
@@ -142,7 +145,10 @@ impl ChatTemplate {
         context.insert("documents", Value::from(()));
         let template = self.environment.get_template("chat").map_err(|error| self.failed(&error))?;
         let mut out = Limited(Vec::new());
-        template.render_captured_to(context, &mut out).map_err(|error| self.failed(&error))?;
+        let rendered = gave_up::guarded(|| template.render_captured_to(context, &mut out).map(|_| ()));
+        let given_up =
+            || refused(&self.origin, "the package `minijinja` gave up on the chat template".into());
+        rendered.ok_or_else(given_up)?.map_err(|error| self.failed(&error))?;
         let text = String::from_utf8(out.0)
             .map_err(|_| refused(&self.origin, "the chat template writes what is no text".into()))?;
         self.unmarked(&text)
@@ -358,6 +364,10 @@ mod tests {
             failure("\n{{ missing.attribute }}"),
             "t.jinja: the chat template fails: undefined value (line 2); check the messages, or take the template that came \
              with the model"
+        );
+        assert_eq!(
+            failure("{{ ''[::-1] }}"),
+            "t.jinja: the package `minijinja` gave up on the chat template; take the template that came with the model"
         );
         assert!(failure("{{ strftime_now('%Q') }}").contains("strftime_now does not know `%Q`"));
         assert!(failure("{{ missing | tojson }}").contains("what is undefined has no JSON"));
