@@ -73,10 +73,6 @@ pub struct Options {
 
 /// Runs the command.
 pub fn run(options: &Options, registry: &Registry) -> Result<()> {
-    // The parser lets it pass where the one that it belongs to may not stand.
-    if options.system.is_some() && options.chat.is_none() {
-        bail!("--system is told before a message: give that with --chat");
-    }
     let writing = options.writing();
     writing.sampling.check()?;
     if options.max == 0 {
