@@ -46,10 +46,10 @@ def batches(family, seed):
 
 def scores(outputs):
     """The scores of any head under the names that ours have."""
-    if "start_logits" in outputs:
+    if hasattr(outputs, "start_logits"):
         return {"start": outputs.start_logits, "end": outputs.end_logits}
-    if "prediction_logits" in outputs:
-        follows = outputs.sop_logits if "sop_logits" in outputs else outputs.seq_relationship_logits
+    if hasattr(outputs, "prediction_logits"):
+        follows = outputs.sop_logits if hasattr(outputs, "sop_logits") else outputs.seq_relationship_logits
         return {"logits": outputs.prediction_logits, "follows": follows}
     return {"logits": outputs.logits}
 
