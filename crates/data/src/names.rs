@@ -214,12 +214,16 @@ pub fn lies<'a>(import: &Import, tensor: &Tensor<'a>) -> Option<&'a [u8]> {
     }
     match &import.map {
         Map::Same | Map::Reshaped => Some(tensor.bytes),
-        Map::Rows(rows) => {
-            let row = tensor.bytes.len() / tensor.shape.first().copied().unwrap_or(1).max(1);
-            Some(&tensor.bytes[rows.start * row..rows.end * row])
-        }
+        Map::Rows(rows) => row_bytes(rows, tensor).map(|bytes| &tensor.bytes[bytes]),
         Map::Transposed | Map::TransposedColumns(_) | Map::CyclicRows { .. } => None,
     }
+}
+
+/// The bytes of some rows, which a tensor has; none where they begin or end inside of a block.
+fn row_bytes(rows: &Range<usize>, tensor: &Tensor) -> Option<Range<usize>> {
+    // Not the product of the other extents: where the first is 0, they can be anything.
+    let row = tensor.len() / tensor.shape.first().copied().unwrap_or(1).max(1);
+    Some(tensor.dtype.size(rows.start * row)?..tensor.dtype.size(rows.end * row)?)
 }
 
 /// Our tensor, from theirs, whose shapes were checked; `whole` is room for theirs.
@@ -232,15 +236,11 @@ fn read(import: &Import, tensor: &Tensor, whole: &mut Vec<f32>, ours: &mut Vec<f
             tensor.to_f32(ours)
         }
         Map::Rows(rows) => {
-            // Not the product of the other extents: where the first is 0, they can be anything.
             let row = tensor.len() / tensor.shape.first().copied().unwrap_or(1).max(1);
             ours.resize(rows.len() * row, 0.0);
-            let bytes = tensor.dtype.size(rows.start * row).zip(tensor.dtype.size(rows.end * row));
-            let Some((from, to)) = bytes else {
-                let what = format!("rows {rows:?} of `{}` begin inside of a block", shown(tensor.name));
-                return Err(Error::invalid(what, "save the tensor in f32, f16 or bf16 first"));
-            };
-            tensor.dtype.decode(&tensor.bytes[from..to], ours);
+            // Without bytes of their own they would not have fitted.
+            let bytes = row_bytes(rows, tensor).unwrap_or(0..0);
+            tensor.dtype.decode(&tensor.bytes[bytes], ours);
             Ok(())
         }
         Map::CyclicRows { .. } if tensor.is_empty() => Ok(()),
@@ -282,7 +282,14 @@ fn misfit(import: &Import, tensor: &Tensor) -> Option<String> {
             _ => return Some(format!("theirs is {theirs:?}; only a matrix can be transposed")),
         },
         Map::Rows(rows) => match theirs {
-            [all, rest @ ..] if rows.start <= rows.end && rows.end <= *all => [&[rows.len()], rest].concat(),
+            [all, rest @ ..] if rows.start <= rows.end && rows.end <= *all => {
+                if row_bytes(rows, tensor).is_none() {
+                    return Some(format!(
+                        "rows {rows:?} of theirs {theirs:?} begin or end inside of a block"
+                    ));
+                }
+                [&[rows.len()], rest].concat()
+            }
             _ => return Some(format!("theirs is {theirs:?}, which has no rows {rows:?}")),
         },
         Map::CyclicRows { period, part } => match theirs {

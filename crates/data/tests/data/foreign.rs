@@ -2,8 +2,9 @@
 
 use crate::scratch::Scratch;
 use regard_data::names::{apply, check, lies, one, part};
-use regard_data::{Checkpoint, Data, Import, Map, Save, SaveOptions, save_file};
+use regard_data::{Checkpoint, DType, Data, Import, Map, Save, SaveOptions, Tensor, save_file};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A fused qkv in the layout of GPT-2 ([in, out]) and one in that of others ([out, in]), a bias, a buffer.
 fn checkpoint(scratch: &Scratch) -> Checkpoint {
@@ -164,6 +165,30 @@ fn some_of_a_tensor_are_those_of_the_whole() {
     assert_eq!(lies(&wrong, &tensor), None);
     let message = part(&wrong, &tensor, 0..2, &mut [0.0; 2]).unwrap_err().to_string();
     assert!(message.contains("`wrong` ← `h.0.c_attn.weight`: ours is [3, 6], theirs [2, 6]"), "{message}");
+}
+
+/// A fused vector of blocks, which files of strangers may hold: its parts are whole blocks or are refused.
+#[test]
+fn rows_of_blocks_are_whole_blocks() {
+    let bytes: Vec<u8> = (0..3 * 34).map(|at| if at % 34 == 1 { 0x3c } else { (at % 7) as u8 }).collect();
+    let tensor = Tensor { name: "fused", dtype: DType::Q8_0, shape: &[96], bytes: &bytes };
+    let line = |rows: Range<usize>| Import::new("part", &[rows.len()], "fused", Map::Rows(rows));
+    let all = tensor.f32s();
+    for rows in [0..32, 32..64, 32..96] {
+        assert_eq!(one(&line(rows.clone()), &tensor).unwrap(), all[rows.clone()]);
+        assert_eq!(lies(&line(rows.clone()), &tensor).unwrap().len(), rows.len() / 32 * 34);
+        let mut some = [0.0; 5];
+        part(&line(rows.clone()), &tensor, 7..12, &mut some).unwrap();
+        assert_eq!(some, all[rows.start + 7..rows.start + 12]);
+    }
+    let inside = line(16..48);
+    assert_eq!(lies(&inside, &tensor), None);
+    for message in [
+        one(&inside, &tensor).unwrap_err().to_string(),
+        part(&inside, &tensor, 0..5, &mut [0.0; 5]).unwrap_err().to_string(),
+    ] {
+        assert!(message.contains("rows 16..48 of theirs [96] begin or end inside of a block"), "{message}");
+    }
 }
 
 #[test]
